@@ -1,7 +1,7 @@
 """What keeping the threads of hot chats saves: CPU time of this process for a thread's reading, kept and not.
 
 A chat goes on, two messages at a time, and its thread is asked for after each turn, once read whole and once
-from `Histories`, in turns. `trigger`: what raising a message's version adds to an update.
+from `ThreadCache`, in turns. `trigger`: what raising a message's version adds to an update.
 
     python benchmarks/chat_histories.py [--quick] [--stores sqlite,postgresql]
 """
@@ -19,10 +19,10 @@ from typing import Any
 
 from sqlalchemy import update
 
-from radixway.chat.database import Database
-from radixway.chat.histories import Histories
+from radixway.chat.database import ChatDatabase
+from radixway.chat.histories import ThreadCache
 from radixway.chat.ids import new_id
-from radixway.chat.messages import Messages
+from radixway.chat.messages import MessageStore
 from radixway.chat.migrations import migrate
 from radixway.chat.schema import chats, messages, users
 
@@ -40,7 +40,7 @@ _UPDATES = 200
 class Growing:
     """A chat that goes on."""
 
-    def __init__(self, database: Database, size_bytes: int) -> None:
+    def __init__(self, database: ChatDatabase, size_bytes: int) -> None:
         self.database = database
         self.chat_id, self.tail = new_id(), ""
         self._words = "lorem ipsum " * (size_bytes // 12)
@@ -48,7 +48,7 @@ class Growing:
 
     async def open(self, count: int) -> None:
         user = {"id": new_id(), "tenant": "t", "provider": "p", "display_name": "", "created_at": 0}
-        async with self.database.write() as write:
+        async with self.database.write_transaction() as write:
             await write.execute(users.insert().values(**user, provider_account_id=user["id"]))
             chat = {"id": self.chat_id, "user_id": user["id"], "created_at": 0, "modified_at": 0}
             await write.execute(chats.insert().values(**chat))
@@ -60,7 +60,7 @@ class Growing:
         row: dict[str, Any] = {"id": new_id(), "chat_id": self.chat_id, "parent_id": self.tail or None}
         row |= {"role": "prompter", "state": "manual"} if asks else {"role": "assistant", "state": "complete"}
         row |= {"content": self._words, "created_at": 0, "work_parameters": None if asks else PARAMETERS}
-        async with self.database.write() as write:
+        async with self.database.write_transaction() as write:
             await write.execute(messages.insert().values(**row))
         self.tail = row["id"]
         self._count += 1
@@ -73,16 +73,16 @@ async def cpu_ms(call: Callable[[], Awaitable[object]]) -> float:
 
 
 async def measure(url: str, count: int, size_bytes: int, turns: int) -> str:
-    database = Database(url)
+    database = ChatDatabase(url)
     await migrate(database)
     chat = Growing(database, size_bytes)
     await chat.open(count)
-    texts, kept = Messages(database, time.time), Histories(database, most_bytes=1 << 30)
+    texts, kept = MessageStore(database, time.time), ThreadCache(database, most_bytes=1 << 30)
     ways = {
-        "read": lambda: texts.thread(chat.tail),
-        "kept": lambda: kept.thread(chat.chat_id, chat.tail),
+        "read": lambda: texts.load_thread(chat.tail),
+        "kept": lambda: kept.load_thread(chat.chat_id, chat.tail),
     }
-    await kept.thread(chat.chat_id, chat.tail)
+    await kept.load_thread(chat.chat_id, chat.tail)
     spent: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(turns):
         await chat.add()
@@ -102,7 +102,7 @@ async def trigger_ms(chat: Growing) -> float:
     """That an update takes longer with it. It is gone then."""
 
     async def updates() -> None:
-        async with chat.database.write() as write:
+        async with chat.database.write_transaction() as write:
             for score in range(_UPDATES):
                 await write.execute(
                     update(messages).where(messages.c.id == chat.tail).values(score=score % 2)
@@ -110,7 +110,7 @@ async def trigger_ms(chat: Growing) -> float:
 
     with_it = min([await cpu_ms(updates) for _ in range(5)])
     of = "" if chat.database.is_sqlite else " ON messages"
-    async with chat.database.write() as write:
+    async with chat.database.write_transaction() as write:
         await write.exec_driver_sql(f"DROP TRIGGER message_version{of}")
     return (with_it - min([await cpu_ms(updates) for _ in range(5)])) / _UPDATES
 

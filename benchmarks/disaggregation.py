@@ -34,7 +34,7 @@ import numpy as np
 
 from engine_speed import dummy_model, prompt
 from radixway.config.engine import EngineConfig
-from radixway.engine.disaggregation import Room
+from radixway.engine.disaggregation import BootstrapRoom
 from radixway.engine.engine import Engine
 from radixway.engine.request import SamplingParams
 from report import print_table, write_json
@@ -71,7 +71,7 @@ class Prefill:
     pipe: Connection
     port: int
 
-    def begin(self, ids: Sequence[int], room: Room | None) -> None:
+    def begin(self, ids: Sequence[int], room: BootstrapRoom | None) -> None:
         self.pipe.send((ids, room))
 
     async def cpu_seconds(self) -> float:
@@ -114,7 +114,7 @@ async def one_round(prefill: Prefill, ways: dict[str, Engine], ids: Sequence[int
         await prefill.flush()
         for arm in ("first token", "KV alone"):
             before = engine.stats().transfers
-            room = Room("127.0.0.1", prefill.port, next(ROOMS))
+            room = BootstrapRoom("127.0.0.1", prefill.port, next(ROOMS))
             prefill.begin(ids, room)
             started = time.process_time()
             found[f"{arm}, {way}"] = await first_token(engine, ids, room)
@@ -127,10 +127,10 @@ async def one_round(prefill: Prefill, ways: dict[str, Engine], ids: Sequence[int
     return found
 
 
-async def first_token(engine: Engine, ids: Sequence[int], room: Room | None = None) -> float:
+async def first_token(engine: Engine, ids: Sequence[int], room: BootstrapRoom | None = None) -> float:
     """Seconds from asking to the first token."""
     start = time.perf_counter()
-    generation = engine.submit(ids, PARAMS, room=room)
+    generation = engine.submit_request(ids, PARAMS, room=room)
     await anext(generation)
     return time.perf_counter() - start
 

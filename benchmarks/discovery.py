@@ -19,11 +19,11 @@ from pathlib import Path
 
 import msgspec
 
-from radixway.config import FoundTraits, RegistrationSection, WorkerSection
-from radixway.routing import Membership, Registry
-from radixway.scale import Registrations
-from radixway.scale.discovery.address import workers_at
-from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_in
+from radixway.config import FoundTraits, RegistrationConfig, WorkerSettings
+from radixway.routing import FleetMembership, WorkerRegistry
+from radixway.scale import WorkerRegistrations
+from radixway.scale.discovery.address import make_worker_factory
+from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_of_slices
 from report import print_table, write_json
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -64,18 +64,18 @@ def measure(workers: int) -> dict[str, float]:
     states = [slices_of(workers, draining) for draining in (0, 1)]
     first, event, heartbeat = [], [], []
     for _ in range(3):
-        at, members = workers_at("http", FoundTraits()), Membership(Registry())
+        at, members = make_worker_factory("http", FoundTraits()), FleetMembership(WorkerRegistry())
 
         def tell(state: list[EndpointSlice], at=at, members=members) -> None:
-            members.tell("kubernetes", workers_in(state, None, at))
+            members.tell("kubernetes", workers_of_slices(state, None, at))
 
         first.append(cpu_s(lambda: tell(states[0])))
         for i in range(ROUNDS):
             event.append(cpu_s(lambda i=i: tell(states[(i + 1) % 2])))
-    registrations = Registrations(RegistrationSection(), Membership(Registry()))
-    sections = [WorkerSection(url=f"http://10.0.{i >> 8}.{i & 255}:8000") for i in range(workers)]
+    registrations = WorkerRegistrations(RegistrationConfig(), FleetMembership(WorkerRegistry()))
+    sections = [WorkerSettings(url=f"http://10.0.{i >> 8}.{i & 255}:8000") for i in range(workers)]
     for _ in range(3):
-        heartbeat.append(cpu_s(lambda: [registrations.register(each) for each in sections]) / workers)
+        heartbeat.append(cpu_s(lambda: [registrations.register_worker(each) for each in sections]) / workers)
     return {
         "first_ms": statistics.median(first) * 1e3,
         "event_ms": statistics.median(event) * 1e3,

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from onnxruntime import InferenceSession
 
-from radixway.config import EncodersSection
-from radixway.encoders import Encoder, load_encoder
+from radixway.config import EncodersConfig
+from radixway.encoders import TextEncoder, load_encoder
 from radixway.encoders.onnx_session import open_session
 from report import print_table, write_json
 
@@ -59,12 +59,12 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="5 rounds instead of 25")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--model", default=EncodersSection().model, help="a BERT's directory or hub id")
+    parser.add_argument("--model", default=EncodersConfig().model, help="a BERT's directory or hub id")
     options = parser.parse_args()
     rounds = 5 if options.quick else 25
     with tempfile.TemporaryDirectory() as home:
         sections = {
-            form: EncodersSection(model=options.model, backend=form, home=Path(home)) for form in FORMS
+            form: EncodersConfig(model=options.model, backend=form, home=Path(home)) for form in FORMS
         }
         encoders = {form: load_encoder(section) for form, section in sections.items()}
         figures = {
@@ -79,7 +79,7 @@ def main() -> None:
         write_json(options.json, figures)
 
 
-def latency(encoders: dict[str, Encoder], rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+def latency(encoders: dict[str, TextEncoder], rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Form → tokens → {cpu_ms, wall_ms}, medians."""
     taken: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for _ in range(rounds + 1):  # the first is for warmth
@@ -92,7 +92,7 @@ def latency(encoders: dict[str, Encoder], rounds: int) -> dict[str, dict[str, di
     return {form: {str(tokens): medians(taken[form, tokens][1:]) for tokens in TOKENS} for form in encoders}
 
 
-def nearness(encoders: dict[str, Encoder]) -> dict[str, dict[str, float]]:
+def nearness(encoders: dict[str, TextEncoder]) -> dict[str, dict[str, float]]:
     """Form → how near its vectors, and its tokens' states in layers 2, 4 and 6, are to numpy's: cosines."""
     exact = encoders["numpy"].encode(TEXTS, layers=(2, 4, 6))
     found = {}

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.model import Attend, Model
-from radixway.engine.request import Request, SamplingParams
+from radixway.engine.model import AttendFunction, TransformerModel
+from radixway.engine.request import EngineRequest, SamplingParams
 from report import print_table, write_json
 from shapes import write_config
 
@@ -41,20 +41,20 @@ STEPS = 32
 BATCH = 16
 
 
-class TimedModel(Model):
+class TimedModel(TransformerModel):
     """A model that counts the CPU time it takes."""
 
     seconds = 0.0
 
-    def hidden(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+    def forward(self, tokens: Tensor, positions: Tensor, attend: AttendFunction) -> Tensor:
         start = time.thread_time()
-        result = super().hidden(tokens, positions, attend)
+        result = super().forward(tokens, positions, attend)
         self.seconds += time.thread_time() - start
         return result
 
-    def logits(self, hidden: Tensor) -> Tensor:
+    def compute_logits(self, hidden: Tensor) -> Tensor:
         start = time.thread_time()
-        result = super().logits(hidden)
+        result = super().compute_logits(hidden)
         self.seconds += time.thread_time() - start
         return result
 
@@ -74,8 +74,10 @@ class Loaded:
                 max_running=BATCH,
             )
             self.core = build_core(config)
-        self.model = TimedModel(*(getattr(self.core.runner.model, field.name) for field in fields(Model)))
-        self.core.runner.use(self.model)
+        self.model = TimedModel(
+            *(getattr(self.core.runner.model, field.name) for field in fields(TransformerModel))
+        )
+        self.core.runner.set_model(self.model)
         self._draw = random.Random(cached)
         self._names = iter(range(10**9))
         self._known: deque[list[int]] = deque(maxlen=cached)
@@ -86,7 +88,7 @@ class Loaded:
         """Seconds outside the model per generated token."""
         requests = [self._new(self._prompt(), STEPS + 2 * BATCH) for _ in range(batch)]
         for request in requests:
-            self.core.add(request)
+            self.core.add_request(request)
         while not all(request.completion_tokens for request in requests):
             self.core.step()
         start, inside, tokens = time.thread_time(), self.model.seconds, 0
@@ -94,15 +96,15 @@ class Loaded:
             tokens += len(self.core.step())
         seconds = time.thread_time() - start - (self.model.seconds - inside)
         for request in requests:
-            self.core.abort(request)
+            self.core.abort_request(request)
         return seconds / tokens
 
     def request(self) -> float:
         """Seconds outside the model for one request of one token."""
         prompt = self._prompt()
         start, inside = time.thread_time(), self.model.seconds
-        self.core.add(self._new(prompt, 1))
-        while self.core.busy:
+        self.core.add_request(self._new(prompt, 1))
+        while self.core.has_work:
             self.core.step()
         return time.thread_time() - start - (self.model.seconds - inside)
 
@@ -113,17 +115,17 @@ class Loaded:
         self._known.append(prompt)
         return prompt
 
-    def _new(self, prompt: list[int], max_tokens: int) -> Request:
+    def _new(self, prompt: list[int], max_tokens: int) -> EngineRequest:
         params = SamplingParams(max_tokens=max_tokens, temperature=0, ignore_eos=True)
-        return self.core.request(str(next(self._names)), prompt, params, "", 0)
+        return self.core.make_request(str(next(self._names)), prompt, params, "", 0)
 
     def _cache(self, tokens: list[int]) -> None:
         """Have `tokens` in the cache without computing them."""
         cache, request = self.core.scheduler.cache, self._new(tokens, 1)
-        cache.pin(request)
-        cache.extend(request, LENGTH)
-        request.computed = LENGTH
-        cache.release(request)
+        cache.lock_prefix(request)
+        cache.allocate_slots(request, LENGTH)
+        request.num_computed_tokens = LENGTH
+        cache.free_request(request)
         self._known.append(tokens)
 
     def _text(self, length: int) -> list[int]:

@@ -20,7 +20,7 @@ import torch
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import Core
+from radixway.engine.core import EngineCore
 from radixway.engine.load import find_model
 from radixway.engine.request import SamplingParams
 from report import print_table, write_json
@@ -89,31 +89,33 @@ def prompt(core_vocabulary: int, length: int, seed: int) -> "array[int]":
     return array("i", torch.randint(5, core_vocabulary, (length,), generator=generator).tolist())
 
 
-def time_prefill(core: Core, clock: Callable[[], float], seed: int) -> float:
+def time_prefill(core: EngineCore, clock: Callable[[], float], seed: int) -> float:
     """Seconds for one uncached prompt and its first token."""
     core.flush_cache()
     ids = prompt(core.model_info.vocab_size, PROMPT, seed)
-    core.add(core.request(f"prefill-{seed}", ids, SamplingParams(max_tokens=1, temperature=0), "", 0))
+    core.add_request(
+        core.make_request(f"prefill-{seed}", ids, SamplingParams(max_tokens=1, temperature=0), "", 0)
+    )
     start = clock()
-    while core.busy:
+    while core.has_work:
         core.step()
     return clock() - start
 
 
-def time_decode(core: Core, clock: Callable[[], float], batch: int, steps: int) -> tuple[float, float]:
+def time_decode(core: EngineCore, clock: Callable[[], float], batch: int, steps: int) -> tuple[float, float]:
     """Seconds for `steps` steps of a full batch, and those of them outside the model."""
     core.flush_cache()
     params = SamplingParams(max_tokens=steps + 8, temperature=0, ignore_eos=True)
     requests = [
-        core.request(f"{batch}-{i}", prompt(core.model_info.vocab_size, CONTEXT, i), params, "", 0)
+        core.make_request(f"{batch}-{i}", prompt(core.model_info.vocab_size, CONTEXT, i), params, "", 0)
         for i in range(batch)
     ]
     for request in requests:
-        core.add(request)
-    while any(request.remaining > 1 or request.node is None for request in requests):
+        core.add_request(request)
+    while any(request.num_remaining_tokens > 1 or request.node is None for request in requests):
         core.step()
     inside = 0.0
-    run = core.runner.run
+    run = core.runner.execute_model
 
     def timed(work):  # type: ignore[no-untyped-def]
         nonlocal inside
@@ -122,14 +124,14 @@ def time_decode(core: Core, clock: Callable[[], float], batch: int, steps: int) 
         inside += clock() - start
         return result
 
-    core.runner.run = timed  # type: ignore[method-assign]
+    core.runner.execute_model = timed  # type: ignore[method-assign]
     start = clock()
     for _ in range(steps):
         core.step()
     whole = clock() - start
-    core.runner.run = run  # type: ignore[method-assign]
+    core.runner.execute_model = run  # type: ignore[method-assign]
     for request in requests:
-        core.abort(request)
+        core.abort_request(request)
     return whole, whole - inside
 
 

@@ -20,7 +20,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from radixway.config import AnyPolicy, parse_policy
-from radixway.simulate import Figures, Setting, Simulation, Trace, figures_of, read_trace
+from radixway.simulate import (
+    RequestTrace,
+    SimulationFigures,
+    SimulationSettings,
+    TraceSimulation,
+    compute_figures,
+    read_trace,
+)
 from report import print_table, write_json
 
 SYNC_S = (None, 0.1, 0.01, 0.0)
@@ -42,7 +49,7 @@ def main() -> None:
     if given.quick:
         trace = replace(trace, requests=trace.requests[:2000])
     trace = spread(trace, given.spread)
-    base = Setting(speedup=1.6, events=not given.no_events)
+    base = SimulationSettings(speedup=1.6, events=not given.no_events)
     settings = [base] + [
         replace(base, gateways=int(count), sync_delay_s=sync_s)
         for count in given.gateways.split(",")
@@ -79,18 +86,18 @@ def main() -> None:
         )
 
 
-def figures(trace: Trace, policy: AnyPolicy, setting: Setting) -> Figures:
-    return figures_of(Simulation(trace, policy, setting).run())
+def figures(trace: RequestTrace, policy: AnyPolicy, setting: SimulationSettings) -> SimulationFigures:
+    return compute_figures(TraceSimulation(trace, policy, setting).run_trace())
 
 
-def spread(trace: Trace, seconds: float) -> Trace:
+def spread(trace: RequestTrace, seconds: float) -> RequestTrace:
     """Every request up to so many seconds later."""
     rng = random.Random(0)
     later = [replace(request, at=request.at + seconds * rng.random()) for request in trace.requests]
     return replace(trace, requests=sorted(later, key=lambda request: request.at))
 
 
-def sync(setting: Setting) -> str:
+def sync(setting: SimulationSettings) -> str:
     if setting.gateways == 1:
         return ""
     return "none" if setting.sync_delay_s is None else f"{setting.sync_delay_s * 1e3:.0f} ms"

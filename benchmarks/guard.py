@@ -35,12 +35,12 @@ from gateway import fake_workers, running
 from load import Load
 from peers import RADIXWAY
 from processes import process_tree, stop
-from radixway.config import EncodersSection
-from radixway.encoders import EncoderService, read_once, start_service
-from radixway.guard.jailbreak.opening import open_judge
-from radixway.guard.pii.finder import ShippedFinder
+from radixway.config import EncodersConfig
+from radixway.encoders import EncoderService, encode_once, start_service
+from radixway.guard.jailbreak.opening import build_attack_judge
+from radixway.guard.pii.finder import DefaultPersonalDataFinder
 from radixway.guard.pii.head import LAYERS
-from radixway.guard.texts import Passage
+from radixway.guard.texts import TextPassage
 from report import print_table, write_json
 from semantic import send
 from semantic_texts import question
@@ -61,22 +61,22 @@ def inside(count: int) -> dict[str, dict[str, float]]:
 
 async def _inside(count: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as home:
-        service = start_service(EncodersSection(home=Path(home)))
+        service = start_service(EncodersConfig(home=Path(home)))
         try:
-            finder, judge = ShippedFinder(service), open_judge(service)
+            finder, judge = DefaultPersonalDataFinder(service), build_attack_judge(service)
             fast_finder, fast_judge = (
-                ShippedFinder(service, in_part_from=LONG),
-                open_judge(service, in_part_from=LONG),
+                DefaultPersonalDataFinder(service, in_part_from=LONG),
+                build_attack_judge(service, in_part_from=LONG),
             )
 
             async def guard(text: str) -> None:
                 await asyncio.gather(
-                    finder.find(text), judge.judge_passages([Passage(text, "user", ("text",))])
+                    finder.find(text), judge.judge_passages([TextPassage(text, "user", ("text",))])
                 )
 
             async def fast(text: str) -> None:
                 await asyncio.gather(
-                    fast_finder.find(text), fast_judge.judge_passages([Passage(text, "user", ("text",))])
+                    fast_finder.find(text), fast_judge.judge_passages([TextPassage(text, "user", ("text",))])
                 )
 
             async def encode(text: str) -> None:
@@ -111,7 +111,7 @@ async def _timed(
     """Of `timed`, as a request does it that has done `before` already."""
     wall, cpu = [], []
     for number, text in enumerate((*texts[:3], *texts)):  # the first three are for warmth
-        with read_once(service, LAYERS):
+        with encode_once(service, LAYERS):
             if before is not None:
                 await before(text)
             began, began_cpu = time.perf_counter(), time.process_time()

@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from radixway.pipeline import Used
-from radixway.surfaces.ending import End
-from radixway.surfaces.prefixes.shared import Chain, fold
-from radixway.surfaces.requests import Search, Wanted
-from radixway.telemetry import Journal, JournalBook
-from radixway.tenants import Price
+from radixway.pipeline import TokenUsage
+from radixway.surfaces.ending import RequestSummary
+from radixway.surfaces.prefixes.shared import PromptBlocks, build_prefix_tree
+from radixway.surfaces.requests import RequestFilter, RequestSearch
+from radixway.telemetry import Journal, JournalStore
+from radixway.tenants import TokenCost
 from report import print_table, write_json
 
 SIZES = (1_000, 10_000, 100_000)
@@ -42,16 +42,16 @@ def main() -> None:
 
 def looked(size: int) -> tuple[float, float, int, float]:
     """A first page, and a search that finds nothing."""
-    book = JournalBook(size)
+    book = JournalStore(size)
     for number in range(size):
-        book.keep(journal(number))
-    search = Search(book, lambda *_: Price())
-    page_ms, _, _ = asyncio.run(timed(search, Wanted()))
-    none_ms, examined, held_ms = asyncio.run(timed(search, Wanted(text="is-not-there")))
+        book.save_journal(journal(number))
+    search = RequestSearch(book, lambda *_: TokenCost())
+    page_ms, _, _ = asyncio.run(timed(search, RequestFilter()))
+    none_ms, examined, held_ms = asyncio.run(timed(search, RequestFilter(text="is-not-there")))
     return page_ms, none_ms, examined, held_ms
 
 
-async def timed(search: Search, wanted: Wanted) -> tuple[float, int, float]:
+async def timed(search: RequestSearch, wanted: RequestFilter) -> tuple[float, int, float]:
     """Milliseconds of CPU, journals examined, milliseconds for which nobody else ran."""
     over, gaps = False, [0.0]
 
@@ -65,7 +65,7 @@ async def timed(search: Search, wanted: Wanted) -> tuple[float, int, float]:
 
     beating = asyncio.create_task(beat())
     began = time.process_time()
-    page = await search.find(wanted, None, 50)
+    page = await search.search_requests(wanted, None, 50)
     took = time.process_time() - began
     over = True
     await beating
@@ -79,8 +79,8 @@ def journal(number: int) -> Journal:
     said: tuple[tuple[str, Any], ...] = (
         ("receive", {"surface": "openai.chat", "model": "m", "stream": False, "bytes": 900}),
         ("answer", {"worker": "gpu1:8000", "status": 200}),
-        ("tokens", Used(900, 100, 600)),
-        ("end", End(200, 0.1, "m", None, None)),
+        ("tokens", TokenUsage(900, 100, 600)),
+        ("end", RequestSummary(200, 0.1, "m", None, None)),
     )
     made.entries = [(step, 0.1, fields) for step, fields in said]
     return made
@@ -93,9 +93,9 @@ def folded(requests: int) -> float:
         begin = draw.randrange(20) * 1000
         shared = range(begin, begin + draw.choice([20, 60, 100]))
         blocks = (*shared, *(draw.getrandbits(60) for _ in range(draw.randrange(80))))
-        chains.append(Chain("m", blocks, 16, "default", "gpu1:8000", 0.0, 0))
+        chains.append(PromptBlocks("m", blocks, 16, "default", "gpu1:8000", 0.0, 0))
     began = time.process_time()
-    fold(chains, 200, 8)
+    build_prefix_tree(chains, 200, 8)
     return (time.process_time() - began) * 1e3
 
 

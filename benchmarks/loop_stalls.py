@@ -202,7 +202,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.requests = 1, 5_000
-    trees: dict[str, Path | None] = {} if args.before is None else {"before": args.before.resolve()}
+    trees: dict[str, Path | None] = (
+        {} if args.before is None else {"before": args.before.resolve_default_model()}
+    )
     trees["now"] = None
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in trees}
     with contextlib.ExitStack() as stack:

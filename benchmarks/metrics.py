@@ -17,12 +17,12 @@ from typing import Any, Self
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from radixway.config import RoutingSection, WorkerSection, load_config
+from radixway.config import RoutingConfig, WorkerSettings, load_config
 from radixway.pipeline import CHAT_COMPLETIONS, Chunks, Pipeline, Reply, Request, Retry, Services
 from radixway.routing import RoutingRequest, Selector, Worker
-from radixway.telemetry import Journal, Metrics
-from radixway.transports.measuring import Measuring, note_tokens
-from radixway.transports.place import Place
+from radixway.telemetry import Journal, MetricsRegistry
+from radixway.transports.measuring import MeasuredAttempt, journal_token_usage
+from radixway.transports.place import WorkerAssignment
 
 BODY = (
     b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":'
@@ -62,15 +62,15 @@ class Roads:
     """A bare road and a measured one to the same instant worker."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
+        self.metrics = MetricsRegistry()
         services = Services(load_config(), self.metrics)
-        selector = Selector(RoutingSection())
-        worker = Worker(WorkerSection(url="http://127.0.0.1:1"))
-        selector.enroll(worker)
+        selector = Selector(RoutingConfig())
+        worker = Worker(WorkerSettings(url="http://127.0.0.1:1"))
+        selector.add_worker(worker)
         prompt = RoutingRequest(tokens=300, blocks=tuple(range(18)), block_tokens=16)
-        choice = selector.pick(prompt, [worker])
-        self.place = Place(choice, selector.reserve(choice))
-        self.measuring = Measuring(self.metrics, self.carry)
+        choice = selector.select_worker(prompt, [worker])
+        self.place = WorkerAssignment(choice, selector.reserve(choice))
+        self.measuring = MeasuredAttempt(self.metrics, self.carry)
         self.bare = Pipeline([Retry(services), Retry(services)], self.answer)
         self.measured = Pipeline([Retry(services), Retry(services)], self.answer_measured, self.metrics.steps)
         registry = CollectorRegistry()
@@ -80,7 +80,7 @@ class Roads:
             Histogram(name, name, labels, registry=registry).labels("s", "m") for name in ("b", "c")
         ]
 
-    async def carry(self, request: Request, place: Place) -> Reply:
+    async def carry(self, request: Request, place: WorkerAssignment) -> Reply:
         """The worker's answer."""
         if request.stream:
             return Reply(200, [], place.worker.name, chunks=Stream())
@@ -94,14 +94,16 @@ class Roads:
         """The end of the measured one."""
         began_s = request.journal.elapsed_s()
         reply = await self.measuring(request, self.place)
-        self.metrics.steps.selecting("expected_time").add(request.journal.elapsed_s() - began_s)
-        note_tokens(request, reply)
+        self.metrics.steps.selection_buckets("expected_time").observe_value(
+            request.journal.elapsed_s() - began_s
+        )
+        journal_token_usage(request, reply)
         return reply
 
     async def exchange(self, pipeline: Pipeline, end: Callable[[Request], None], *, stream: bool) -> None:
         """One request and its answer."""
         request = Request(id="r", endpoint=CHAT_COMPLETIONS, path="/", journal=Journal("r"), headers=[])
-        request.stream, request.answering = stream, "m"
+        request.stream, request.resolved_model = stream, "m"
         reply = await pipeline(request)
         if reply.chunks is not None:
             await reply.chunks.pass_on(send)
@@ -110,7 +112,7 @@ class Roads:
 
     def count(self, request: Request) -> None:
         """As an exchange is counted now."""
-        self.metrics.exchanges.answered("s", "m", 200, 0.1, request.journal.elapsed_s())
+        self.metrics.exchanges.record_completed("s", "m", 200, 0.1, request.journal.elapsed_s())
 
     def count_once(self, request: Request) -> None:
         """As it was counted once."""

@@ -33,19 +33,25 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from radixway.config import ObjectiveSection, PlannerSection, ProfileSection, parse_policy
-from radixway.scale.planner import Capacity, Traffic, demand_of, forecaster
-from radixway.scale.planner.simulated import Kept, PlannedScaler, constants_of, holds, kept
-from radixway.simulate import Setting, Trace, TraceRequest, read_trace
-from radixway.simulate.elastic import ElasticSimulation, Growth
+from radixway.config import ObjectiveConfig, PlannerConfig, ProfileConfig, parse_policy
+from radixway.scale.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
+from radixway.scale.planner.simulated import (
+    ObjectiveAttainment,
+    PlannedScaler,
+    attained_windows,
+    measure_attainment,
+    to_engine_constants,
+)
+from radixway.simulate import RequestTrace, SimulationSettings, TraceRequest, read_trace
+from radixway.simulate.elastic import ElasticOutcome, ElasticSimulation
 from report import print_table, write_json
 
 WINDOW_S = 60.0
 MOST = 14
 KV_TOKENS = 2_000_000
 OBJECTIVES = (
-    ObjectiveSection(ttft_s=5.0, ttft_percentile=0.95, itl_s=0.05),
-    ObjectiveSection(ttft_s=4.0, ttft_percentile=0.9, itl_s=0.05),
+    ObjectiveConfig(ttft_s=5.0, ttft_percentile=0.95, itl_s=0.05),
+    ObjectiveConfig(ttft_s=4.0, ttft_percentile=0.9, itl_s=0.05),
 )
 VARIANTS: dict[str, dict[str, float | str]] = {
     "every 180 s": {"interval_s": 180.0, "scale_down_patience_s": 180.0},
@@ -94,30 +100,30 @@ class Constant:
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
 
-    def came(self) -> None: ...
+    def on_arrival(self) -> None: ...
 
-    def placed(self, prompt_tokens: int, uncached_tokens: int) -> None: ...
+    def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None: ...
 
-    def first_token(self, ttft_s: float) -> None: ...
+    def on_first_token(self, ttft_s: float) -> None: ...
 
-    def ended(self, output_tokens: int, decode_s: float) -> None: ...
+    def on_finished(self, output_tokens: int, decode_s: float) -> None: ...
 
-    def decide(self, now: float, ready: Sequence[object], starting: int) -> int:
+    def decide_replicas(self, now: float, ready: Sequence[object], starting: int) -> int:
         return self._replicas
 
 
-def grow(trace: Trace, scaler: object, workers: int, profile: ProfileSection) -> Growth:
-    setting = Setting(workers=workers, kv_tokens=KV_TOKENS, constants=constants_of(profile))
+def grow(trace: RequestTrace, scaler: object, workers: int, profile: ProfileConfig) -> ElasticOutcome:
+    setting = SimulationSettings(workers=workers, kv_tokens=KV_TOKENS, constants=to_engine_constants(profile))
     policy = parse_policy("expected_time")
-    return ElasticSimulation(trace, policy, setting, scaler, profile.startup_s).grow()
+    return ElasticSimulation(trace, policy, setting, scaler, profile.startup_s).run_elastic()
 
 
-def fixed_fleet(trace: Trace, replicas: int) -> Growth:
-    return grow(trace, Constant(replicas), replicas, ProfileSection())
+def fixed_fleet(trace: RequestTrace, replicas: int) -> ElasticOutcome:
+    return grow(trace, Constant(replicas), replicas, ProfileConfig())
 
 
-def planned(trace: Trace, config: PlannerSection, start: int) -> Growth:
-    return grow(trace, PlannedScaler(config, forecaster(config.forecast)), start, config.profile)
+def planned(trace: RequestTrace, config: PlannerConfig, start: int) -> ElasticOutcome:
+    return grow(trace, PlannedScaler(config, find_forecast(config.forecast)), start, config.profile)
 
 
 def parse_keys(text: str) -> dict[str, float | str]:
@@ -126,9 +132,9 @@ def parse_keys(text: str) -> dict[str, float | str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def smallest(fleets: Sequence[Growth], objective: ObjectiveSection) -> tuple[int | None, float | None]:
+def smallest(fleets: Sequence[ElasticOutcome], objective: ObjectiveConfig) -> tuple[int | None, float | None]:
     """The smallest of the fleets that holds the objective everywhere, and the mean of those per window."""
-    by_fleet = [holds(growth, objective, WINDOW_S) for growth in fleets]
+    by_fleet = [attained_windows(growth, objective, WINDOW_S) for growth in fleets]
     fixed = next((at for at, held in enumerate(by_fleet, 1) if all(held.values())), None)
     if fixed is None:
         return None, None
@@ -137,20 +143,20 @@ def smallest(fleets: Sequence[Growth], objective: ObjectiveSection) -> tuple[int
     return fixed, sum(least) / len(least)
 
 
-def sized(trace: Trace, objective: ObjectiveSection) -> int:
+def sized(trace: RequestTrace, objective: ObjectiveConfig) -> int:
     """Replicas that the closed form asks for the busiest window, nothing cached."""
-    windows: dict[int, Traffic] = {}
+    windows: dict[int, TrafficWindow] = {}
     for request in trace.requests:
-        window = windows.setdefault(int(request.at // WINDOW_S), Traffic(WINDOW_S))
-        window.came()
-        window.placed(request.input_tokens, request.input_tokens)
-        window.ended(request.output_tokens, None)
-    capacity = Capacity(ProfileSection(kv_tokens=KV_TOKENS), objective)
-    demands = [demand_of([window], objective.ttft_percentile) for window in windows.values()]
-    return max(capacity.need(each, "any", 1, MOST * 4).replicas for each in demands if each is not None)
+        window = windows.setdefault(int(request.at // WINDOW_S), TrafficWindow(WINDOW_S))
+        window.on_arrival()
+        window.on_placed(request.input_tokens, request.input_tokens)
+        window.on_finished(request.output_tokens, None)
+    capacity = CapacityModel(ProfileConfig(kv_tokens=KV_TOKENS), objective)
+    demands = [estimate_demand([window], objective.ttft_percentile) for window in windows.values()]
+    return max(capacity.find_need(each, "any", 1, MOST * 4).replicas for each in demands if each is not None)
 
 
-def day(trace: Trace, depth: float = 0.75) -> Trace:
+def day(trace: RequestTrace, depth: float = 0.75) -> RequestTrace:
     """The same requests at a rate of `1 - depth · cos`, one turn over the trace's time."""
     whole = trace.requests[-1].at
 
@@ -169,11 +175,11 @@ def day(trace: Trace, depth: float = 0.75) -> Trace:
     return replace(trace, requests=later)
 
 
-def read_azure(path: Path) -> Trace:
+def read_azure(path: Path) -> RequestTrace:
     """Azure's columns TIMESTAMP, ContextTokens, GeneratedTokens (Splitwise, ISCA 2024; CC-BY 4.0)."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         rows = [(datetime.fromisoformat(row["TIMESTAMP"][:26]), row) for row in csv.DictReader(file)]
-    return Trace(
+    return RequestTrace(
         [
             TraceRequest(
                 (at - rows[0][0]).total_seconds(),
@@ -189,8 +195,8 @@ def read_azure(path: Path) -> Trace:
 
 def rows_of(
     name: str,
-    trace: Trace,
-    objectives: Sequence[ObjectiveSection],
+    trace: RequestTrace,
+    objectives: Sequence[ObjectiveConfig],
     variants: Mapping[str, Mapping[str, float | str]],
     pool: ProcessPoolExecutor,
 ) -> list[Row]:
@@ -200,22 +206,32 @@ def rows_of(
     for objective in objectives:
         start = min(MOST, sized(trace, objective))
         for variant, keys in variants.items():
-            config = PlannerSection(**{"objective": objective, "max_replicas": MOST, **keys})
+            config = PlannerConfig(**{"objective": objective, "max_replicas": MOST, **keys})
             asked.append((objective, variant, start))
             runs.append(pool.submit(planned, trace, config, start))
     rows = []
     for (objective, variant, start), run in zip(asked, runs, strict=True):
         growth = run.result()
-        done: Kept = kept(growth, objective, WINDOW_S)
+        done: ObjectiveAttainment = measure_attainment(growth, objective, WINDOW_S)
         fixed, needed = smallest(fleets, objective)
         replicas = done.replica_hours * 3600 / trace.requests[-1].at
         rows.append(
-            Row(name, words(objective), variant, done.share, replicas, growth.most, fixed, start, needed)
+            Row(
+                name,
+                words(objective),
+                variant,
+                done.attained_share,
+                replicas,
+                growth.most,
+                fixed,
+                start,
+                needed,
+            )
         )
     return rows
 
 
-def words(objective: ObjectiveSection) -> str:
+def words(objective: ObjectiveConfig) -> str:
     return f"p{objective.ttft_percentile * 100:.0f} {objective.ttft_s:g} s, {objective.itl_s * 1e3:g} ms"
 
 
@@ -252,14 +268,17 @@ def main() -> None:
         write_json(given.json, {"rows": figures, "cpu_s": time.process_time() - began})
 
 
-def show_constant(name: str, fleets: Sequence[Growth], objectives: Sequence[ObjectiveSection]) -> None:
+def show_constant(name: str, fleets: Sequence[ElasticOutcome], objectives: Sequence[ObjectiveConfig]) -> None:
     print_table(
         f"{name}: windows held % by constant fleets",
         ("objective", *(str(count) for count in range(1, MOST + 1))),
         [
             (
                 words(each),
-                *(f"{100 * kept(growth, each, WINDOW_S).share:.1f}" for growth in fleets),
+                *(
+                    f"{100 * measure_attainment(growth, each, WINDOW_S).attained_share:.1f}"
+                    for growth in fleets
+                ),
             )
             for each in objectives
         ],

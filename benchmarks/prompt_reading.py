@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import radixway.bundled
-from radixway.config import RoutingSection, WorkerSection
+from radixway.config import RoutingConfig, WorkerSettings
 from radixway.pipeline import ENDPOINTS, Request
-from radixway.routing import Findings, PromptReader, RoutingRequest, Tokenizers, Worker
+from radixway.routing import PromptReader, RoutingRequest, ServerInfo, TokenizerRegistry, Worker
 from radixway.telemetry import Journal
 from radixway.tokenizer import Tokenizer, render_chat
 from report import print_table, write_json
@@ -91,13 +91,15 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self._random = random.Random(1)
         self._tokenizer = Tokenizer.load(directory)
-        config = RoutingSection(tokenizers={"m": str(directory)})
-        tokenizers = Tokenizers(config)
-        tokenizers.wait()
+        config = RoutingConfig(tokenizers={"m": str(directory)})
+        tokenizers = TokenizerRegistry(config)
+        tokenizers.wait_loaded()
         self._by_tokens = PromptReader(config, tokenizers)
-        plain = RoutingSection()
-        self._by_text = PromptReader(plain, Tokenizers(plain))
-        self._workers = [Worker(WorkerSection(url=f"http://w{i}"), Findings(models=("m",))) for i in (1, 2)]
+        plain = RoutingConfig()
+        self._by_text = PromptReader(plain, TokenizerRegistry(plain))
+        self._workers = [
+            Worker(WorkerSettings(url=f"http://w{i}"), ServerInfo(models=("m",))) for i in (1, 2)
+        ]
 
     async def time(self, case: str, kb: int) -> float:
         """Seconds of CPU for one request of that size, the mean of several."""
@@ -121,7 +123,7 @@ class Bench:
 
     async def _read_all(self, reader: PromptReader, requests: list[Request], policy: Reads) -> None:
         for request in requests:
-            found = reader.read(request, policy, self._workers)
+            found = reader.read_prompt(request, policy, self._workers)
             if not isinstance(found, RoutingRequest):
                 await found
 

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import Core
+from radixway.engine.core import EngineCore
 from radixway.engine.errors import EngineError
-from radixway.engine.request import Request, SamplingParams
+from radixway.engine.request import EngineRequest, SamplingParams
 from radixway.tokenizer import Tokenizer
 from report import print_table, write_json
 
@@ -82,7 +82,7 @@ def main() -> None:
         write_json(given.json, {"model": given.model, "tokens": tokens, "variants": figures})
 
 
-def core_of(model: str, **options: Any) -> Core:
+def core_of(model: str, **options: Any) -> EngineCore:
     """An engine core in float32 unless `options` say otherwise."""
     return build_core(EngineConfig(**{"model": model, "dtype": "float32", "kv_tokens": 8192} | options))
 
@@ -93,41 +93,41 @@ def prompt_ids(tokenizer: Tokenizer, question: str) -> list[int]:
     return tokenizer.encode(text, add_special_tokens=False)
 
 
-def answers(core: Core, prompts: list[list[int]], longest: int) -> list[list[int]]:
+def answers(core: EngineCore, prompts: list[list[int]], longest: int) -> list[list[int]]:
     """Greedy answers, of at most `longest` tokens."""
     params = SamplingParams(temperature=0, max_tokens=longest)
-    requests = [core.request(f"a{i}", prompt, params, "", 0) for i, prompt in enumerate(prompts)]
+    requests = [core.make_request(f"a{i}", prompt, params, "", 0) for i, prompt in enumerate(prompts)]
     for request in requests:
-        core.add(request)
-    while core.busy:
+        core.add_request(request)
+    while core.has_work:
         core.step()
     return [list(request.tokens[request.prompt_len :]) for request in requests]
 
 
-def forced(core: Core, prompts: list[list[int]], spoken: list[list[int]]) -> list[Tensor]:
+def forced(core: EngineCore, prompts: list[list[int]], spoken: list[list[int]]) -> list[Tensor]:
     """Log-probabilities [len(answer), vocabulary] before each token of each answer, decoded one by one."""
     core.flush_cache()
     params = SamplingParams(temperature=0, max_tokens=max(map(len, spoken)))
-    requests = [core.request(f"f{i}", prompt, params, "", 0) for i, prompt in enumerate(prompts)]
-    rows: dict[Request, list[Tensor]] = {request: [] for request in requests}
+    requests = [core.make_request(f"f{i}", prompt, params, "", 0) for i, prompt in enumerate(prompts)]
+    rows: dict[EngineRequest, list[Tensor]] = {request: [] for request in requests}
     for request in requests:
-        core.add(request)
+        core.add_request(request)
     texts = dict(zip(requests, spoken, strict=True))
-    while core.busy:
+    while core.has_work:
         work = core.scheduler.schedule()
-        logits, ended = core.runner.run(work)
-        core.scheduler.advance(work)
+        logits, ended = core.runner.execute_model(work)
+        core.scheduler.update_after_step(work)
         for row, request in zip(logits, ended, strict=True):
             rows[request].append(row.log_softmax(-1).clone())
             if len(rows[request]) == len(texts[request]):
-                core.scheduler.finish(request)
+                core.scheduler.finish_request(request)
             else:
                 request.tokens.append(texts[request][len(rows[request]) - 1])
     return [torch.stack(rows[request]) for request in requests]
 
 
 def compare(
-    core: Core, prompts: list[list[int]], spoken: list[list[int]], expected: list[Tensor], longest: int
+    core: EngineCore, prompts: list[list[int]], spoken: list[list[int]], expected: list[Tensor], longest: int
 ) -> dict[str, float]:
     """How far `core` is from what was expected."""
     full, ours = torch.cat(expected), torch.cat(forced(core, prompts, spoken))
@@ -140,7 +140,7 @@ def compare(
     }
 
 
-def sizes(core: Core) -> dict[str, float]:
+def sizes(core: EngineCore) -> dict[str, float]:
     """Bytes of KV per token, and of the layers' weights in 10**6 bytes."""
     store = core.runner._attention._store  # type: ignore[attr-defined]
     layers = core.runner.model.layers

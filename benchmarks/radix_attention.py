@@ -28,8 +28,8 @@ import torch
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import Core
-from radixway.engine.request import Output, SamplingParams
+from radixway.engine.core import EngineCore
+from radixway.engine.request import RequestOutput, SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES, write_config
 from workloads import PUBLISHED, Ask, Limit, workload
@@ -140,34 +140,34 @@ def measure(name: str, rounds: int, max_running: int, *, quick: bool) -> dict[st
     }
 
 
-def take_turns(core: Core, arms: Arms, name: str, requests: int | None, seed: int) -> None:
+def take_turns(core: EngineCore, arms: Arms, name: str, requests: int | None, seed: int) -> None:
     """One round of a workload: both arms, the first one changing from round to round."""
     for arm in ARMS if seed % 2 == 0 else ARMS[::-1]:
         asks = workload(name, core.model_info.vocab_size, requests=requests, seed=seed)
         getattr(arms, arm).append(run(core, asks, cached=arm == "on"))
 
 
-def run(core: Core, asks: list[Ask], *, cached: bool) -> Run:
+def run(core: EngineCore, asks: list[Ask], *, cached: bool) -> Run:
     """Answer all of `asks` and what follows from them, from an empty cache on."""
-    core.reset()
+    core.reset_state()
     cache = core.scheduler.cache
     cache.enabled = cached  # what the option radix_cache sets
     asked: dict[str, tuple[Ask, float]] = {}
     history: list[tuple[list[int], Sequence[int]]] = []  # (prompt, its answer; empty when it was asked)
-    outputs: list[Output] = []
+    outputs: list[RequestOutput] = []
     waits = []
 
     def add(ask: Ask) -> None:
         params = SamplingParams(max_tokens=ask.max_tokens, temperature=0, ignore_eos=True)
-        request = core.request(str(len(asked)), ask.prompt, params, "", 0)
+        request = core.make_request(str(len(asked)), ask.prompt, params, "", 0)
         asked[request.id] = ask, time.thread_time()
         history.append((ask.prompt, ()))
-        core.add(request)
+        core.add_request(request)
 
     start = time.thread_time()
     for ask in asks:
         add(ask)
-    while core.busy:
+    while core.has_work:
         for request, output in core.step():
             ask, since = asked[request.id]
             if output.completion_tokens == 1:
@@ -192,9 +192,9 @@ def run(core: Core, asks: list[Ask], *, cached: bool) -> Run:
     )
 
 
-def first_token(core: Core, rounds: int) -> dict[str, float]:
+def first_token(core: EngineCore, rounds: int) -> dict[str, float]:
     """Median seconds to the first token after a system prompt of 1,000 and a question of 100 tokens."""
-    core.reset()
+    core.reset_state()
     draw = random.Random(0)
     times: dict[str, list[float]] = {"cold": [], "warm": []}
     for number in range(rounds):
@@ -203,8 +203,8 @@ def first_token(core: Core, rounds: int) -> dict[str, float]:
             question = [draw.randrange(5, core.model_info.vocab_size) for _ in range(100)]
             params = SamplingParams(max_tokens=1, temperature=0, ignore_eos=True)
             start = time.thread_time()
-            core.add(core.request(f"{state}-{number}", system + question, params, "", 0))
-            while core.busy:
+            core.add_request(core.make_request(f"{state}-{number}", system + question, params, "", 0))
+            while core.has_work:
                 core.step()
             found.append(time.thread_time() - start)
     cold, warm = median(times["cold"]), median(times["warm"])

@@ -23,9 +23,9 @@ from typing import Any
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from radixway.config import WorkerLimitsSection
-from radixway.transports.upstream import Origin
-from radixway.web import AppServer, Receive, Scope, Send, bind
+from radixway.config import WorkerLimitsConfig
+from radixway.transports.upstream import UpstreamOrigin
+from radixway.web import AppServer, Receive, Scope, Send, bind_tcp
 from ray_local import local_ray
 from report import print_table, write_json
 
@@ -63,7 +63,7 @@ class Answering:
     """The replica that is asked."""
 
     async def __init__(self) -> None:
-        listener = bind("127.0.0.1", 0)
+        listener = bind_tcp("127.0.0.1", 0)
         self._port = listener.getsockname()[1]
         self._serving = asyncio.create_task(AppServer(application, listener, drain_s=0).serve())
 
@@ -87,14 +87,14 @@ class Asking:
 
     def __init__(self, answering: DeploymentHandle) -> None:
         self._answering = answering
-        self._origin: Origin | None = None
+        self._origin: UpstreamOrigin | None = None
 
     async def measure(self, way: str, path: str, requests: int) -> dict[str, float]:
         """CPU seconds per 1,000 requests at each end; the median first piece of one at a time."""
         if self._origin is None:
             port = await self._answering.port.remote()
-            self._origin = Origin(
-                "127.0.0.1", port, None, idle_s=60, connect_s=5, limits=WorkerLimitsSection()
+            self._origin = UpstreamOrigin(
+                "127.0.0.1", port, None, idle_s=60, connect_s=5, limits=WorkerLimitsConfig()
             )
         ask = self._over_http if way == "http" else self._by_handle
         await _many(ask, path, AT_ONCE)
@@ -113,16 +113,16 @@ class Asking:
         assert self._origin is not None
         head = b"POST %b HTTP/1.1\r\nhost: e\r\ncontent-length: %d\r\n\r\n" % (path.encode(), len(BODY))
         began, size = time.perf_counter(), 0
-        answer = await self._origin.send(head + BODY)
+        answer = await self._origin.send_request(head + BODY)
         await answer.read_head()
         first = 0.0
         while True:
-            size += len(answer.take())
+            size += len(answer.take_body())
             if size and not first:
                 first = time.perf_counter() - began
             if answer.complete:
                 break
-            await answer.wait()
+            await answer.wait_arrival()
         _check(path, size)
         return first
 

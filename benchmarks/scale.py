@@ -5,7 +5,8 @@
 A simulation, as `radixway simulate` runs it: the trace is replayed so many times faster as there are workers
 (0.2 for each: `docs/routing.md` has 1.6 for eight), each with 2 M KV tokens. Arrivals are spread over three
 seconds, to which Mooncake's traces know them, at the trace's own speed. `requests/s` is what arrives then.
-*choice* is measured, not simulated: CPU time of `Selector.pick`, reserving and releasing, among as many busy
+*choice* is measured, not simulated: CPU time of `Selector.select_worker`, reserving and releasing, among as
+many busy
 workers. The second table has the most workers behind several gateways, which hear of each other's load after
 10 ms, or never.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from gateways import figures, spread
 from radixway.config import parse_policy
-from radixway.simulate import Figures, Setting, Trace, read_trace
+from radixway.simulate import RequestTrace, SimulationFigures, SimulationSettings, read_trace
 from report import print_table, write_json
 from selector import pick_times
 
@@ -48,7 +49,7 @@ def main() -> None:
         write_json(given.json, told)
 
 
-def grown(trace: Trace, counts: list[int]) -> list[dict[str, object]]:
+def grown(trace: RequestTrace, counts: list[int]) -> list[dict[str, object]]:
     """More workers, and as much more load."""
     found, rows = [], []
     for count in counts:
@@ -63,7 +64,7 @@ def grown(trace: Trace, counts: list[int]) -> list[dict[str, object]]:
     return found
 
 
-def behind(trace: Trace, workers: int, gateways: list[int]) -> list[dict[str, object]]:
+def behind(trace: RequestTrace, workers: int, gateways: list[int]) -> list[dict[str, object]]:
     """The same workers behind several gateways."""
     found, rows = [], []
     for count in gateways:
@@ -77,16 +78,16 @@ def behind(trace: Trace, workers: int, gateways: list[int]) -> list[dict[str, ob
     return found
 
 
-def setting(workers: int) -> Setting:
-    return Setting(workers=workers, speedup=PER_WORKER * workers)
+def setting(workers: int) -> SimulationSettings:
+    return SimulationSettings(workers=workers, speedup=PER_WORKER * workers)
 
 
-def rate(trace: Trace, workers: int) -> float:
+def rate(trace: RequestTrace, workers: int) -> float:
     lasts_s = trace.requests[-1].at - trace.requests[0].at
     return len(trace.requests) / lasts_s * PER_WORKER * workers
 
 
-def shown(of: Figures) -> tuple[object, ...]:
+def shown(of: SimulationFigures) -> tuple[object, ...]:
     return of.ttft_mean_s, of.ttft_p99_s, 100 * (of.hit_rate or 0.0), of.imbalance
 
 

@@ -3,7 +3,8 @@
     python benchmarks/selector.py [--rounds N] [--quick] [--json FILE]
 
 One process, one thread, CPU time; a figure is the median over the rounds of the mean over a round's calls.
-A choice is `Selector.pick`, `reserve`, and the lease's `release`, by `expected_time` unless said otherwise,
+A choice is `Selector.select_worker`, `reserve`, and the lease's `release`, by `expected_time` unless said
+otherwise,
 for a prompt of 100 blocks of which workers hold eight different shares; each is busy with eight requests.
 *hash* is naming the blocks of a prompt, which comes before. The index is filled as KV events fill it; the map
 for removals is what a worker's feed keeps beside it (`kv_events`). Memory is what the process grows by.
@@ -22,9 +23,9 @@ from statistics import median
 
 import psutil
 
-from radixway.config import RoutingSection, WorkerSection, parse_policy
+from radixway.config import RoutingConfig, WorkerSettings, parse_policy
 from radixway.routing import RoutingRequest, Selector, Worker
-from radixway.routing.block_hash import token_blocks
+from radixway.routing.block_hash import hash_token_blocks
 from report import print_table, write_json
 
 BLOCK_TOKENS = 16
@@ -64,11 +65,11 @@ def main() -> None:
 
 def fleet(count: int, policy: str) -> tuple[Selector, list[Worker]]:
     """A selector by that policy and so many workers, whose events it follows."""
-    selector = Selector(RoutingSection(policy=parse_policy(policy)), rng=random.Random(0))
-    workers = [Worker(WorkerSection(url=f"http://worker-{number}")) for number in range(count)]
+    selector = Selector(RoutingConfig(policy=parse_policy(policy)), rng=random.Random(0))
+    workers = [Worker(WorkerSettings(url=f"http://worker-{number}")) for number in range(count)]
     for worker in workers:
-        selector.enroll(worker)
-        selector.index.follow(worker.slot, True)
+        selector.add_worker(worker)
+        selector.index.set_followed(worker.slot, True)
     return selector, workers
 
 
@@ -96,8 +97,8 @@ def pick_times(count: int, policy: str, rounds: int) -> dict[str, float]:
     selector, workers = fleet(count, policy)
     blocks = names(100, draw)
     for number, worker in enumerate(workers):
-        selector.index.stored(worker.slot, blocks[: 13 * (number % 8)])
-        selector.index.stored(worker.slot, names(1000, draw))
+        selector.index.add_blocks(worker.slot, blocks[: 13 * (number % 8)])
+        selector.index.add_blocks(worker.slot, names(1000, draw))
         for _ in range(8):
             selector.ledger.reserve(worker, RoutingRequest(stream=True), draw.randrange(10_000))
     request = RoutingRequest(
@@ -105,11 +106,11 @@ def pick_times(count: int, policy: str, rounds: int) -> dict[str, float]:
     )
 
     def whole() -> None:
-        selector.reserve(selector.pick(request, workers)).release()
+        selector.reserve(selector.select_worker(request, workers)).release()
 
     return {
         "pick_us": timed(whole, rounds, 300),
-        "choose_us": timed(lambda: selector.pick(request, workers), rounds, 300),
+        "choose_us": timed(lambda: selector.select_worker(request, workers), rounds, 300),
     }
 
 
@@ -119,14 +120,14 @@ def match_time(blocks: int, entries: int, rounds: int) -> float:
     selector, workers = fleet(8, "kv_aware")
     prompt = names(blocks, draw)
     for number, worker in enumerate(workers):
-        selector.index.stored(worker.slot, prompt[: blocks * (number + 1) // 8])
-        selector.index.stored(worker.slot, names(entries // 8, draw))
-    return timed(lambda: selector.index.match(prompt, 0.0), rounds, 300)
+        selector.index.add_blocks(worker.slot, prompt[: blocks * (number + 1) // 8])
+        selector.index.add_blocks(worker.slot, names(entries // 8, draw))
+    return timed(lambda: selector.index.match_prefix(prompt, 0.0), rounds, 300)
 
 
 def hash_time(blocks: int, rounds: int) -> float:
     packed = array("I", (random.Random(3).randrange(100_000) for _ in range(blocks * BLOCK_TOKENS))).tobytes()
-    return timed(lambda: token_blocks(packed, BLOCK_TOKENS), rounds, 100)
+    return timed(lambda: hash_token_blocks(packed, BLOCK_TOKENS), rounds, 100)
 
 
 def index_memory(entries: int) -> dict[str, float]:
@@ -137,10 +138,10 @@ def index_memory(entries: int) -> dict[str, float]:
     gc.collect()
     before = process.memory_info().rss
     for _ in range(entries // 1000):
-        selector.index.stored(worker.slot, names(1000, draw))
+        selector.index.add_blocks(worker.slot, names(1000, draw))
     gc.collect()
     alone = process.memory_info().rss
-    removals = {draw.getrandbits(64): name for name in selector.index.held(worker.slot)}
+    removals = {draw.getrandbits(64): name for name in selector.index.blocks_in_tier(worker.slot)}
     gc.collect()
     with_maps = process.memory_info().rss
     assert len(removals) == entries

@@ -41,13 +41,19 @@ from gateway import Gateway, WrongAnswerError, fake_workers, running
 from load import Job, Load
 from peers import RADIXWAY
 from processes import cpu_seconds, process_tree, stop
-from radixway.config import EncodersSection
-from radixway.config.semantic import CATEGORIES, SemanticSection
+from radixway.config import EncodersConfig
+from radixway.config.semantic import CATEGORIES, SemanticConfig
 from radixway.encoders import start_service
 from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
-from radixway.semantic import Missing, Question, Reader, Snapshot, take_snapshot
-from radixway.semantic.decide import judge
-from radixway.semantic.signals.base import Signals
+from radixway.semantic import (
+    MissingSignals,
+    RequestQuestion,
+    SemanticSnapshot,
+    SignalReader,
+    compile_snapshot,
+)
+from radixway.semantic.decide import judge_signals
+from radixway.semantic.signals.base import SignalSet
 from radixway.semantic.snapshot import KINDS
 from report import print_table, write_json
 from semantic_texts import question
@@ -99,12 +105,12 @@ def signals(count: int) -> dict[str, dict[str, float]]:
 
 async def _signals(count: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as home:
-        service = start_service(EncodersSection(home=Path(home)))
+        service = start_service(EncodersConfig(home=Path(home)))
         try:
-            head = DomainHead.load(DOMAIN_HEAD, await service.ready())
-            section = SemanticSection.model_validate(configuration())
-            snapshot = await take_snapshot(section, service.encode, head)
-            reader = Reader(service.encode)
+            head = DomainHead.load_file(DOMAIN_HEAD, await service.wait_until_ready())
+            section = SemanticConfig.model_validate(configuration())
+            snapshot = await compile_snapshot(section, service.encode, head)
+            reader = SignalReader(service.encode)
             rng = random.Random(0)
             worded = [
                 question(12, rng).replace("?", f" {rng.choice(KEYWORDS)} {KEYWORDS[0]}?")
@@ -112,7 +118,7 @@ async def _signals(count: int) -> dict[str, dict[str, float]]:
             ]
             figures = {
                 "keyword decides": await _timed(
-                    reader, snapshot, worded, lambda read: judge(snapshot.rules, read), {"keyword"}
+                    reader, snapshot, worded, lambda read: judge_signals(snapshot.rules, read), {"keyword"}
                 )
             }
             for tokens in LENGTHS:
@@ -126,23 +132,23 @@ async def _signals(count: int) -> dict[str, dict[str, float]]:
             await service.aclose()
 
 
-def _demand_all(read: Signals) -> Missing | str:
+def _demand_all(read: SignalSet) -> MissingSignals | str:
     """A judge that is content when every kind was read."""
-    missing = frozenset(kind for kind in KINDS if not read.knows(kind))
-    return Missing(missing) if missing else "all"
+    missing = frozenset(kind for kind in KINDS if not read.has_kind(kind))
+    return MissingSignals(missing) if missing else "all"
 
 
 async def _timed(
-    reader: Reader,
-    snapshot: Snapshot,
+    reader: SignalReader,
+    snapshot: SemanticSnapshot,
     texts: Sequence[str],
-    judged: Callable[[Signals], Any],
+    judged: Callable[[SignalSet], Any],
     kinds: set[str],
 ) -> dict[str, float]:
     wall, cpu = [], []
     for number, text in enumerate((*texts[:3], *texts)):  # the first three are for warmth
         began, began_cpu = time.perf_counter(), time.process_time()
-        read, _, failed = await reader.read(snapshot, Question(text, text), judged)
+        read, _, failed = await reader.read_signals(snapshot, RequestQuestion(text, text), judged)
         took = time.perf_counter() - began, time.process_time() - began_cpu
         if failed or not kinds <= read.latencies_s.keys():
             raise SystemExit(f"not every signal was read: {failed or sorted(read.latencies_s)}")

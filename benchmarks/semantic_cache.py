@@ -24,8 +24,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from radixway.config import EncodersSection
-from radixway.encoders import Encoder, load_encoder
+from radixway.config import EncodersConfig
+from radixway.encoders import TextEncoder, load_encoder
 from radixway.semantic_cache import verify
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
@@ -53,7 +53,7 @@ def quora_halves(rows: list[dict[str, str]]) -> dict[str, list[Pair]]:
     return halves
 
 
-def nearest_of_other_intents(rows: list[dict[str, str]], encoder: Encoder) -> list[Pair]:
+def nearest_of_other_intents(rows: list[dict[str, str]], encoder: TextEncoder) -> list[Pair]:
     matrix = np.stack([encoder.encode([row["text"]])[0].vector for row in rows])
     intents = np.array([row["intent"] for row in rows])
     cosines = matrix @ matrix.T
@@ -67,7 +67,7 @@ def sample(rows: list[T], size: int) -> list[T]:
     return [rows[at] for at in sorted(order)]
 
 
-def show(title: str, pairs: list[Pair], encoder: Encoder) -> None:
+def show(title: str, pairs: list[Pair], encoder: TextEncoder) -> None:
     judged = judge(pairs, encoder, verify)
     result = figures(judged)
     print(f"\n{title}: {result.same} with one answer, {result.different} with two; recall/false hits")
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--final", action="store_true", help="the half of the Quora pairs kept for the end")
     given = parser.parse_args()
-    encoder = load_encoder(EncodersSection(backend=given.backend))
+    encoder = load_encoder(EncodersConfig(backend=given.backend))
     size = 300 if given.quick else 3000
     halves = quora_halves(read(given.data / "paraphrase" / "gptcache_similar_qqp.jsonl.gz"))
     show("Quora, development", sample(halves["development"], size), encoder)

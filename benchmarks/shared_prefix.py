@@ -19,7 +19,7 @@ import torch
 from engine_speed import dummy_model, prompt
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import Core
+from radixway.engine.core import EngineCore
 from radixway.engine.request import SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def time_decode(
-    core: Core, clock: Callable[[], float], prefix: int, batch: int, steps: int, share: bool
+    core: EngineCore, clock: Callable[[], float], prefix: int, batch: int, steps: int, share: bool
 ) -> float:
     """Seconds for `steps` steps of a batch that has its prompts computed."""
     core.flush_cache()
@@ -69,19 +69,19 @@ def time_decode(
     params = SamplingParams(max_tokens=steps + batch + 64, temperature=0, ignore_eos=True)
     common = prompt(vocabulary, prefix, 0)
     requests = [
-        core.request(f"{share}-{i}", array("i", common + prompt(vocabulary, OWN, i + 1)), params, "", 0)
+        core.make_request(f"{share}-{i}", array("i", common + prompt(vocabulary, OWN, i + 1)), params, "", 0)
         for i in range(batch)
     ]
     for request in requests:
-        core.add(request)
-    while any(request.remaining > 1 or request.node is None for request in requests):
+        core.add_request(request)
+    while any(request.num_remaining_tokens > 1 or request.node is None for request in requests):
         core.step()
     start = clock()
     for _ in range(steps):
         core.step()
     seconds = clock() - start
     for request in requests:
-        core.abort(request)
+        core.abort_request(request)
     return seconds
 
 

@@ -31,10 +31,10 @@ from fake_worker import MODEL
 from gateway import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
 from radixway.component import running
-from radixway.config import RatesSection, SharedLimitsSection
-from radixway.scale.owners import Fleet
-from radixway.tenants.account import Account, Estimate
-from radixway.tenants.home import InProcess, LimitsHome
+from radixway.config import RatesConfig, SharedLimitsConfig
+from radixway.scale.owners import GatewayFleet
+from radixway.tenants.account import TenantAccount, UsageEstimate
+from radixway.tenants.home import InProcessLimits, LimitsBackend
 from radixway.tenants.shared import SharedLimits
 from report import print_table, write_json
 
@@ -62,15 +62,18 @@ def main() -> None:
 
 async def limits(requests: int, rounds: int) -> list[dict[str, float]]:
     """µs for each request, by how many are in flight."""
-    rates = RatesSection(requests_per_minute=10**9, tokens_per_minute=10**12, concurrent=10**6)
+    rates = RatesConfig(requests_per_minute=10**9, tokens_per_minute=10**12, concurrent=10**6)
     found: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory(prefix="radixway-bench-") as folder, valkey(Path(folder, "v")) as url:
-        account = Account("acme", rates)
-        section = SharedLimitsSection.model_validate({"redis": url, "timeout_s": 10})
+        account = TenantAccount("acme", rates)
+        section = SharedLimitsConfig.model_validate({"redis": url, "timeout_s": 10})
         shared = SharedLimits(section, {"acme": account}, time.time)
         async with running([shared]):
             for at_once in AT_ONCE:
-                homes = {"in process": (InProcess(), Account("acme", rates)), "Valkey": (shared, account)}
+                homes = {
+                    "in process": (InProcessLimits(), TenantAccount("acme", rates)),
+                    "Valkey": (shared, account),
+                }
                 measured: dict[str, list[float]] = {name: [] for name in homes}
                 for _ in range(rounds):
                     for name, home in homes.items():
@@ -83,14 +86,14 @@ async def limits(requests: int, rounds: int) -> list[dict[str, float]]:
     return found
 
 
-async def let_in(home: LimitsHome, account: Account, at_once: int, times: int) -> float:
+async def let_in(home: LimitsBackend, account: TenantAccount, at_once: int, times: int) -> float:
     """CPU seconds of this process for each request."""
-    estimate = Estimate(500, 0.001)
+    estimate = UsageEstimate(500, 0.001)
 
     async def requests() -> None:
         for _ in range(times):
-            await home.admit(account, time.time(), estimate)
-            home.settle(account, time.time(), estimate, 400, 0.0008)
+            await home.admit_request(account, time.time(), estimate)
+            home.settle_usage(account, time.time(), estimate, 400, 0.0008)
 
     began = time.process_time()
     await asyncio.gather(*(requests() for _ in range(at_once)))
@@ -100,7 +103,7 @@ async def let_in(home: LimitsHome, account: Account, at_once: int, times: int) -
 def passed_on(requests: int, rounds: int) -> dict[str, float]:
     """Ms of CPU time of both gateways for each request."""
     with two_gateways() as (urls, pids):
-        keeps = Fleet(urls[0], urls).draw()
+        keeps = GatewayFleet(urls[0], urls).make_owned_name()
         ways = {"its own": urls[0], "passed on": urls[1]}
         measured: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(rounds + 1):

@@ -31,9 +31,17 @@ import numpy as np
 from engine_model import FIRST, write_model
 from engine_servers import KV_TOKENS, RADIXWAY, running
 from environments import PEERS_DIR
-from radixway.config import RoundRobinPolicy
-from radixway.routing.block_hash import pack_tokens, token_blocks
-from radixway.simulate import EngineConstants, Outcome, Setting, Simulation, Trace, TraceRequest, figures_of
+from radixway.config import RoundRobinPolicyConfig
+from radixway.routing.block_hash import hash_token_blocks, pack_tokens
+from radixway.simulate import (
+    EngineConstants,
+    RequestTrace,
+    SimulationOutcome,
+    SimulationSettings,
+    TraceRequest,
+    TraceSimulation,
+    compute_figures,
+)
 from report import print_table, write_json
 from shapes import SHAPES
 
@@ -153,15 +161,15 @@ async def converse(client: Client, people: int, turns: int, think_s: float) -> l
     return sorted(done, key=lambda asked: asked.sent)
 
 
-def as_trace(done: Sequence[Asked]) -> Trace:
+def as_trace(done: Sequence[Asked]) -> RequestTrace:
     """What `radixway record` would have written."""
-    return Trace(
+    return RequestTrace(
         [
             TraceRequest(
                 asked.sent - done[0].sent,
                 len(asked.prompt),
                 len(asked.answer),
-                tuple(token_blocks(pack_tokens(asked.prompt), PAGE)),
+                tuple(hash_token_blocks(pack_tokens(asked.prompt), PAGE)),
             )
             for asked in done
         ],
@@ -171,10 +179,10 @@ def as_trace(done: Sequence[Asked]) -> Trace:
 
 def beside(parts: Sequence[tuple[EngineConstants, list[Asked]]]) -> dict[str, dict[str, float]]:
     """Each figure as simulated, as measured, and their ratio, over all parts together."""
-    simulated, measured = Outcome(), Outcome()
+    simulated, measured = SimulationOutcome(), SimulationOutcome()
     for constants, done in parts:
-        setting = Setting(workers=1, kv_tokens=KV_TOKENS, constants=constants)
-        outcome = Simulation(as_trace(done), RoundRobinPolicy(), setting).run()
+        setting = SimulationSettings(workers=1, kv_tokens=KV_TOKENS, constants=constants)
+        outcome = TraceSimulation(as_trace(done), RoundRobinPolicyConfig(), setting).run_trace()
         for whole, ttft_s, itl_s, cached in (
             (simulated, outcome.ttft_s, outcome.itl_s, outcome.cached_tokens),
             (
@@ -188,7 +196,7 @@ def beside(parts: Sequence[tuple[EngineConstants, list[Asked]]]) -> dict[str, di
             whole.itl_s += itl_s
             whole.cached_tokens += cached
             whole.input_tokens += outcome.input_tokens
-    both = figures_of(simulated), figures_of(measured)
+    both = compute_figures(simulated), compute_figures(measured)
     table: dict[str, dict[str, float]] = {}
     for name in ("ttft_mean_s", "ttft_p50_s", "ttft_p99_s", "itl_mean_s", "hit_rate"):
         ours, theirs = (getattr(figures, name) for figures in both)

@@ -15,12 +15,12 @@ from time import thread_time_ns
 
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-from radixway.config.tracing import TracingSection
+from radixway.config.tracing import TracingConfig
 from radixway.telemetry import Journal, log_fields
-from radixway.telemetry.logs.lines import render_json, said_by
-from radixway.telemetry.tracing import Ended, Span, Trace, spans_of_request
+from radixway.telemetry.logs.lines import defer_record, render_json
+from radixway.telemetry.tracing import FinishedRequest, TraceRecord, TraceSpan, spans_of_request
 from radixway.telemetry.tracing.otlp import OtlpExporter
-from radixway.telemetry.tracing.settings import settings_of
+from radixway.telemetry.tracing.settings import resolve_settings
 from report import print_table
 
 FIELDS = {
@@ -39,14 +39,14 @@ FIELDS = {
     "cached_tokens": 16,
 }
 """Of the line that a request leaves."""
-ENDED = Ended(
+ENDED = FinishedRequest(
     surface="openai.chat",
     operation="chat",
     method="POST",
     path="/v1/chat/completions",
     tenant="default",
     model="m",
-    answering="m",
+    resolved_model="m",
     workers=("127.0.0.1:8000",),
     status=200,
     error=None,
@@ -55,16 +55,16 @@ ENDED = Ended(
 )
 
 
-def traced() -> tuple[Journal, Trace]:
+def traced() -> tuple[Journal, TraceRecord]:
     """A request as it is with nothing configured but tracing: five spans."""
     journal = Journal("4f0e7d1c9b8a4f0e9d1c7b8a4f0e9d1c")
-    trace = journal.trace = Trace(None, sampled=True)
+    trace = journal.trace = TraceRecord(None, sampled=True)
     journal.add("receive", surface="openai.chat", model="m", stream=False, bytes=2000)
     journal.add("select", worker="127.0.0.1:8000", policy="expected_time", reason="lowest", candidates=[])
-    trace.add("select", 0.0001, 0.0002, worker="127.0.0.1:8000")
-    trace.add("upstream", 0.0003, 0.012, number=1, worker="127.0.0.1:8000", status=200)
-    trace.add("dispatch", 0.0001, 0.012, holds=True)
-    trace.add("middleware Retry", 0.0001, 0.0121, holds=True)
+    trace.add_stage("select", 0.0001, 0.0002, worker="127.0.0.1:8000")
+    trace.add_stage("upstream", 0.0003, 0.012, number=1, worker="127.0.0.1:8000", status=200)
+    trace.add_stage("dispatch", 0.0001, 0.012, holds=True)
+    trace.add_stage("middleware Retry", 0.0001, 0.0121, holds=True)
     journal.add("tokens", prompt_tokens=20, completion_tokens=3, cached_tokens=16, estimated=False)
     journal.add("end", status=200, first_byte_ms=11.9, model="m")
     return journal, trace
@@ -88,33 +88,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--times", type=int, default=2000)
     given = parser.parse_args()
-    settings = settings_of(TracingSection(endpoint="http://127.0.0.1:9"), {})
+    settings = resolve_settings(TracingConfig(endpoint="http://127.0.0.1:9"), {})
     assert settings is not None
     exporter = OtlpExporter(settings, service="radixway", role="gateway")
     journal, trace = traced()
-    spans: list[Span] = spans_of_request(journal, trace, ENDED)
+    spans: list[TraceSpan] = spans_of_request(journal, trace, ENDED)
     log = logging.getLogger("radixway.requests.alone")
     log.propagate, log.handlers = False, [logging.NullHandler()]
     log.setLevel(logging.INFO)
     record = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", None, None)
     record.radixway_fields = FIELDS
-    say = said_by(record)
+    say = defer_record(record)
 
     def encoded() -> bytes:
-        return encode_spans([exporter._readable(span) for span in spans]).SerializeToString()
+        return encode_spans([exporter._to_readable_span(span) for span in spans]).SerializeToString()
 
     parts: list[tuple[str, str, Callable[[], object]]] = [
         (
             "not sampled: ids, and the header of its worker",
             "request",
-            lambda: Trace(None, sampled=False).lines(1),
+            lambda: TraceRecord(None, sampled=False).propagation_lines(1),
         ),
         ("sampled: its spans", "exporting", lambda: spans_of_request(journal, trace, ENDED)),
         ("sampled: their bytes", "exporting", encoded),
         (
             "a line: handed over",
             "request",
-            lambda: (log_fields(log, logging.INFO, "request", FIELDS), said_by(record)),
+            lambda: (log_fields(log, logging.INFO, "request", FIELDS), defer_record(record)),
         ),
         ("a line: its text", "writing", lambda: render_json(say())),
     ]

@@ -4,7 +4,7 @@ from itertools import count
 
 import numpy as np
 
-from radixway.semantic_cache import Entry
+from radixway.semantic_cache import CacheEntry
 
 _ids = count()
 
@@ -28,4 +28,4 @@ def entry(question="q", scope="s", vector=(1, 0, 0), **more):
         "created_at": 0.0,
         "expires_at": 100.0,
     }
-    return Entry(**(given | more))
+    return CacheEntry(**(given | more))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from radixway.chat.database import Database
-from radixway.chat.jobs import Jobs
-from radixway.chat.limits import Limits
-from radixway.chat.messages import Messages, Question
+from radixway.chat.database import ChatDatabase
+from radixway.chat.jobs import AnswerJobQueue
+from radixway.chat.limits import ChatLimits
+from radixway.chat.messages import AnswerRequest, MessageStore
 from radixway.chat.records import Message
 from radixway.chat.schema import chats, users
 
@@ -26,22 +26,22 @@ class Clock:
 class House:
     """A database with one user, and what works on it."""
 
-    database: Database
-    limits: Limits = field(default_factory=lambda: Limits(at_once=None))
+    database: ChatDatabase
+    limits: ChatLimits = field(default_factory=lambda: ChatLimits(at_once=None))
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        self.messages = Messages(self.database, self.clock, self.limits)
-        self.jobs = Jobs(self.database, self.clock, lease_s=30, most_attempts=3)
+        self.messages = MessageStore(self.database, self.clock, self.limits)
+        self.jobs = AnswerJobQueue(self.database, self.clock, lease_s=30, most_attempts=3)
 
     async def open(self) -> House:
         row = {"id": USER, "tenant": "default", "provider": "local", "provider_account_id": USER}
-        async with self.database.write() as write:
+        async with self.database.write_transaction() as write:
             await write.execute(users.insert().values(**row, display_name="Eve", created_at=0.0))
         return self
 
     async def chat(self, chat_id: str = "chat-1") -> str:
-        async with self.database.write() as write:
+        async with self.database.write_transaction() as write:
             await write.execute(
                 chats.insert().values(id=chat_id, user_id=USER, created_at=0.0, modified_at=0.0)
             )
@@ -51,9 +51,9 @@ class House:
         """An answer that waits, in a chat of its own."""
         self._chats = getattr(self, "_chats", 0) + 1
         chat = await self.chat(f"chat-of-its-own-{self._chats}")
-        said = await self.messages.ask(USER, chat, None, "What is a radix tree?")
-        question = Question(said.id, queue, "m", {}, priority=priority, waits_s=waits_s)
+        said = await self.messages.write_question(USER, chat, None, "What is a radix tree?")
+        question = AnswerRequest(said.id, queue, "m", {}, priority=priority, waits_s=waits_s)
         return (await self.messages.request_answer(USER, chat, question))[0]
 
     async def now(self, message: Message) -> Message:
-        return await self.messages.find(USER, message.id)
+        return await self.messages.find_message(USER, message.id)

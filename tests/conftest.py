@@ -47,10 +47,10 @@ def encoders_are_loaded_once():
 @pytest.fixture(scope="session")
 def one_encoder(tmp_path_factory):
     """The real encoder as it runs by default, loaded once; it is safe to share."""
-    from radixway.config import EncodersSection
+    from radixway.config import EncodersConfig
     from radixway.encoders import load_encoder
 
-    return load_encoder(EncodersSection(home=tmp_path_factory.mktemp("encoders")))
+    return load_encoder(EncodersConfig(home=tmp_path_factory.mktemp("encoders")))
 
 
 @pytest.fixture

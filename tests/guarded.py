@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from contextlib import asynccontextmanager
 
-from radixway.pipeline import Attack, GuardUnavailable, PersonalData
-from radixway.understanding import Understanding
+from radixway.pipeline import AttackAssessment, GuardUnavailableError, PersonalDataSpan
+from radixway.understanding import SemanticsBuilder
 from running_gateway import running_gateway
 
 NUMPY = {"backend": "numpy", "preload": False}
@@ -28,9 +28,9 @@ class WordFinder:
     async def find(self, text):
         self.asked.append(text)
         if self.broken:
-            raise GuardUnavailable("broken on purpose")
+            raise GuardUnavailableError("broken on purpose")
         found = [
-            PersonalData(kind, match.start(), match.end(), 0.9)
+            PersonalDataSpan(kind, match.start(), match.end(), 0.9)
             for kind, pattern in PATTERNS.items()
             for match in pattern.finditer(text)
         ]
@@ -57,16 +57,16 @@ class WordJudge:
     async def judge(self, text):
         self.asked.append(text)
         if self.broken:
-            raise GuardUnavailable("broken on purpose")
+            raise GuardUnavailableError("broken on purpose")
         risk = self.risk if "ignore all" in text.lower() else 0.02
-        return Attack(risk, {"instruction_override": risk, "prompt_injection": risk / 2})
+        return AttackAssessment(risk, {"instruction_override": risk, "prompt_injection": risk / 2})
 
 
 @asynccontextmanager
 async def guarded(monkeypatch, *urls, **sections):
     """A running gateway; `.finder` and `.judge` are its guard's."""
     finder, judge = WordFinder(), WordJudge()
-    monkeypatch.setattr(Understanding, "guards", lambda self, encoders: (finder, judge))
+    monkeypatch.setattr(SemanticsBuilder, "build_guards", lambda self, encoders: (finder, judge))
     sections["guard"] = {"audit": {"enabled": False}} | sections.get("guard", {})
     async with running_gateway(*urls, encoders=NUMPY, **sections) as gateway:
         gateway.finder, gateway.judge = finder, judge

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import msgspec
 
-from radixway.config.guard.answers import AnswersSection
-from radixway.guard.answers.middleware import AnswerGuard, Sections
-from radixway.guard.answers.moderation import Moderator
-from radixway.guard.answers.report import AnswerCounts
-from radixway.guard.answers.watching import WatchingParts
+from radixway.config.guard.answers import AnswersConfig
+from radixway.guard.answers.middleware import AnswerGuard, AnswerSections
+from radixway.guard.answers.moderation import ModerationClient
+from radixway.guard.answers.report import AnswerGuardMetrics
+from radixway.guard.answers.watching import InspectionTools
 from radixway.guard.pii.recognisers import find_structured
 from radixway.pipeline import ENDPOINTS, Chunks, Reply, Request
-from radixway.telemetry import Journal, Metrics
+from radixway.telemetry import Journal, MetricsRegistry
 
 SYSTEM = (
     "You are Tilly, the assistant of Harbour Savings. Never mention the pilot programme Bluefin. "
@@ -56,7 +56,7 @@ class Recorded:
     def __init__(self):
         self.incidents = []
 
-    def record(self, incident):
+    def record_incident(self, incident):
         self.incidents.append(incident)
 
 
@@ -64,15 +64,17 @@ def request_of(surface="openai.chat", messages=None, **fields):
     messages = messages or [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "hello there"}]
     body = {"model": "m", "messages": messages, **fields}
     return Request(
-        "r1", ENDPOINTS[surface], "/", Journal("r1"), raw=msgspec.json.encode(body), known_model="m"
+        "r1", ENDPOINTS[surface], "/", Journal("r1"), raw=msgspec.json.encode(body), metrics_model="m"
     )
 
 
 def guard_of(section, *, vault=None, recorder=None, finder=None):
-    own = AnswersSection.model_validate(section)
-    moderators = [Moderator(own.moderation)] if own.moderation.url else ()
-    parts = WatchingParts(finder or StructuredFinder(), moderators)
-    return AnswerGuard(Sections(own, {}), parts, AnswerCounts(Metrics()), lambda _: vault, recorder)
+    own = AnswersConfig.model_validate(section)
+    moderators = [ModerationClient(own.moderation)] if own.moderation.url else ()
+    parts = InspectionTools(finder or StructuredFinder(), moderators)
+    return AnswerGuard(
+        AnswerSections(own, {}), parts, AnswerGuardMetrics(MetricsRegistry()), lambda _: vault, recorder
+    )
 
 
 def event(data):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kustomize import Object, containers, named, of_kind
 from radixway.config import Config, load_config
-from radixway.scale.operator.resources import policy_spec
-from radixway.scale.operator.rules import FILE, text_of
+from radixway.scale.operator.resources import parse_policy_spec
+from radixway.scale.operator.rules import FILE, render_rules
 
 
 def environment_of(objects: tuple[Object, ...], container: Object) -> dict[str, str]:
@@ -27,8 +27,8 @@ def gateway_of(workload: Object) -> Object:
 def _files(objects: tuple[Object, ...], config_map: str) -> dict[str, str]:
     """Of a ConfigMap that is there, or that the operator makes of a RouterPolicy."""
     for policy in of_kind(objects, "RouterPolicy"):
-        if (spec := policy_spec(policy)).config_map == config_map:
-            return {FILE: text_of(spec)}
+        if (spec := parse_policy_spec(policy)).config_map == config_map:
+            return {FILE: render_rules(spec)}
     return named(objects, "ConfigMap", config_map)["data"]
 
 

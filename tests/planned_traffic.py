@@ -2,20 +2,20 @@
 
 import random
 
-from radixway.scale.planner import Traffic
-from radixway.simulate import Trace, TraceRequest
+from radixway.scale.planner import TrafficWindow
+from radixway.simulate import RequestTrace, TraceRequest
 
 SECONDS = 5.0
 
 
 def traffic(per_s, *, prompt=1000, cached=0, output=100, seconds=SECONDS, itl_s=0.02, ttft_s=0.3):
     """So many requests a second, all alike, for some seconds."""
-    seen = Traffic(seconds)
+    seen = TrafficWindow(seconds)
     for _ in range(round(per_s * seconds)):
-        seen.came()
-        seen.placed(prompt, prompt - cached)
-        seen.first_token(ttft_s)
-        seen.ended(output, itl_s * (output - 1))
+        seen.on_arrival()
+        seen.on_placed(prompt, prompt - cached)
+        seen.on_first_token(ttft_s)
+        seen.on_finished(output, itl_s * (output - 1))
     return seen
 
 
@@ -24,4 +24,4 @@ def trace(rate, seconds, *, prompt=1000, output=60, seed=0):
     draw, at, requests = random.Random(seed), 0.0, []
     while (at := at + draw.expovariate(rate(at))) < seconds:
         requests.append(TraceRequest(at, max(1, round(prompt * draw.lognormvariate(0, 0.5))), output, ()))
-    return Trace(requests, 16)
+    return RequestTrace(requests, 16)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import JSON, Boolean, Column, Double, ForeignKey, Integer, Table, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from radixway.chat.privacy.owners import OWNERS
 from radixway.chat.schema import metadata
 
@@ -19,10 +19,10 @@ def word(user: str, table: Table, column: Column[Any]) -> str:
     return f"{user} has {table.name}.{column.name} of {user}"
 
 
-async def plant(database: Database, user: str) -> None:
+async def plant(database: ChatDatabase, user: str) -> None:
     """Of a user who has something of everything; their tenant is their word of it."""
     ids: dict[Table, Any] = {}
-    async with database.write() as write:
+    async with database.write_transaction() as write:
         for table in OWNERS:
             row = {column.name: _value(user, table, column, ids) for column in table.columns}
             row = {name: value for name, value in row.items() if name not in _left_out(table)}

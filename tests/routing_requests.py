@@ -1,6 +1,6 @@
 """Workers and requests for tests of the selector, and a clock that they move."""
 
-from radixway.config import WorkerSection
+from radixway.config import WorkerSettings
 from radixway.routing import RoutingRequest, Worker
 
 
@@ -15,7 +15,7 @@ class Clock:
 
 
 def workers(count: int, **fields) -> list[Worker]:
-    return [Worker(WorkerSection(url=f"http://w{i}", **fields)) for i in range(count)]
+    return [Worker(WorkerSettings(url=f"http://w{i}", **fields)) for i in range(count)]
 
 
 def prompt(*blocks: int, tokens: int | None = None, **fields) -> RoutingRequest:

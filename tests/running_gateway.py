@@ -13,7 +13,7 @@ import aiohttp
 from radixway.app import Gateway
 from radixway.config import load_config
 from radixway.routing import Worker, WorkerState
-from radixway.web import bind
+from radixway.web import bind_tcp
 
 FAST_HEALTH = {"interval_s": 0.05, "timeout_s": 2, "backoff_max_s": 0.1}
 
@@ -44,7 +44,7 @@ class RunningGateway:
         registry = self.gateway.registry
         registry.on_state.append(lambda _: changed.set())
         async with asyncio.timeout(10):
-            while (worker := registry.get(url)) is None or worker.state is not state:
+            while (worker := registry.get_worker(url)) is None or worker.state is not state:
                 changed.clear()
                 await changed.wait()
         return worker
@@ -55,7 +55,7 @@ class RunningGateway:
         registry = self.gateway.registry
         registry.on_remove.append(lambda _: gone.set())
         async with asyncio.timeout(10):
-            while registry.get(url) is not None:
+            while registry.get_worker(url) is not None:
                 gone.clear()
                 await gone.wait()
 
@@ -71,7 +71,7 @@ async def running_gateway(
     sections.setdefault("routing", {}).setdefault("health", FAST_HEALTH)
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
     gateway = Gateway(config)
-    server = gateway.make_server(bind("127.0.0.1", port))
+    server = gateway.make_server(bind_tcp("127.0.0.1", port))
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)

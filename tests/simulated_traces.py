@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from radixway.simulate import Trace, TraceRequest
+from radixway.simulate import RequestTrace, TraceRequest
 
 BLOCK = 16
 
 
-def conversations(count: int, turns: int, *, every_s: float = 0.5, grows: int = 4) -> Trace:
+def conversations(count: int, turns: int, *, every_s: float = 0.5, grows: int = 4) -> RequestTrace:
     """Conversations that take turns; each turn adds `grows` blocks to the prompt."""
     requests = []
     for turn in range(turns):
@@ -16,10 +16,10 @@ def conversations(count: int, turns: int, *, every_s: float = 0.5, grows: int = 
             blocks = tuple(1000 * number + at for at in range(grows * (turn + 1)))
             at = (turn * count + number) * every_s / count
             requests.append(TraceRequest(at, len(blocks) * BLOCK + 5, 8, blocks))
-    return Trace(requests, BLOCK)
+    return RequestTrace(requests, BLOCK)
 
 
-def write(path: Path, trace: Trace) -> Path:
+def write(path: Path, trace: RequestTrace) -> Path:
     lines = [
         {
             "timestamp": request.at * 1e3,

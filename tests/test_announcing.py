@@ -46,10 +46,10 @@ async def test_a_worker_serves_while_it_is_announced_and_finishes_before_that_en
                 assert worker.url.encode() in await process.stdout.readline()
             for gateway in (one, other):
                 found = await gateway.until(worker.url, WorkerState.READY)
-                assert (found.sources, found.given.max_in_flight) == (("registered",), 2)
+                assert (found.sources, found.config.max_in_flight) == (("registered",), 2)
             leases = one.gateway.membership
-            one.gateway.registry.remove(worker.url)  # as if the gateway had been started anew
-            leases.leave("registered", worker.url)
+            one.gateway.registry.remove_worker(worker.url)  # as if the gateway had been started anew
+            leases.remove_member("registered", worker.url)
             await one.until(worker.url, WorkerState.READY)
             asked = asyncio.create_task(one.chat())
             await arrived.wait()

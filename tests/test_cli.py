@@ -297,7 +297,7 @@ async def test_what_a_gateway_tells_is_shown_as_it_is():
 async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_asks(free_port):
     worker = f"http://127.0.0.1:{free_port}"
     async with running_gateway(worker, wait=False) as gateway:
-        known = gateway.gateway.registry.get(worker)
+        known = gateway.gateway.registry.get_worker(worker)
         async with asyncio.timeout(20):
             while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)

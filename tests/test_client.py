@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from radixway import client
-from radixway.client import CallFailed, Listing, Loads, ask, call
+from radixway.client import GatewayCallError, WorkerListing, WorkerLoads, call_gateway, stream_chat
 from scripted_worker import Exchange, scripted_worker
 
 NO_GATEWAY = [
@@ -29,9 +29,9 @@ def answering(body, status=200, kind="application/json"):
 
 
 def calls(url):
-    yield call(url, "GET", "/list_workers", Listing)
-    yield call(url, "POST", "/add_worker", Loads, {"url": "http://a"})
-    yield ask(url, {"messages": []}, show=print)
+    yield call_gateway(url, "GET", "/list_workers", WorkerListing)
+    yield call_gateway(url, "POST", "/add_worker", WorkerLoads, {"url": "http://a"})
+    yield stream_chat(url, {"messages": []}, show=print)
 
 
 @pytest.mark.parametrize("body", NO_GATEWAY)
@@ -39,7 +39,7 @@ def calls(url):
 async def test_what_no_gateway_answers_is_told_in_a_sentence(body, kind):
     async with answering(body, kind=kind) as server:
         for called in calls(server.url):
-            with pytest.raises(CallFailed, match=f"what answers at {server.url} is no gateway"):
+            with pytest.raises(GatewayCallError, match=f"what answers at {server.url} is no gateway"):
                 await called
 
 
@@ -49,8 +49,8 @@ async def test_what_no_gateway_answers_is_told_in_a_sentence(body, kind):
 )
 async def test_an_event_that_no_gateway_sends_is_told_in_a_sentence(event):
     async with answering(b"data: " + event + b"\n\n", kind="text/event-stream") as server:
-        with pytest.raises(CallFailed, match=f"what answers at {server.url} is no gateway"):
-            await ask(server.url, {"messages": []}, show=print)
+        with pytest.raises(GatewayCallError, match=f"what answers at {server.url} is no gateway"):
+            await stream_chat(server.url, {"messages": []}, show=print)
 
 
 async def test_what_engines_leave_open_in_their_events_is_no_mistake():
@@ -62,7 +62,7 @@ async def test_what_engines_leave_open_in_their_events_is_no_mistake():
     ]
     stream = b"".join(b"data: %b\n\n" % event for event in events)
     async with answering(stream, kind="text/event-stream; charset=utf-8") as server:
-        told = await ask(server.url, {"messages": []}, show=lambda text: None)
+        told = await stream_chat(server.url, {"messages": []}, show=lambda text: None)
     assert (told.model, told.text, told.prompt_tokens, told.completion_tokens) == ("m", "x", 3, 1)
 
 
@@ -70,14 +70,14 @@ async def test_what_engines_leave_open_in_their_events_is_no_mistake():
 async def test_a_refusal_without_words_is_told_by_its_status(body):
     async with answering(body, status=404) as server:
         for called in calls(server.url):
-            with pytest.raises(CallFailed, match=f"{server.url}/.* answered 404"):
+            with pytest.raises(GatewayCallError, match=f"{server.url}/.* answered 404"):
                 await called
 
 
 async def test_a_refusal_is_told_in_its_own_words():
     async with answering(b'{"error": {"message": "not today"}}', status=503) as server:
         for called in calls(server.url):
-            with pytest.raises(CallFailed, match="^not today$"):
+            with pytest.raises(GatewayCallError, match="^not today$"):
                 await called
 
 
@@ -87,7 +87,7 @@ async def test_a_connection_that_is_closed_without_an_answer_is_told_in_a_senten
 
     async with scripted_worker(hang_up) as server:
         for called in calls(server.url):
-            with pytest.raises(CallFailed, match=f"no gateway answers at {server.url}"):
+            with pytest.raises(GatewayCallError, match=f"no gateway answers at {server.url}"):
                 await called
 
 
@@ -102,5 +102,5 @@ async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch, status)
 
     monkeypatch.setattr(client, "_LARGEST_BYTES", 2**20)
     async with scripted_worker(answer) as server:
-        with pytest.raises(CallFailed, match="answers with more than 1 MiB"):
-            await call(server.url, "GET", "/list_workers", Listing)
+        with pytest.raises(GatewayCallError, match="answers with more than 1 MiB"):
+            await call_gateway(server.url, "GET", "/list_workers", WorkerListing)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from radixway.component import CannotErase, Component, Subject, running
-from radixway.erasure import Erasure, PendingErasures
+from radixway.erasure import ErasureService, PendingErasureStore
 
 
 class Recorded(Component):
@@ -131,7 +131,7 @@ async def test_erasing_asks_those_that_keep_something_the_last_started_first(tmp
         Keeping("chats", 2, order, by=everything),
     ]
     workers = Keeping("workers", 3, order, by=everything)
-    erasure = Erasure(parts, PendingErasures(tmp_path), workers=workers)
+    erasure = ErasureService(parts, PendingErasureStore(tmp_path), workers=workers)
     erased = await erasure.erase_everywhere(Subject("acme", "alice"))
     assert order == ["chats", "away", "journals"]
     told = {name: (room.status, room.entries) for name, room in erased.rooms.items()}

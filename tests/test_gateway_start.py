@@ -11,7 +11,7 @@ import pytest
 
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
-from radixway.web import CannotListen, bind
+from radixway.web import CannotListenError, bind_tcp
 
 _MUCH = {
     "workers": [{"url": "http://127.0.0.1:9"}],
@@ -47,9 +47,9 @@ def test_building_one_opens_no_file_and_no_thread_and_needs_no_loop(tmp_path: Pa
 async def test_one_that_cannot_start_leaves_no_task_and_no_encoder(tmp_path: Path) -> None:
     broken = tmp_path / "sessions"
     broken.write_text("no database")
-    with bind("127.0.0.1", 0) as taken:
+    with bind_tcp("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1:{port}"):
+        with pytest.raises(CannotListenError, match=f"cannot listen on 127.0.0.1:{port}"):
             async with gateway(ext_proc={"enabled": True, "port": port}).running():
                 raise AssertionError("it does not run")
     with pytest.raises(ConfigError, match=r"trajectories\.sessions\.path"):

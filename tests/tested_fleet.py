@@ -2,11 +2,11 @@
 
 import random
 
-from radixway.config import ExpectedTimePolicy
+from radixway.config import ExpectedTimePolicyConfig
 from radixway.routing import RoutingRequest
 from radixway.routing.policies import make_policy
-from radixway.scale.prefix_routing.fleet import Fleet
-from radixway.scale.prefix_routing.prompts import even_blocks, fine_blocks
+from radixway.scale.prefix_routing.fleet import ReplicaFleet
+from radixway.scale.prefix_routing.prompts import hash_even_blocks, hash_fine_blocks
 from radixway.scale.prefix_routing.settings import PrefixSettings
 from radixway.scale.prefix_routing.tiers import PrefixTiers
 
@@ -20,14 +20,14 @@ class TestedFleet:
 
     def __init__(self, replicas="ab", policy="tiers", **settings):
         self.now = 1000.0
-        self.fleet = Fleet(PrefixSettings(**settings), lambda: self.now, random.Random(0))
+        self.fleet = ReplicaFleet(PrefixSettings(**settings), lambda: self.now, random.Random(0))
         for name in replicas:
-            self.fleet.add(name)
-        self.names_blocks = even_blocks
-        self.policy = make_policy(ExpectedTimePolicy(), random.Random(0))
+            self.fleet.add_replica(name)
+        self.names_blocks = hash_even_blocks
+        self.policy = make_policy(ExpectedTimePolicyConfig(), random.Random(0))
         if policy == "tiers":
-            self.names_blocks = fine_blocks
-            self.policy = PrefixTiers(self.fleet.seen.settings, random.Random(0), self.fleet.seen_share)
+            self.names_blocks = hash_fine_blocks
+            self.policy = PrefixTiers(self.fleet.seen.settings, random.Random(0), self.fleet.replica_share)
         self.sent = 0
 
     def request(self, text):
@@ -38,18 +38,20 @@ class TestedFleet:
         """Where a prompt would go, and why."""
         names = among or self.fleet.seen.replicas
         request = self.request(text)
-        choice = self.fleet.choose(request, [self.fleet.worker(name) for name in names], self.policy)
+        choice = self.fleet.choose_replica(
+            request, [self.fleet.find_worker(name) for name in names], self.policy
+        )
         return choice.worker.name, choice.scores.reason
 
     def send(self, text, to=None):
         """A prompt goes where it should, or to the replica named; the replica, and the request's name."""
         replica = to or self.choose(text)[0]
         self.sent += 1
-        self.fleet.begin(replica, str(self.sent), self.request(text), 0)
+        self.fleet.start_request(replica, str(self.sent), self.request(text), 0)
         self.fleet.check()
         return replica, str(self.sent)
 
     def send_and_end(self, text, to=None):
         replica, name = self.send(text, to)
-        self.fleet.end(replica, name)
+        self.fleet.end_request(replica, name)
         return replica

@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 from rich.console import Console
 
-from radixway.client import ask, call
+from radixway.client import call_gateway, stream_chat
 
 out = Console(highlight=False)
 
@@ -75,8 +75,8 @@ def question(text: str, system: str = HOUSE_RULES) -> dict[str, Any]:
 
 async def show_cold_and_warm(url: str) -> None:
     chapter("a prefix, cold and warm: two questions under one long system prompt")
-    first = await ask(url, question(QUESTIONS[0]), show=lambda _: None)
-    second = await ask(url, question(QUESTIONS[1]), show=lambda _: None)
+    first = await stream_chat(url, question(QUESTIONS[0]), show=lambda _: None)
+    second = await stream_chat(url, question(QUESTIONS[1]), show=lambda _: None)
     for told, state in ((first, "cold"), (second, "warm")):
         out.print(
             f"{state}: first token after {told.first_token_s * 1e3:6.0f} ms,"
@@ -87,14 +87,16 @@ async def show_cold_and_warm(url: str) -> None:
 
 async def show_stream(url: str) -> str:
     chapter("a streamed answer")
-    told = await ask(url, question(QUESTIONS[2]), show=lambda text: out.print(text, end="", markup=False))
+    told = await stream_chat(
+        url, question(QUESTIONS[2]), show=lambda text: out.print(text, end="", markup=False)
+    )
     out.print(f"\n[dim]{told.summary()}[/]", soft_wrap=True)
     return told.request_id
 
 
 async def show_explanation(url: str, request_id: str) -> None:
     chapter(f"its explanation: GET /explain/{request_id}")
-    out.print_json(data=await call(url, "GET", f"/explain/{request_id}", dict[str, Any]))
+    out.print_json(data=await call_gateway(url, "GET", f"/explain/{request_id}", dict[str, Any]))
 
 
 async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
@@ -110,7 +112,7 @@ async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
             async with session.post(f"{url}/v1/chat/completions", json=body) as response:
                 await response.read()
                 answered.append(response.status)
-                journal = await call(
+                journal = await call_gateway(
                     url, "GET", f"/explain/{response.headers['x-request-id']}", dict[str, Any]
                 )
                 retried += any(step["step"] == "retry" for step in journal["steps"])
@@ -135,7 +137,9 @@ async def tour(port: int) -> None:
         await show_explanation(url, await show_stream(url))
         async with process("engine", "--port", str(port + 2)) as second:
             chapter("a second engine joins: POST /add_worker")
-            await call(url, "POST", "/add_worker", dict[str, Any], {"url": f"http://127.0.0.1:{port + 2}"})
+            await call_gateway(
+                url, "POST", "/add_worker", dict[str, Any], {"url": f"http://127.0.0.1:{port + 2}"}
+            )
             await until_ready_workers(url, 2, second)
             await show_death(url, second)
             await until_ready_workers(url, 1, up)

@@ -17,7 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "docs_site"))
 
 from draw import Drawing
 
-from radixway.simulate import Figures, Outcome, Setting, compare, figures_of, read_policies, read_trace
+from radixway.simulate import (
+    SimulationFigures,
+    SimulationOutcome,
+    SimulationSettings,
+    compare_policies,
+    compute_figures,
+    parse_policies,
+    read_trace,
+)
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 POLICIES = (
@@ -27,7 +35,7 @@ POLICIES = (
 _KINDS = ("cool", "warm")
 
 
-def bars(told: dict[float, dict[str, Figures]], title: str) -> Drawing:
+def bars(told: dict[float, dict[str, SimulationFigures]], title: str) -> Drawing:
     """Mean time to the first token and hit rate, a pair of bars for each policy."""
     names = list(next(iter(told.values())))
     sheet = Drawing(860, 110 + 46 * len(names), f"{title}: mean time to first token and hit rate by policy")
@@ -51,7 +59,7 @@ def bars(told: dict[float, dict[str, Figures]], title: str) -> Drawing:
     return sheet
 
 
-def spread(outcomes: dict[str, Outcome], title: str) -> Drawing:
+def spread(outcomes: dict[str, SimulationOutcome], title: str) -> Drawing:
     """For each policy the time that half, nine tenths and 99 of a hundred requests wait at most."""
     sheet = Drawing(
         860,
@@ -83,7 +91,7 @@ def spread(outcomes: dict[str, Outcome], title: str) -> Drawing:
     return sheet
 
 
-def _at(outcome: Outcome, share: float) -> float:
+def _at(outcome: SimulationOutcome, share: float) -> float:
     ordered = sorted(outcome.ttft_s)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -103,12 +111,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     trace = read_trace(given.trace)
-    policies = read_policies(given.policies)
-    outcomes: dict[float, dict[str, Outcome]] = {}
+    policies = parse_policies(given.policies)
+    outcomes: dict[float, dict[str, SimulationOutcome]] = {}
     for speed in (float(each) for each in given.speedups.split(",")):
-        setting = Setting(workers=given.workers, kv_tokens=given.kv_tokens, speedup=speed, seed=given.seed)
-        outcomes[speed] = compare(trace, policies, setting, given.jobs)
-    told = {speed: {name: figures_of(each) for name, each in of.items()} for speed, of in outcomes.items()}
+        setting = SimulationSettings(
+            workers=given.workers, kv_tokens=given.kv_tokens, speedup=speed, seed=given.seed
+        )
+        outcomes[speed] = compare_policies(trace, policies, setting, given.jobs)
+    told = {
+        speed: {name: compute_figures(each) for name, each in of.items()} for speed, of in outcomes.items()
+    }
     digest = hashlib.sha256(given.trace.read_bytes()).hexdigest()[:12]
     title = given.title or given.trace.name.split(".")[0].replace("_", " ")
     title = f"{title}, {len(trace.requests):,} requests, {given.workers} workers, seed {given.seed}"

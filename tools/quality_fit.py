@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders.encoding import Encoder, Floats
-from radixway.encoders.heads.head import Head
+from radixway.encoders.encoding import Floats, TextEncoder
+from radixway.encoders.heads.head import HeadFile
 from radixway.encoders.heads.quality import PROBE
 
 STRENGTH = 100.0
@@ -34,10 +34,12 @@ def fit_quality(
     return arrays
 
 
-def to_quality_head(arrays: dict[str, Floats], models: Sequence[str], encoder: Encoder, data: str) -> Head:
+def to_quality_head(
+    arrays: dict[str, Floats], models: Sequence[str], encoder: TextEncoder, data: str
+) -> HeadFile:
     """What is written to a file; `data` says what it was trained on."""
     probe = [round(float(part), 5) for part in encoder.encode([PROBE])[0].vector]
-    return Head("quality", tuple(models), encoder.id, encoder.weights, data, arrays, {"probe": probe})
+    return HeadFile("quality", tuple(models), encoder.id, encoder.weights, data, arrays, {"probe": probe})
 
 
 def ridge(inputs: Floats, targets: Floats, strength: float) -> tuple[Floats, Floats]:

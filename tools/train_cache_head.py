@@ -29,16 +29,16 @@ from cache_head.pairs import (
 from cache_head.vectors import Vectors
 from cache_head.words import WordTable, make_table
 from evaluation.cache import PAIRS
-from radixway.config import EncodersSection
-from radixway.encoders import Encoder, load_encoder
+from radixway.config import EncodersConfig
+from radixway.encoders import TextEncoder, load_encoder
 from radixway.encoders.files import find_model
-from radixway.encoders.heads import Head
+from radixway.encoders.heads import HeadFile
 from radixway.semantic_cache.ngrams import ngram_vector
 from radixway.semantic_cache.verifier import chinese, features, features_zh
 from radixway.semantic_cache.verifier.head import BUNDLED, KIND, SCRIPTS
-from radixway.semantic_cache.verifier.text import read
+from radixway.semantic_cache.verifier.text import parse_text
 from radixway.semantic_cache.verifier.verdict import RULES
-from radixway.semantic_cache.verifier.words import Words
+from radixway.semantic_cache.verifier.words import WordVectors
 
 NEAR, NEAR_BY_CHARACTERS = 0.85, 0.5
 """The cache's default thresholds."""
@@ -55,10 +55,10 @@ Vector = Callable[[str], NDArray[np.float32]]
 
 def main() -> None:
     options = _options()
-    encoder = load_encoder(EncodersSection(backend="int8"))
+    encoder = load_encoder(EncodersConfig(backend="int8"))
     vectors = Vectors(encoder, options.cache)
     vector = vectors.of
-    table = make_table(options.data, find_model(EncodersSection().model) / "tokenizer.json", vector)
+    table = make_table(options.data, find_model(EncodersConfig().model) / "tokenizer.json", vector)
     words = table.loaded()
     english, chinese_groups = read_groups("en"), read_groups("zh")
     write_held_out([*written_pairs([g for g in english if is_held_out(g)]),
@@ -86,26 +86,28 @@ def main() -> None:
         weighed = zip(SCRIPTS[script], each.weights, strict=True)
         print("  " + ", ".join(f"{name} {weight:+.2f}" for name, weight in weighed))
     sources = dict(Counter(row.source for row in rows + han_rows))
-    to_head(fitted, table, encoder, sources).save(options.out)
+    to_head(fitted, table, encoder, sources).save_file(options.out)
 
 
-def english_matrix(rows: list[Row], vector: Vector, words: Words) -> Matrix:
+def english_matrix(rows: list[Row], vector: Vector, words: WordVectors) -> Matrix:
     """Rows near enough that the head may be asked, as it reads them."""
     cosines = [float(vector(row.one) @ vector(row.other)) for row in rows]
-    texts = [(read(row.one), read(row.other)) for row in rows]
-    values = [features.features(a, b, cosine, words) for (a, b), cosine in zip(texts, cosines, strict=True)]
+    texts = [(parse_text(row.one), parse_text(row.other)) for row in rows]
+    values = [
+        features.pair_features(a, b, cosine, words) for (a, b), cosine in zip(texts, cosines, strict=True)
+    ]
     spoke = [any(differ(a, b) for _, differ in RULES) for a, b in texts]
     return _matrix(rows, np.stack(values), np.array(cosines), np.array(spoke), NEAR, FAR)
 
 
-def chinese_matrix(rows: list[Row], words: Words) -> Matrix:
+def chinese_matrix(rows: list[Row], words: WordVectors) -> Matrix:
     """The same for Chinese."""
     cosines = [float(ngram_vector(row.one) @ ngram_vector(row.other)) for row in rows]
     values = [
-        features_zh.features(row.one, row.other, cosine, words)
+        features_zh.chinese_pair_features(row.one, row.other, cosine, words)
         for row, cosine in zip(rows, cosines, strict=True)
     ]
-    spoke = [chinese.reason_apart(row.one, row.other) is not None for row in rows]
+    spoke = [chinese.difference_reason(row.one, row.other) is not None for row in rows]
     return _matrix(rows, np.stack(values), np.array(cosines), np.array(spoke), NEAR_BY_CHARACTERS, 0.0)
 
 
@@ -141,7 +143,7 @@ def _without_cosine(matrix: Matrix) -> Matrix:
     )
 
 
-def _related(table: WordTable, words: Words) -> Callable[[str], list[str]]:
+def _related(table: WordTable, words: WordVectors) -> Callable[[str], list[str]]:
     """Words in common use that mean something near: not the same, not nothing like it."""
     usual = [
         word
@@ -152,7 +154,7 @@ def _related(table: WordTable, words: Words) -> Callable[[str], list[str]]:
     def related(word: str) -> list[str]:
         if word not in table.words:
             return []
-        alike = words.alike([word], usual)[0]
+        alike = words.word_cosines([word], usual)[0]
         return [
             other
             for other, cosine in zip(usual, alike, strict=True)
@@ -171,7 +173,9 @@ def write_held_out(rows: list[Row]) -> None:
     PAIRS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def to_head(fitted: dict[str, Fitted], table: WordTable, encoder: Encoder, sources: dict[str, int]) -> Head:
+def to_head(
+    fitted: dict[str, Fitted], table: WordTable, encoder: TextEncoder, sources: dict[str, int]
+) -> HeadFile:
     """What is written to the file."""
     arrays = {f"{script}_weights": each.weights for script, each in fitted.items()}
     arrays |= {f"{script}_usual": each.usual for script, each in fitted.items()}
@@ -183,7 +187,7 @@ def to_head(fitted: dict[str, Fitted], table: WordTable, encoder: Encoder, sourc
     settings: dict[str, object] = {f"{script}_features": SCRIPTS[script] for script in fitted}
     settings |= {f"{script}_bias": each.bias for script, each in fitted.items()}
     settings |= {f"{script}_least": each.least for script, each in fitted.items()}
-    return Head(
+    return HeadFile(
         kind=KIND,
         labels=("different", "same"),
         encoder=encoder.id,

@@ -41,11 +41,11 @@ from domain_head.rows import (
 )
 from domain_head.states import States, read_states
 from evaluation.scores import Scores, score
-from radixway.config import EncodersSection
-from radixway.encoders import Encoder, Encoding, load_encoder
-from radixway.encoders.heads import Head
-from radixway.encoders.heads.chinese import ChineseTable
-from radixway.encoders.heads.domain import HAN_ALONE, HAN_FROM, DomainHead, Table
+from radixway.config import EncodersConfig
+from radixway.encoders import TextEncoder, TextEncoding, load_encoder
+from radixway.encoders.heads import HeadFile
+from radixway.encoders.heads.chinese import ChineseSoftmax
+from radixway.encoders.heads.domain import HAN_ALONE, HAN_FROM, DomainHead, ScriptSoftmax
 from radixway.encoders.heads.ngrams import text_features
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "heads" / "domain.npz"
@@ -58,7 +58,7 @@ SCRIPTS = {"en": ["latin"], "zh": ["han"], None: ["latin", "han"]}
 
 def main() -> None:
     options = _options()
-    encoder = load_encoder(EncodersSection(backend=options.backend))
+    encoder = load_encoder(EncodersConfig(backend=options.backend))
     if options.command == "train":
         train(options.data, options.cache, options.out, encoder, SCRIPTS[options.only], apart=options.apart)
         return
@@ -70,14 +70,14 @@ def main() -> None:
 
 
 def train(
-    data: Path, kept_states: Path, out: Path, encoder: Encoder, scripts: list[str], *, apart: bool
+    data: Path, kept_states: Path, out: Path, encoder: TextEncoder, scripts: list[str], *, apart: bool
 ) -> None:
     """The tables of `scripts`, into one file; those of other scripts stay as they are in it."""
     rows, calibration = training_rows(data, apart), calibration_rows(data)
-    kept = Head.load(out, kind="domain") if len(scripts) < len(WEIGHTS) else None
+    kept = HeadFile.load_file(out, kind="domain") if len(scripts) < len(WEIGHTS) else None
     if kept:
-        kept.check(encoder)
-    tables: dict[str, Table | ChineseTable] = {}
+        kept.check_encoder(encoder)
+    tables: dict[str, ScriptSoftmax | ChineseSoftmax] = {}
     for script in scripts:
         chosen = balanced([row for row in weighted(rows, WEIGHTS[script]) if _is_read(row, script)])
         judges = [row for row in weighted(calibration, CALIBRATION_WEIGHTS) if _is_read(row, script)]
@@ -88,17 +88,20 @@ def train(
             states = read_states(encoder, [row.text for row in chosen + judges], kept_states)
             tables[script] = fit(chosen, judges, states, Choices())
     out.parent.mkdir(parents=True, exist_ok=True)
-    to_head(tables, encoder, rows, kept).save(out)
+    to_head(tables, encoder, rows, kept).save_file(out)
 
 
 def to_head(
-    tables: dict[str, Table | ChineseTable], encoder: Encoder, rows: list[Row], kept: Head | None
-) -> Head:
+    tables: dict[str, ScriptSoftmax | ChineseSoftmax],
+    encoder: TextEncoder,
+    rows: list[Row],
+    kept: HeadFile | None,
+) -> HeadFile:
     """What is written to the file: `tables`, and of `kept` what belongs to scripts that they lack."""
     arrays = _of_other_scripts(kept.arrays, tables) if kept else {}
     settings = _of_other_scripts(kept.settings, tables) if kept else {}
     for script, table in tables.items():
-        if isinstance(table, ChineseTable):
+        if isinstance(table, ChineseSoftmax):
             arrays |= table.arrays()
             settings["han_temperature"] = table.temperature
             continue
@@ -109,7 +112,7 @@ def to_head(
         if table.neighbours is not None:
             arrays |= table.neighbours.arrays(script)
         settings[f"{script}_temperatures"] = [round(float(each), 4) for each in table.temperatures]
-    return Head(
+    return HeadFile(
         kind="domain",
         labels=LABELS,
         encoder=encoder.id,
@@ -139,14 +142,16 @@ def held_out_sets(data: Path) -> dict[str, list[Row]]:
     return {source: [row for row in rows if row.source == source] for source in count_by(rows)}
 
 
-def evaluate(data: Path, kept_states: Path, head: Path, encoder: Encoder) -> dict[str, Scores]:
+def evaluate(data: Path, kept_states: Path, head: Path, encoder: TextEncoder) -> dict[str, Scores]:
     """Figures per held-out set, by the code that runs in the gateway."""
-    classifier = DomainHead.load(head, encoder)
+    classifier = DomainHead.load_file(head, encoder)
     figures = {}
     for source, rows in held_out_sets(data).items():
         latin = [row.text for row in rows if text_features(row.text, BUCKETS).han_share < HAN_ALONE]
         states = read_states(encoder, latin, kept_states)
-        readings = [classifier.read(row.text, _encoding(row.text, states, encoder.size)) for row in rows]
+        readings = [
+            classifier.classify_domain(row.text, _encoding(row.text, states, encoder.size)) for row in rows
+        ]
         figures[source] = score([row.label for row in rows], readings)
     return figures
 
@@ -189,10 +194,10 @@ def _is_read(row: Row, script: str) -> bool:
     return is_chinese or row.source.endswith("_zh") if script == "han" else not is_chinese
 
 
-def _encoding(text: str, states: States, size: int) -> Encoding:
+def _encoding(text: str, states: States, size: int) -> TextEncoding:
     """From the cache; the Chinese table reads no states."""
     read = states[text].astype(np.float32) if text in states else np.zeros(5 * size, np.float32)
-    return Encoding(read[:size], 0, np.zeros((0, 2), np.int32), summary=read[size:])
+    return TextEncoding(read[:size], 0, np.zeros((0, 2), np.int32), summary=read[size:])
 
 
 def _options() -> argparse.Namespace:

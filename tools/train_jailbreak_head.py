@@ -22,10 +22,10 @@ from jailbreak_head.fit import Choices, Readers, fit_kinds, fit_readers, fit_wei
 from jailbreak_head.folds import by_family
 from jailbreak_head.measure import measure
 from jailbreak_head.rows import Row, injections, training_rows
-from radixway.config import EncodersSection
-from radixway.encoders import Encoder, load_encoder
-from radixway.encoders.heads import Head
-from radixway.guard.jailbreak.head import JAILBREAK_HEAD, Weights
+from radixway.config import EncodersConfig
+from radixway.encoders import TextEncoder, load_encoder
+from radixway.encoders.heads import HeadFile
+from radixway.guard.jailbreak.head import JAILBREAK_HEAD, ReaderWeights
 from radixway.guard.jailbreak.kinds import KINDS
 
 FAMILY_FOLDS = 4
@@ -36,7 +36,7 @@ WRONG = 0.01
 
 def main() -> None:
     options = _options()
-    encoder = load_encoder(EncodersSection())
+    encoder = load_encoder(EncodersConfig())
     rows = [*training_rows(options.data), *injections(options.data)]
     rows = list({(row.text, row.is_attack): row for row in rows}.values())
     features = read_features(rows, encoder, options.cache)
@@ -48,12 +48,12 @@ def main() -> None:
         return
     head = train(rows, features, measured_only, encoder, Choices())
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    head.save(options.out)
+    head.save_file(options.out)
 
 
 def train(
-    rows: list[Row], features: Features, measured_only: np.ndarray, encoder: Encoder, choices: Choices
-) -> Head:
+    rows: list[Row], features: Features, measured_only: np.ndarray, encoder: TextEncoder, choices: Choices
+) -> HeadFile:
     """The readers from all rows but the ones only measured; their weights from readers of other families."""
     folds = by_family(rows, measured_only, FAMILY_FOLDS)
     folds[measured_only] = -1
@@ -70,7 +70,7 @@ def calibrated(
     said: tuple[np.ndarray, np.ndarray],
     measured_only: np.ndarray,
     choices: Choices,
-) -> Weights:
+) -> ReaderWeights:
     """Weights whose bias lets `WRONG` of what people ask reach `THRESHOLD`, in each script.
 
     `said`: see `out_of_fold`.
@@ -90,12 +90,14 @@ def calibrated(
     )
 
 
-def to_head(readers: Readers, weights: Weights, kinds, encoder: Encoder, rows: list[Row]) -> Head:
+def to_head(
+    readers: Readers, weights: ReaderWeights, kinds, encoder: TextEncoder, rows: list[Row]
+) -> HeadFile:
     """What is written to the file."""
     of_states, states_bias, of_words, words_bias = kinds
     ngrams = np.concatenate([readers.ngrams[:, None], of_words], axis=1)
     scale = np.abs(ngrams).max(axis=0) / 127
-    return Head(
+    return HeadFile(
         kind="jailbreak",
         labels=KINDS,
         encoder=encoder.id,

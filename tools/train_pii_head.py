@@ -31,15 +31,15 @@ from pii_head.latin import fit_latin
 from pii_head.rows import Row
 from pii_head.sample import write as write_sample
 from pii_head.states import NoStates, WordStates
-from radixway.config import EncodersSection
-from radixway.encoders import Encoder, load_encoder
-from radixway.encoders.heads import Head
-from radixway.guard.pii.finder import merge
+from radixway.config import EncodersConfig
+from radixway.encoders import TextEncoder, load_encoder
+from radixway.encoders.heads import HeadFile
+from radixway.guard.pii.finder import merge_findings
 from radixway.guard.pii.gazetteers import FOLDER
 from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
 from radixway.guard.pii.recognisers import find_structured
 from radixway.guard.pii.tagging import TAGS
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
     if options.command == "sample":
         write_sample(options.data, ROWS)
         return
-    encoder = load_encoder(EncodersSection(backend=options.backend))
+    encoder = load_encoder(EncodersConfig(backend=options.backend))
     if options.command == "train":
         train(options.data, options.cache, options.out or PII_HEAD, encoder, options.only)
         return
@@ -68,12 +68,12 @@ def main() -> None:
         options.json.write_text(json.dumps({k: dataclasses.asdict(v) for k, v in figures.items()}, indent=1))
 
 
-def train(data: Path, cache: Path, out: Path, encoder: Encoder, only: str | None) -> None:
+def train(data: Path, cache: Path, out: Path, encoder: TextEncoder, only: str | None) -> None:
     """All rows that are not held out, into one file; with `only`, the other tagger stays as it is in it."""
     arrays: dict[str, Array] = {}
     if only:
-        kept = Head.load(out, kind="pii")
-        kept.check(encoder)
+        kept = HeadFile.load_file(out, kind="pii")
+        kept.check_encoder(encoder)
         arrays |= {name: array for name, array in kept.arrays.items() if not name.startswith(only)}
     rows, chinese = latin_rows(data, "training"), chinese_rows(data, "training")
     sources = sorted(Counter(row.source for row in rows + chinese).items())
@@ -84,21 +84,21 @@ def train(data: Path, cache: Path, out: Path, encoder: Encoder, only: str | None
     if only != "han":
         arrays |= fit_latin(rows, latin_rows(data, "calibration"), WordStates(encoder, cache), Choices())
     out.parent.mkdir(parents=True, exist_ok=True)
-    Head(
+    HeadFile(
         kind="pii",
         labels=TAGS,
         encoder=encoder.id,
         weights=encoder.weights,
         data=f"rows per source: {told}; sources and licences are in NOTICE",
         arrays=arrays,
-    ).save(out)
+    ).save_file(out)
 
 
-def train_words(data: Path, out: Path, encoder: Encoder) -> None:
+def train_words(data: Path, out: Path, encoder: TextEncoder) -> None:
     """A tagger of everything but Chinese that knows what words look like, and no states."""
     rows, calibration = latin_rows(data, "training"), latin_rows(data, "calibration")
     told = ", ".join(f"{source} {count}" for source, count in sorted(Counter(r.source for r in rows).items()))
-    Head(
+    HeadFile(
         kind="pii",
         labels=TAGS,
         encoder=encoder.id,
@@ -106,18 +106,18 @@ def train_words(data: Path, out: Path, encoder: Encoder) -> None:
         data=f"rows per source: {told}; sources and licences are in NOTICE",
         arrays=fit_latin(rows, calibration, NoStates(encoder), Choices()),
         settings={"layers": []},
-    ).save(out)
+    ).save_file(out)
 
 
 def evaluate(
-    data: Path, path: Path, encoder: Encoder, threshold: float, sets: Collection[str]
+    data: Path, path: Path, encoder: TextEncoder, threshold: float, sets: Collection[str]
 ) -> dict[str, SetFigures]:
     """Figures per held-out set, or of `sets`, by the code that runs in the gateway."""
-    head = PiiHead.load(path, encoder)
+    head = PiiHead.load_file(path, encoder)
 
-    async def find(text: str) -> Sequence[PersonalData]:
-        soft = head.find(text, encoder.encode([text], layers=LAYERS)[0])
-        return merge(find_structured(text), soft, text, threshold)
+    async def find(text: str) -> Sequence[PersonalDataSpan]:
+        soft = head.find_spans(text, encoder.encode([text], layers=LAYERS)[0])
+        return merge_findings(find_structured(text), soft, text, threshold)
 
     held_out = latin_rows(data, "held out") + chinese_rows(data, "held out")
     rows = [labelled(row) for row in held_out if not sets or row.source in sets]

@@ -23,7 +23,7 @@ import numpy as np
 from evaluation.routing import evaluate_tiers, near_duplicates, read_questions, read_tables
 from evaluation.routing.tables import split
 from quality_fit import fit_quality, to_quality_head
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import load_encoder
 from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
 from radixway.encoders.heads.quality import QualityHead
@@ -44,8 +44,8 @@ def main() -> None:
     given = parser.parse_args()
     tables = read_tables(given.table)
     table = tables[given.set] if given.set else next(iter(tables.values()))
-    encoder = load_encoder(EncodersSection())
-    readings = read_questions(table.questions, encoder, DomainHead.load(DOMAIN_HEAD, encoder))
+    encoder = load_encoder(EncodersConfig())
+    readings = read_questions(table.questions, encoder, DomainHead.load_file(DOMAIN_HEAD, encoder))
     pair = (given.weak, given.strong)
     figures = evaluate_tiers(pair, table, readings)
     scored = figures.scored[HEAD]
@@ -56,7 +56,7 @@ def main() -> None:
     vectors, right = readings.vectors[asked], right[asked]
     train = split(near_duplicates(vectors), 0, TRAIN_SHARE)
     trial = QualityHead(to_quality_head(fit_quality(vectors[train], None, right[train]), pair, encoder, ""))
-    quality = trial.read(vectors[~train])
+    quality = trial.predict_quality(vectors[~train])
     gains = quality[:, 1] - quality[:, 0]
     print("strong calls   threshold   answered well")
     for share in range(10, 100, 10):

@@ -18,14 +18,14 @@ from radixway.gauges import publish_gateway
 from radixway.parts import GatewayParts
 from radixway.pipeline import ENDPOINTS
 from radixway.routes import gateway_routes
-from radixway.scale import LoadTransport, Source, build_forwarding, is_sealed
-from radixway.surfaces import describe_raw
-from radixway.surfaces.asgi_middlewares import Router, wrap
-from radixway.surfaces.chats import is_for_chats
-from radixway.surfaces.console import ConsoleDoor
+from radixway.scale import DiscoverySource, LoadTransport, build_owner_proxy, is_signed_hop
+from radixway.surfaces import describe_raw_paths
+from radixway.surfaces.asgi_middlewares import SlimeRouter, wrap_application
+from radixway.surfaces.chats import is_chat_path
+from radixway.surfaces.console import ConsoleProxy
 from radixway.surfaces.errors import add_error_handlers
-from radixway.surfaces.exchange import CARRIER
-from radixway.surfaces.rim import Rim
+from radixway.surfaces.exchange import FORWARDER
+from radixway.surfaces.rim import AdminAuditMiddleware
 from radixway.surfaces.whoami import whoami_routes
 from radixway.web import (
     App,
@@ -36,13 +36,13 @@ from radixway.web import (
     Send,
     ServerCounts,
     ServerLimits,
-    join,
-    limited,
+    include_routes,
+    limit_body,
     send_error,
 )
 
 if TYPE_CHECKING:
-    from radixway.surfaces.extproc import EnvoyDoor
+    from radixway.surfaces.extproc import ExtProcServer
 
 
 _EXPOSED_HEADERS = ("retry-after", "x-radixway-worker", "x-request-id")
@@ -53,7 +53,11 @@ class Gateway(GatewayParts):
     """The ASGI application. Building it opens nothing; it answers while `running()` holds, in one loop."""
 
     def __init__(
-        self, config: Config, *, sources: Sequence[Source] = (), load_transport: LoadTransport | None = None
+        self,
+        config: Config,
+        *,
+        sources: Sequence[DiscoverySource] = (),
+        load_transport: LoadTransport | None = None,
     ) -> None:
         """See `GatewayParts`. Raises ConfigError."""
         super().__init__(config, sources, load_transport)
@@ -62,18 +66,22 @@ class Gateway(GatewayParts):
             title="Radixway",
             version=__version__,
             redirect_slashes=False,
-            dependencies=[Depends(self._admit)],  # of routes that a middleware adds
+            dependencies=[Depends(self._authenticate_request)],  # of routes that a middleware adds
         )
         add_error_handlers(self._rest)
-        describe_raw(self._rest)
-        self._rim = Rim(self._beside, self.audit_log)
-        self.router = Router(config, self.registry, self.membership, self._rest)
+        describe_raw_paths(self._rest)
+        self._rim = AdminAuditMiddleware(self._handle_other, self.audit_log)
+        self.router = SlimeRouter(config, self.registry, self.membership, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
         if self.tries is not None:
             self.router.radix_tree = self.tries
-        app = wrap(self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes)
+        app = wrap_application(
+            self._handle_request, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
+        )
         records = self.recorder is not None
-        self._forwarding = build_forwarding(config, app, self.metrics, self.gate.knows, records=records)
+        self._forwarding = build_owner_proxy(
+            config, app, self.metrics, self.gate.has_valid_key, records=records
+        )
         """While there are gateways to which requests may belong."""
         self._entry_app = self._with_cors(self._forwarding or app)
         self.envoy_door = self._build_envoy_door() if config.ext_proc.enabled else None
@@ -81,10 +89,12 @@ class Gateway(GatewayParts):
         self.components += self._in_order()
         publish_gateway(self.metrics, self.registry, self.journals, self.kv_event_counts, self._server_counts)
         admitted = gateway_routes(self, self.router)
-        join(self._rest.router, *admitted, guard=lambda scope: self._admit(HttpRequest(scope)))
-        join(self._rest.router, whoami_routes(self.gate))  # for everybody, as is the console
+        include_routes(
+            self._rest.router, *admitted, guard=lambda scope: self._authenticate_request(HttpRequest(scope))
+        )
+        include_routes(self._rest.router, whoami_routes(self.gate))  # for everybody, as is the console
         if self.console is not None:
-            join(self._rest.router, self.console.routes())
+            include_routes(self._rest.router, self.console.routes())
 
     def _in_order(self) -> list[Component]:
         """Return the components in the order of their start: each after what it needs. They are stopped in
@@ -127,9 +137,9 @@ class Gateway(GatewayParts):
 
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""
-        self.traffic.close()
+        self.traffic.stop_followers()
         if self.envoy_door is not None:
-            self.envoy_door.begin_to_stop()
+            self.envoy_door.start_draining()
 
     def make_server(self, listener: socket.socket) -> AppServer:
         """The server that clients reach it by, with the limits of its configuration."""
@@ -145,7 +155,7 @@ class Gateway(GatewayParts):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Envoy has its own say in who asks it; what another gateway passes on was looked at there.
-        if CARRIER not in scope and not (self._forwarding is not None and is_sealed(scope)):
+        if FORWARDER not in scope and not (self._forwarding is not None and is_signed_hop(scope)):
             try:
                 self.gate.check_origin(scope)
             except HttpError as error:
@@ -153,18 +163,18 @@ class Gateway(GatewayParts):
                 return
         await self._entry_app(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            exchange = self.hot.find(scope)
+            exchange = self.hot.find_handler(scope)
             if exchange is not None:
                 await exchange(scope, receive, send)
                 return
-            receive = limited(receive, self.config.gateway.max_body_bytes)
+            receive = limit_body(receive, self.config.gateway.max_body_bytes)
         await self._rim(scope, receive, send)
 
-    async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Everything but the hot paths."""
-        if self.chats is not None and is_for_chats(scope["path"]):
+        if self.chats is not None and is_chat_path(scope["path"]):
             await self.chats(scope, receive, send)
             return
         await self._rest(scope, receive, send)
@@ -180,19 +190,19 @@ class Gateway(GatewayParts):
             expose_headers=_EXPOSED_HEADERS,
         )
 
-    def _build_console(self) -> ConsoleDoor:
+    def _build_console(self) -> ConsoleProxy:
         config = self.config.console.model_copy(update={"hosts": self.hosts})
-        return ConsoleDoor(config, self, self.gate.access)
+        return ConsoleProxy(config, self, self.gate.access)
 
-    def _build_envoy_door(self) -> EnvoyDoor:
+    def _build_envoy_door(self) -> ExtProcServer:
         """The same road by another door."""
         try:
-            from radixway.surfaces.extproc import open_door
+            from radixway.surfaces.extproc import create_ext_proc_server
         except ImportError as error:
             raise ConfigError(f"ext_proc needs radixway[envoy]: {error}") from None
-        return open_door(self.config, self, ENDPOINTS.served_directly(), self.via.value)
+        return create_ext_proc_server(self.config, self, ENDPOINTS.served_directly(), self.via.value)
 
-    def _admit(self, request: HttpRequest) -> None:
+    def _authenticate_request(self, request: HttpRequest) -> None:
         """A FastAPI dependency, too. Raises LoopDetected, Unauthorized, Forbidden."""
-        self.via.check(request.scope)
+        self.via.check_loop(request.scope)
         self.gate(request)

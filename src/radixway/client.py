@@ -18,7 +18,7 @@ _LARGEST_BYTES = 64 << 20
 """Of an answer. A fleet's metrics have some megabytes; what does not end is no gateway's."""
 
 
-class CallFailed(Exception):
+class GatewayCallError(Exception):
     """The gateway is not there, or said no; the message says which."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -28,7 +28,7 @@ class CallFailed(Exception):
 
 
 @dataclass(slots=True)
-class Told:
+class ChatCompletionInfo:
     """What came with an answer."""
 
     request_id: str = ""
@@ -78,19 +78,19 @@ def describe_trouble(state: str, last_error: str | None, error_kind: str | None)
     return last_error or "" if error_kind is not None or state == "stale" else ""
 
 
-class Listing(msgspec.Struct):
+class WorkerListing(msgspec.Struct):
     """The answer of `/list_workers`."""
 
     workers: list[ListedWorker]
 
 
-class Loads(msgspec.Struct):
+class WorkerLoads(msgspec.Struct):
     """The answer of `/add_worker` and `/remove_worker`: requests in hand by worker."""
 
     worker_urls: dict[str, int]
 
 
-class Registered(msgspec.Struct):
+class WorkerRegistered(msgspec.Struct):
     """The answer of `POST /workers` and `DELETE /workers`."""
 
     state: str
@@ -98,7 +98,7 @@ class Registered(msgspec.Struct):
     heartbeat_s: float = 0.0
 
 
-class Usage(msgspec.Struct, rename={"first": "from", "last": "to"}):
+class UsageReport(msgspec.Struct, rename={"first": "from", "last": "to"}):
     """The answer of `/usage`."""
 
     first: str
@@ -108,7 +108,7 @@ class Usage(msgspec.Struct, rename={"first": "from", "last": "to"}):
     limits: list[dict[str, Any]] = []
 
 
-class ErasedRoom(msgspec.Struct):
+class ErasedPart(msgspec.Struct):
     """What became of one room's part."""
 
     status: str
@@ -116,16 +116,16 @@ class ErasedRoom(msgspec.Struct):
     why: str | None = None
 
 
-class Erased(msgspec.Struct):
+class ErasureSummary(msgspec.Struct):
     """The answer of `/admin/erase`."""
 
     erasure: str
     receipt: str
     complete: bool
-    rooms: dict[str, ErasedRoom]
+    rooms: dict[str, ErasedPart]
 
 
-async def call(
+async def call_gateway(
     url: str,
     method: str,
     path: str,
@@ -133,29 +133,31 @@ async def call(
     body: dict[str, Any] | None = None,
     key: str | None = None,
 ) -> AnswerT:
-    """One JSON call whose answer has the shape of `answer`. Raises CallFailed."""
-    return _decode(await fetch(url, method, path, body, key), answer, url)
+    """One JSON call whose answer has the shape of `answer`. Raises GatewayCallError."""
+    return _decode_answer(await fetch_bytes(url, method, path, body, key), answer, url)
 
 
-async def fetch(
+async def fetch_bytes(
     url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
 ) -> bytes:
-    """One call, and its answer as it came. Raises CallFailed."""
+    """One call, and its answer as it came. Raises GatewayCallError."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session,
             session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
         ):
-            await _refuse(response)
-            return await _read(response)
+            await _raise_for_status(response)
+            return await _read_body(response)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
 
-async def ask(url: str, body: dict[str, Any], show: Callable[[str], None], key: str | None = None) -> Told:
-    """Stream one chat completion, handing text to `show` as it comes. Raises CallFailed."""
-    told = Told()
+async def stream_chat(
+    url: str, body: dict[str, Any], show: Callable[[str], None], key: str | None = None
+) -> ChatCompletionInfo:
+    """Stream one chat completion, handing text to `show` as it comes. Raises GatewayCallError."""
+    told = ChatCompletionInfo()
     headers = {"authorization": f"Bearer {key}"} if key else {}
     body = {**body, "stream": True, "stream_options": {"include_usage": True}}
     began = perf_counter()
@@ -164,14 +166,14 @@ async def ask(url: str, body: dict[str, Any], show: Callable[[str], None], key: 
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session,
             session.post(url.rstrip("/") + "/v1/chat/completions", json=body, headers=headers) as response,
         ):
-            await _refuse(response)
+            await _raise_for_status(response)
             told.request_id = response.headers.get("x-request-id", "")
             told.worker = response.headers.get("x-radixway-worker", "")
             if response.content_type != "text/event-stream":
-                raise CallFailed(f"what answers at {url} is no gateway: it streams no events")
-            async for event in _events(response, url):
+                raise GatewayCallError(f"what answers at {url} is no gateway: it streams no events")
+            async for event in _iter_events(response, url):
                 if event.error:
-                    raise CallFailed(event.error.message)
+                    raise GatewayCallError(event.error.message)
                 told.model = event.model or told.model
                 if event.usage:
                     _note_usage(told, event.usage)
@@ -181,26 +183,28 @@ async def ask(url: str, body: dict[str, Any], show: Callable[[str], None], key: 
                         told.text += choice.delta.content
                         show(choice.delta.content)
     except (aiohttp.ClientError, ValueError) as error:
-        raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
     return told
 
 
-async def lines(
+async def stream_lines(
     url: str, path: str, key: str | None = None, began: Callable[[], None] = lambda: None
 ) -> AsyncIterator[bytes]:
-    """The lines of a call that answers for as long as it is read; `began` once it does. Raises CallFailed."""
+    """The lines of a call that answers for as long as it is read; `began` once it does. Raises
+    GatewayCallError.
+    """
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**22) as session,
             session.get(url.rstrip("/") + path, headers=headers) as response,
         ):
-            await _refuse(response)
+            await _raise_for_status(response)
             began()
             async for line in response.content:
                 yield line
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
 
 class _Delta(msgspec.Struct):
@@ -236,39 +240,39 @@ class _Event(msgspec.Struct):
     error: _Error | None = None
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > _LARGEST_BYTES:
-            raise CallFailed(f"{response.url} answers with more than {_LARGEST_BYTES >> 20} MiB")
+            raise GatewayCallError(f"{response.url} answers with more than {_LARGEST_BYTES >> 20} MiB")
     return bytes(body)
 
 
-async def _refuse(response: aiohttp.ClientResponse) -> None:
+async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
     if response.status < 400:
         return
     try:
-        message = msgspec.json.decode(await _read(response), type=_Refusal).error.message
+        message = msgspec.json.decode(await _read_body(response), type=_Refusal).error.message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         message = f"{response.url} answered {response.status}"
-    raise CallFailed(message, response.status)
+    raise GatewayCallError(message, response.status)
 
 
-async def _events(response: aiohttp.ClientResponse, url: str) -> AsyncIterator[_Event]:
+async def _iter_events(response: aiohttp.ClientResponse, url: str) -> AsyncIterator[_Event]:
     async for event in read_events(response.content.iter_any()):
         for data in iterate_data(event):
-            yield _decode(data, _Event, url)
+            yield _decode_answer(data, _Event, url)
 
 
-def _decode(data: bytes, shape: type[AnswerT], url: str) -> AnswerT:
+def _decode_answer(data: bytes, shape: type[AnswerT], url: str) -> AnswerT:
     try:
         return msgspec.json.decode(data, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CallFailed(f"what answers at {url} is no gateway: {error}") from None
+        raise GatewayCallError(f"what answers at {url} is no gateway: {error}") from None
 
 
-def _note_usage(told: Told, usage: _Usage) -> None:
+def _note_usage(told: ChatCompletionInfo, usage: _Usage) -> None:
     told.prompt_tokens = usage.prompt_tokens or 0
     told.completion_tokens = usage.completion_tokens or 0
     if usage.prompt_tokens_details:

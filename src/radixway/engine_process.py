@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from radixway.routing import Registry, Worker, WorkerState
+from radixway.routing import Worker, WorkerRegistry, WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _STOP_WITHIN_S = 10.0
 _LONGEST_SOCKET_PATH = 100
 
 
-class EngineKilled(Exception):
+class EngineKilledError(Exception):
     """The engine ended before it was ready, and not by its own decision; the message says what is known."""
 
     def __init__(self, exit_code: int) -> None:
@@ -71,34 +71,34 @@ class EngineProcess:
         self._sockets = TemporaryDirectory(prefix="radixway-")  # nobody else may enter it
         if publish:
             for what in ("endpoint", "replay-endpoint"):
-                self._command += [f"--kv-events-{what}", _endpoint(Path(self._sockets.name, what))]
+                self._command += [f"--kv-events-{what}", _zmq_endpoint(Path(self._sockets.name, what))]
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._was_ready = False
         self._hurried = asyncio.Event()
 
-    def ready(self) -> None:
+    def mark_ready(self) -> None:
         """It has answered once: from now on its death is an accident, not a bad configuration."""
         self._was_ready = True
 
-    async def supervise(self) -> None:
-        """Keep it running; returns when it cannot even start. Raises EngineKilled."""
+    async def keep_running(self) -> None:
+        """Keep it running; returns when it cannot even start. Raises EngineKilledError."""
         first, longest = _RESTART_AFTER_S
         pause_s = first
         while True:
             began = monotonic()
-            self._starting = asyncio.create_task(self._start())
+            self._starting = asyncio.create_task(self._start_process())
             process = await asyncio.shield(self._starting)  # a half-started one could not be ended
             code = await process.wait()
             if not self._was_ready:
                 if code <= 0:
-                    raise EngineKilled(code)
+                    raise EngineKilledError(code)
                 self.failed_start = code
                 return
             pause_s = first if monotonic() - began > _LIVED_S else min(pause_s * 2, longest)
             log.warning("the engine ended with %d; starting it again in %g s", code, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start_process(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -110,9 +110,9 @@ class EngineProcess:
     async def stop(self) -> None:
         """Ask it to finish and leave, then insist."""
         with self._sockets:
-            await self._end()
+            await self._terminate_process()
 
-    async def _end(self) -> None:
+    async def _terminate_process(self) -> None:
         if self._starting is None:
             return
         try:
@@ -130,12 +130,12 @@ class EngineProcess:
             process.kill()
         await ended
 
-    def hurry(self) -> None:
+    def force_stop(self) -> None:
         """Whoever waits in `stop` insists now."""
         self._hurried.set()
 
 
-async def until_ready(registry: Registry, url: str) -> None:
+async def wait_until_ready(registry: WorkerRegistry, url: str) -> None:
     """Wait until the worker of that URL can answer."""
     ready = asyncio.Event()
 
@@ -150,6 +150,6 @@ async def until_ready(registry: Registry, url: str) -> None:
     registry.on_state.remove(look)
 
 
-def _endpoint(path: Path) -> str:
+def _zmq_endpoint(path: Path) -> str:
     """A socket at that path, or at an ephemeral port where paths are too long for sockets."""
     return f"ipc://{path}" if len(str(path)) < _LONGEST_SOCKET_PATH else "tcp://127.0.0.1:*"

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from radixway import __version__
-from radixway.routing import BreakerState, KvEventsState, Registry, Report, Worker, WorkerState
+from radixway.routing import BreakerState, EngineMetrics, KvEventsState, Worker, WorkerRegistry, WorkerState
 from radixway.routing.kv_events import KvEventCounts
-from radixway.telemetry import JournalBook, Metrics
+from radixway.telemetry import JournalStore, MetricsRegistry
 from radixway.web import ServerCounts
 
 _OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
@@ -17,9 +17,9 @@ _By = Iterable[tuple[tuple[str, ...], float]]
 
 
 def publish_gateway(
-    metrics: Metrics,
-    workers: Registry,
-    journals: JournalBook,
+    metrics: MetricsRegistry,
+    workers: WorkerRegistry,
+    journals: JournalStore,
     kv_event_counts: KvEventCounts,
     server_counts: ServerCounts,
 ) -> None:
@@ -29,13 +29,13 @@ def publish_gateway(
         "Bytes of the journals of the latest requests",
         lambda: journals.size_bytes,
     )
-    publish_server(metrics, server_counts)
-    publish_workers(metrics, workers)
-    publish_reports(metrics, workers)
-    publish_kv_events(metrics, workers, kv_event_counts)
+    register_server_metrics(metrics, server_counts)
+    register_worker_metrics(metrics, workers)
+    register_report_metrics(metrics, workers)
+    register_kv_event_metrics(metrics, workers, kv_event_counts)
 
 
-def publish_workers(metrics: Metrics, workers: Registry) -> None:
+def register_worker_metrics(metrics: MetricsRegistry, workers: WorkerRegistry) -> None:
     """How many workers there are, how each is, what it has in hand, and what it says of itself.
 
     Several gateways know the same workers (`max`), and each has requests of its own in hand (`sum`).
@@ -96,7 +96,7 @@ def publish_workers(metrics: Metrics, workers: Registry) -> None:
     )
 
 
-def publish_server(metrics: Metrics, counts: ServerCounts) -> None:
+def register_server_metrics(metrics: MetricsRegistry, counts: ServerCounts) -> None:
     """How often clients met a limit of the server's (`limits.server`)."""
     metrics.counters(
         "radixway_server_limit_hits",
@@ -106,13 +106,13 @@ def publish_server(metrics: Metrics, counts: ServerCounts) -> None:
     )
 
 
-def publish_reports(metrics: Metrics, workers: Registry) -> None:
+def register_report_metrics(metrics: MetricsRegistry, workers: WorkerRegistry) -> None:
     """What workers told of themselves when they were last asked."""
 
-    def reported() -> Iterator[tuple[str, Report]]:
+    def reported() -> Iterator[tuple[str, EngineMetrics]]:
         return ((worker.name, worker.report) for worker in workers if worker.report is not None)
 
-    def of(value: Callable[[Report], float | None]) -> Callable[[], Iterable[tuple[str, float]]]:
+    def of(value: Callable[[EngineMetrics], float | None]) -> Callable[[], Iterable[tuple[str, float]]]:
         return lambda: [(name, told) for name, each in reported() if (told := value(each)) is not None]
 
     gauges = metrics.gauges
@@ -138,7 +138,7 @@ def publish_reports(metrics: Metrics, workers: Registry) -> None:
         "max",
     )
 
-    def by(part: Callable[[Report], Iterable[tuple[str, float]]]) -> Callable[[], _By]:
+    def by(part: Callable[[EngineMetrics], Iterable[tuple[str, float]]]) -> Callable[[], _By]:
         return lambda: [((name, label), value) for name, each in reported() for label, value in part(each)]
 
     metrics.gauges_by(
@@ -164,7 +164,9 @@ def publish_reports(metrics: Metrics, workers: Registry) -> None:
     )
 
 
-def publish_kv_events(metrics: Metrics, workers: Registry, counts: KvEventCounts) -> None:
+def register_kv_event_metrics(
+    metrics: MetricsRegistry, workers: WorkerRegistry, counts: KvEventCounts
+) -> None:
     """What workers have told of their caches."""
     metrics.counters("radixway_kv_events", "KV events heard from workers", "kind", counts.events)
     metrics.counters(

@@ -7,65 +7,65 @@ from dataclasses import dataclass
 from typing import Any
 
 from radixway.config import Config
-from radixway.guard.audit import AuditRoom
+from radixway.guard.audit import AuditService
 from radixway.pipeline import ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
-from radixway.road import Road
+from radixway.road import UpstreamStack
 from radixway.surfaces import (
-    AgentCalls,
-    AgentExchange,
-    AgentRoad,
-    Exchange,
-    SessionKeeper,
+    RequestHandler,
+    SessionCallRouter,
+    SessionDispatcher,
+    SessionRequestHandler,
+    SessionService,
 )
-from radixway.surfaces.wires import Wire
-from radixway.telemetry import Metrics
-from radixway.tenants import Prices, TenantsRoom
+from radixway.surfaces.wires import ProtocolAdapter
+from radixway.telemetry import MetricsRegistry
+from radixway.tenants import PriceList, TenantService
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
-from radixway.understanding import Understanding
+from radixway.understanding import SemanticsBuilder
 from radixway.web import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Along:
+class PipelineDependencies:
     """What stands along the road of a raw request, beside what reads it; None: the gateway has none."""
 
     middlewares: Sequence[Middleware]
     """Those configured, in their order."""
     recorder: RadixTreeMiddleware | None
     """One of them, if trajectories are recorded."""
-    tenants: TenantsRoom | None
-    audit: AuditRoom | None
+    tenants: TenantService | None
+    audit: AuditService | None
     aborted: AbortedRequests
-    sessions: SessionKeeper
+    sessions: SessionService
 
 
-class HotPaths:
+class InferenceRoutes:
     """The exchanges, by path, while the gateway runs."""
 
     def __init__(
         self,
         config: Config,
-        metrics: Metrics,
-        along: Along,
-        reading: Understanding,
-        road: Road,
+        metrics: MetricsRegistry,
+        along: PipelineDependencies,
+        reading: SemanticsBuilder,
+        road: UpstreamStack,
         **common: Any,
     ) -> None:
-        """`common`: what each `Exchange` is given.
+        """`common`: what each `RequestHandler` is given.
 
         Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
         """
         limits: list[Middleware] = []
         doors: list[Middleware] = []
         if along.tenants is not None:
-            limits = along.tenants.middlewares(reading.is_auto, reading.pricing_of)
-            doors = [along.tenants.door()]
+            limits = along.tenants.middlewares(reading.is_auto, reading.model_pricing)
+            doors = [along.tenants.session_admission()]
         audited = [] if along.audit is None else along.audit.middlewares()
         resume = ResumeAborted(config.trajectories.abort, along.aborted, road.calls)
         own = [*along.middlewares]
         if along.recorder is not None:
             own.insert(own.index(along.recorder) + 1, resume)
-        metrics.attempts.price_of = Prices(config.tenants.pricing, reading.pricing_of).of
+        metrics.attempts.price_of = PriceList(config.tenants.pricing, reading.model_pricing).cost_of
         common |= {
             "metrics": metrics,
             "max_body_bytes": config.gateway.max_body_bytes,
@@ -77,24 +77,30 @@ class HotPaths:
         reading.check_endpoints(ENDPOINTS)
         direct = ENDPOINTS.served_directly()
         exchanges = {
-            endpoint: Exchange(endpoint, self.pipeline, **common)
+            endpoint: RequestHandler(endpoint, self.pipeline, **common)
             for endpoint in dict.fromkeys(direct.values())
         }
         self._by_path = {path: exchanges[endpoint] for path, endpoint in direct.items()}
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in along.middlewares if middleware is not along.recorder]
-        to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], road.end, metrics.steps)
-        outside = [*audited, *doors, *reading.agents_middlewares()]
+        to_workers = Pipeline(
+            [*reading.worker_middlewares(), *limits, resume, *others], road.end, metrics.steps
+        )
+        outside = [*audited, *doors, *reading.session_middlewares()]
         headers = config.routing.session.headers
         session_header = (headers[0] if headers else "x-session-id").encode("ascii")
 
-        def agents(endpoint: Endpoint, wire: Wire) -> AgentExchange:
-            to_agents = AgentRoad(wire, along.sessions, to_workers, session_header, reading.guard_of_parts)
-            return AgentExchange(endpoint, wire, Pipeline(outside, to_agents, metrics.steps), **common)
+        def agents(endpoint: Endpoint, wire: ProtocolAdapter) -> SessionRequestHandler:
+            to_agents = SessionDispatcher(
+                wire, along.sessions, to_workers, session_header, reading.parts_guard
+            )
+            return SessionRequestHandler(
+                endpoint, wire, Pipeline(outside, to_agents, metrics.steps), **common
+            )
 
         in_sessions = [endpoint for endpoint in ENDPOINTS if endpoint.is_in_session]
-        self._agents = AgentCalls(in_sessions, agents)
+        self._agents = SessionCallRouter(in_sessions, agents)
 
-    def find(self, scope: Scope) -> Exchange | None:
+    def find_handler(self, scope: Scope) -> RequestHandler | None:
         """Whose a request is, if it is one of these."""
-        return self._by_path.get(scope["path"]) or self._agents.find(scope)
+        return self._by_path.get(scope["path"]) or self._agents.find_handler(scope)

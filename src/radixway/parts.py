@@ -7,51 +7,51 @@ from collections.abc import Sequence
 from radixway.chat.metrics import AnswerMetrics
 from radixway.component import Component
 from radixway.config import Config, radixway_home
-from radixway.erasure import Erasure, PendingErasures
+from radixway.erasure import ErasureService, PendingErasureStore
 from radixway.guard.audit import build_audit
-from radixway.hot_paths import Along, HotPaths
-from radixway.pipeline import AbortedRequests, InHand, Services, load_middlewares
-from radixway.road import Road
+from radixway.hot_paths import InferenceRoutes, PipelineDependencies
+from radixway.pipeline import AbortedRequests, InFlightRequests, Services, load_middlewares
+from radixway.road import UpstreamStack
 from radixway.routing import (
-    DefaultModel,
-    Membership,
-    ModelTokenizers,
-    Registry,
+    DefaultModelResolver,
+    FleetMembership,
+    ModelTokenizerLookup,
+    ModelWorkers,
     Selector,
-    Tokenizers,
-    WorkersOfModel,
-    state_of_model,
+    TokenizerRegistry,
+    WorkerRegistry,
+    find_model_state,
 )
 from radixway.routing.kv_events import KvEventCounts
 from radixway.scale import (
     ConfiguredWorkers,
+    DiscoverySource,
     LoadTransport,
-    Registrations,
-    Source,
+    WorkerRegistrations,
     build_discovery,
     build_load_sync,
-    warn_of_unshared,
+    warn_unshared_state,
 )
-from radixway.scale.planner import PlannerRoom
-from radixway.simulate import Jobs
-from radixway.surfaces import Gate, SessionKeeper
-from radixway.surfaces.chats import Chats, Screening
-from radixway.surfaces.classification import LazyRoom
-from radixway.surfaces.telling import ToldRoad
-from radixway.telemetry import JournalBook, Metrics
+from radixway.scale.planner import PlannerService
+from radixway.simulate import SimulationJobQueue
+from radixway.surfaces import PathAuthorization, SessionService
+from radixway.surfaces.chats import ChatSafetyScreening, ChatsApplication
+from radixway.surfaces.classification import LazyClassificationService
+from radixway.surfaces.telling import TracedPipeline
+from radixway.telemetry import JournalStore, MetricsRegistry
 from radixway.telemetry.tracing import build_tracing
-from radixway.tenants import build_tenants
+from radixway.tenants import build_tenant_service
 from radixway.trajectories import RadixTreeMiddleware
-from radixway.transports import Traffic
-from radixway.understanding import Understanding, is_guarded
-from radixway.web import Via
+from radixway.transports import TrafficFeed
+from radixway.understanding import SemanticsBuilder, is_guarded
+from radixway.web import LoopGuard
 
 
 class GatewayParts:
     """Each part is built from those above it. What is None is not configured."""
 
     def __init__(
-        self, config: Config, sources: Sequence[Source], load_transport: LoadTransport | None
+        self, config: Config, sources: Sequence[DiscoverySource], load_transport: LoadTransport | None
     ) -> None:
         """`sources`: of workers, beside those configured. `load_transport`: carries `scale.sync` where
         gateways are replicas of a Ray application.
@@ -60,17 +60,19 @@ class GatewayParts:
         """
         self.config = config
         # What is measured and remembered of requests.
-        self.metrics = Metrics()
-        self.journals = JournalBook(config.telemetry.journal_capacity)
+        self.metrics = MetricsRegistry()
+        self.journals = JournalStore(config.telemetry.journal_capacity)
         self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
-        self.traffic = Traffic()
+        self.traffic = TrafficFeed()
         self.answer_metrics = AnswerMetrics(self.metrics)
         self.kv_event_counts = KvEventCounts()
         # The workers, and what is recorded of their answers.
-        self.registry = Registry()
-        self.membership = Membership(self.registry)
-        self.tokenizers = Tokenizers(config.routing)
-        self.tokenizer_of = ModelTokenizers(self.registry, self.tokenizers, config.trajectories.tokenizer)
+        self.registry = WorkerRegistry()
+        self.membership = FleetMembership(self.registry)
+        self.tokenizers = TokenizerRegistry(config.routing)
+        self.tokenizer_of = ModelTokenizerLookup(
+            self.registry, self.tokenizers, config.trajectories.tokenizer
+        )
         services = Services(config=config, metrics=self.metrics, tokenizer_of=self.tokenizer_of)
         self.middlewares = load_middlewares(config.pipeline.middlewares, services)
         self.recorder = next((m for m in self.middlewares if isinstance(m, RadixTreeMiddleware)), None)
@@ -79,20 +81,20 @@ class GatewayParts:
             self.middlewares.insert(0, self.recorder)
         self.tries = None if self.recorder is None else self.recorder.tries
         memory = None if self.tries is None else self.tries.memory
-        self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of, memory=memory)
+        self.sessions = SessionService(config.trajectories, self.tokenizer_of, memory=memory)
         # Who may ask for what, and what is written down of it.
-        self.tenants = build_tenants(config.tenants, self.metrics, config.scale.limits)
+        self.tenants = build_tenant_service(config.tenants, self.metrics, config.scale.limits)
         self.hosts = (*config.gateway.hosts, *config.console.hosts)
-        self.gate = Gate(config.gateway, self.tenants, self.hosts)
+        self.gate = PathAuthorization(config.gateway, self.tenants, self.hosts)
         guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
         self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=guard_is_on)
         self.audit_log = None if self.audit is None else self.audit.log
         # The way of a request to its worker, from the end, and what reads it along that way.
-        self.via = Via()
-        self.in_hand = InHand()
+        self.via = LoopGuard()
+        self.in_hand = InFlightRequests()
         self.aborted = AbortedRequests()
         self.selector = Selector(config.routing)
-        self.road = Road(
+        self.road = UpstreamStack(
             config.routing,
             self.registry,
             self.selector,
@@ -104,7 +106,9 @@ class GatewayParts:
             config.limits.workers,
         )
         self.kv_events = self.road.kv_events
-        self.reading = Understanding(config, self.metrics, self._state_of, self.tokenizer_of, self.audit_log)
+        self.reading = SemanticsBuilder(
+            config, self.metrics, self._state_of, self.tokenizer_of, self.audit_log
+        )
         self.cache = self.reading.cache
         if self.cache is not None:
             self.cache.entry_of = self.journals.cache_entry_of
@@ -113,43 +117,45 @@ class GatewayParts:
         # Other gateways, and how many workers there should be.
         ledger = self.selector.ledger
         self.load_sync = build_load_sync(config, self.registry, ledger, self.metrics, load_transport)
-        self.planner: PlannerRoom | None = None
+        self.planner: PlannerService | None = None
         if config.scale.planner is not None:
-            self.planner = PlannerRoom(config.scale.planner, self.registry, self.metrics, ledger.clock)
-            self.road.end = self.planner.watch(self.road.end)
+            self.planner = PlannerService(config.scale.planner, self.registry, self.metrics, ledger.clock)
+            self.road.end = self.planner.observe_dispatch(self.road.end)
             if self.load_sync is not None:
-                self.planner.gateways = self.load_sync.heard_from
-        self.unshared = warn_of_unshared(config, records=self.recorder is not None)
+                self.planner.gateways = self.load_sync.known_peers
+        self.unshared = warn_unshared_state(config, records=self.recorder is not None)
         # Where workers come from.
         self.configured_workers = ConfiguredWorkers(
-            self.registry, self.membership, config.workers, self.reading.workers
+            self.registry, self.membership, config.workers, self.reading.configured_workers
         )
-        self.registrations = Registrations(config.discovery.registration, self.membership)
+        self.registrations = WorkerRegistrations(config.discovery.registration, self.membership)
         self.discovery = build_discovery(
             config, self.membership, self.metrics, [self.registrations, *sources]
         )
         # What is served.
         self.hot = self._build_hot_paths()
-        self.simulations = Jobs(config.simulations)
-        self.classification = LazyRoom(
-            config, self._state_of, self.reading.encoders, self.reading.semantic, self.reading.guards
+        self.simulations = SimulationJobQueue(config.simulations)
+        self.classification = LazyClassificationService(
+            config, self._state_of, self.reading.encoders, self.reading.semantic, self.reading.build_guards
         )
         self.components: list[Component] = []
         """In the order of their start; listed when all are there."""
-        self.erasure = Erasure(
+        self.erasure = ErasureService(
             self.components,
-            PendingErasures(radixway_home() / "erasures"),
+            PendingErasureStore(radixway_home() / "erasures"),
             workers=self.road.fan_out,
-            note=None if self.audit_log is None else self.audit_log.note,
+            note=None if self.audit_log is None else self.audit_log.record_event,
         )
-        self.screening = Screening(config, self.metrics, self.reading.encoders, self.reading.scan)
+        self.screening = ChatSafetyScreening(
+            config, self.metrics, self.reading.encoders, self.reading.build_scanner
+        )
         self.chats = self._build_chats() if config.chat.enabled else None
 
-    def _state_of(self, model: str) -> WorkersOfModel | None:
-        return state_of_model(self.registry, model, self.selector.ledger.clock())
+    def _state_of(self, model: str) -> ModelWorkers | None:
+        return find_model_state(self.registry, model, self.selector.ledger.clock())
 
-    def _build_hot_paths(self) -> HotPaths:
-        along = Along(
+    def _build_hot_paths(self) -> InferenceRoutes:
+        along = PipelineDependencies(
             middlewares=self.middlewares,
             recorder=self.recorder,
             tenants=self.tenants,
@@ -157,7 +163,7 @@ class GatewayParts:
             aborted=self.aborted,
             sessions=self.sessions,
         )
-        return HotPaths(
+        return InferenceRoutes(
             self.config,
             self.metrics,
             along,
@@ -167,15 +173,17 @@ class GatewayParts:
             via=self.via,
             callers=self.gate.callers,
             in_hand=self.in_hand,
-            default_model=DefaultModel(self.registry, self.reading.default_model, self.reading.is_auto),
+            default_model=DefaultModelResolver(
+                self.registry, self.reading.default_model, self.reading.is_auto
+            ),
             tracing=self.tracing,
         )
 
-    def _build_chats(self) -> Chats:
-        return Chats(
+    def _build_chats(self) -> ChatsApplication:
+        return ChatsApplication(
             self.config.chat,
             self.registry,
-            ToldRoad(self.hot.pipeline, self.tracing, "chats"),
+            TracedPipeline(self.hot.pipeline, self.tracing, "chats"),
             self.erasure,
             self.screening.screen,
             self.answer_metrics,

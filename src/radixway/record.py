@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from radixway.client import CallFailed, lines
-from radixway.simulate.recorder import Recorder
+from radixway.client import GatewayCallError, stream_lines
+from radixway.simulate.recorder import TraceRecorder
 from radixway.simulate.trace import TraceError
 
 
-async def record(
+async def record_traffic(
     url: str,
     path: Path,
     console: Console,
@@ -24,10 +24,12 @@ async def record(
     limit: int | None = None,
     seconds: float | None = None,
 ) -> None:
-    """Record until a signal, or until `limit` requests or `seconds` are over. Raises CallFailed, OSError."""
+    """Record until a signal, or until `limit` requests or `seconds` are over. Raises GatewayCallError,
+    OSError.
+    """
     with path.open("xb", buffering=0) as file:
-        recorder = Recorder(file.write, block_tokens)
-        recording = asyncio.create_task(_follow(url, key, recorder, limit, console))
+        recorder = TraceRecorder(file.write, block_tokens)
+        recording = asyncio.create_task(_follow_stream(url, key, recorder, limit, console))
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signum, recording.cancel)
@@ -45,19 +47,21 @@ async def record(
     console.print(said, soft_wrap=True)
 
 
-async def _follow(url: str, key: str | None, recorder: Recorder, limit: int | None, console: Console) -> None:
-    """Returns once `limit` is reached. Raises CallFailed when the gateway ends the stream before."""
+async def _follow_stream(
+    url: str, key: str | None, recorder: TraceRecorder, limit: int | None, console: Console
+) -> None:
+    """Returns once `limit` is reached. Raises GatewayCallError when the gateway ends the stream before."""
     with console.status("") as status:
-        async for line in lines(url, "/traffic", key, began=lambda: _say(console)):
+        async for line in stream_lines(url, "/traffic", key, began=lambda: _print_progress(console)):
             try:
-                recorder.take(line)
+                recorder.record_line(line)
             except TraceError as error:
-                raise CallFailed(f"what answers at {url} is no gateway: {error}") from None
+                raise GatewayCallError(f"what answers at {url} is no gateway: {error}") from None
             status.update(f"{recorder.recorded} requests")
             if recorder.recorded == limit:
                 return
-    raise CallFailed(f"the gateway ended its stream after {recorder.recorded} requests")
+    raise GatewayCallError(f"the gateway ended its stream after {recorder.recorded} requests")
 
 
-def _say(console: Console) -> None:
+def _print_progress(console: Console) -> None:
     console.print("recording; Ctrl-C ends it")

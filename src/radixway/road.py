@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from radixway.component import Component, Subject
-from radixway.config import RoutingSection, WorkerLimitsSection
+from radixway.config import RoutingConfig, WorkerLimitsConfig
 from radixway.pipeline import Next
 from radixway.routing import (
     HealthMonitor,
+    LeaseReservations,
     PromptReader,
-    Registry,
-    Reservations,
     Selector,
-    Tokenizers,
-    WeightVersions,
+    TokenizerRegistry,
+    WeightVersionTracker,
+    WorkerRegistry,
 )
-from radixway.routing.kv_events import KvEventCounts, KvEvents
-from radixway.telemetry import Metrics
+from radixway.routing.kv_events import KvEventCounts, KvEventService
+from radixway.telemetry import MetricsRegistry
 from radixway.transports import (
-    Dispatch,
+    EngineMetricsPoller,
     FanOut,
     HttpProbe,
-    HttpTokenize,
+    HttpTokenizeCall,
     HttpTransport,
-    Tap,
-    Traffic,
-    WorkerCalls,
-    WorkerReports,
+    RequestDispatcher,
+    TrafficFeed,
+    TrafficTap,
+    WorkerClient,
 )
-from radixway.web import Via
+from radixway.web import LoopGuard
 
 
-class Road(Component):
+class UpstreamStack(Component):
     """Follows the workers that come and go, from `start` on, inside one event loop.
 
     It keeps texts and tokens of prompts to choose workers by. Nobody noted whose those are, and they are a
@@ -42,41 +42,41 @@ class Road(Component):
 
     def __init__(
         self,
-        config: RoutingSection,
-        registry: Registry,
+        config: RoutingConfig,
+        registry: WorkerRegistry,
         selector: Selector,
-        tokenizers: Tokenizers,
-        metrics: Metrics,
+        tokenizers: TokenizerRegistry,
+        metrics: MetricsRegistry,
         kv_event_counts: KvEventCounts,
-        traffic: Traffic,
-        via: Via,
-        limits: WorkerLimitsSection,
+        traffic: TrafficFeed,
+        via: LoopGuard,
+        limits: WorkerLimitsConfig,
     ) -> None:
         self.selector = selector
         self._registry = registry
         self._tokens = tokenizers.cache
         self.transport = transport = HttpTransport(via, limits)
         probe = HttpProbe(transport, config.health.timeout_s)
-        self.weights = WeightVersions(registry, config.weights)
+        self.weights = WeightVersionTracker(registry, config.weights)
         self.health = HealthMonitor(registry, probe, config.health, self.weights)
-        self.health.on_silence.append(transport.break_stuck)
-        self.kv_events = KvEvents(registry, selector.index, config.block_size, kv_event_counts)
+        self.health.on_silence.append(transport.abort_stalled)
+        self.kv_events = KvEventService(registry, selector.index, config.block_size, kv_event_counts)
         self.prompts = PromptReader(
             config,
             tokenizers,
-            HttpTokenize(transport, config.tokenize.ask_timeout_s),
+            HttpTokenizeCall(transport, config.tokenize.ask_timeout_s),
             clock=selector.ledger.clock,
-            on_fallback=metrics.prompt_as_text,
+            on_fallback=metrics.record_untokenized_prompt,
         )
-        dispatch = Dispatch(
+        dispatch = RequestDispatcher(
             registry, selector, self.prompts, transport, self.health, metrics, config, self.weights
         )
-        self.end: Next = Tap(dispatch, registry, self.prompts, traffic)
+        self.end: Next = TrafficTap(dispatch, registry, self.prompts, traffic)
         """Where every pipeline ends: at workers, under the eyes of whoever watches the traffic."""
-        self.calls = WorkerCalls(registry, transport, tokenizers)
-        self._metrics, self._look = metrics, WorkerReports(registry, transport).look
+        self.calls = WorkerClient(registry, transport, tokenizers)
+        self._metrics, self._look = metrics, EngineMetricsPoller(registry, transport).poll_workers
         self.fan_out = FanOut(registry, transport, config.weights.update_timeout_s)
-        self.reservations = Reservations(
+        self.reservations = LeaseReservations(
             config.reservation_ttl_s, config.most_reservations, selector.ledger.clock
         )
 
@@ -84,26 +84,26 @@ class Road(Component):
         """Watch the workers."""
         registry = self._registry
         self.transport.open()
-        registry.on_remove.append(self.transport.forget)
+        registry.on_remove.append(self.transport.remove_worker)
         self.health.open()
-        registry.on_add.append(self.selector.enroll)
+        registry.on_add.append(self.selector.add_worker)
         self.kv_events.open()  # between the two: a worker has its place in the index while it is followed
-        registry.on_remove.append(self.selector.forget)
-        registry.on_remove.append(self.prompts.forget)
+        registry.on_remove.append(self.selector.remove_worker)
+        registry.on_remove.append(self.prompts.remove_worker)
         self._metrics.before.append(self._look)
 
     async def stop(self) -> None:
         """Let go of the workers."""
         self._metrics.before.remove(self._look)
-        self.reservations.close()
-        self.prompts.close()
+        self.reservations.release_all()
+        self.prompts.shutdown_threads()
         await self.calls.close()
-        await self.health.close()
-        await self.kv_events.close()
+        await self.health.stop_probing()
+        await self.kv_events.stop_subscriptions()
         await self.transport.close()
 
     async def erase(self, subject: Subject) -> int:
         """See `Component`: how many prompts and stretches of them, whosever they were."""
         bonds = (subject.session, subject.user)
-        ended = sum(self.selector.finish_session(name) for name in bonds if name is not None)
-        return ended + self.selector.forget_texts() + self._tokens.clear()
+        ended = sum(self.selector.end_session(name) for name in bonds if name is not None)
+        return ended + self.selector.clear_texts() + self._tokens.clear_tokens()

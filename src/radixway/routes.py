@@ -8,17 +8,17 @@ from typing import Any
 from fastapi import APIRouter
 
 from radixway.parts import GatewayParts
-from radixway.scale.planner import plan_routes
+from radixway.scale.planner import build_plan_routes
 from radixway.surfaces import (
-    Fleet,
-    admin_routes,
+    FleetControl,
     affinity_routes,
     count_routes,
+    dry_run_routes,
     erasure_routes,
     fleet_routes,
+    health_routes,
     model_routes,
     registration_routes,
-    rehearsal_routes,
     selector_routes,
     semantic_routes,
     session_routes,
@@ -28,26 +28,26 @@ from radixway.surfaces import (
     usage_routes,
     worker_routes,
 )
-from radixway.surfaces.asgi_middlewares import Router
-from radixway.surfaces.chats import closed_routes
+from radixway.surfaces.asgi_middlewares import SlimeRouter
+from radixway.surfaces.chats import disabled_routes
 from radixway.surfaces.classification import classification_routes
-from radixway.surfaces.prefixes import Sources, prefix_routes
+from radixway.surfaces.prefixes import PrefixSources, prefix_routes
 from radixway.surfaces.requests import request_routes
 from radixway.surfaces.simulations import simulation_routes
-from radixway.tenants import Prices
+from radixway.tenants import PriceList
 
 
-def gateway_routes(parts: GatewayParts, router: Router) -> Iterator[APIRouter]:
+def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRouter]:
     """Yield the routers, in the order in which paths are looked up. `router`: tells of an attached tree."""
     config, gate, registry = parts.config, parts.gate, parts.registry
     reading, road = parts.reading, parts.road
     yield erasure_routes(parts.erasure, gate.access)
-    yield admin_routes(registry, parts.metrics, _reports(parts), router.cache_stats, gate)
-    yield model_routes(registry, reading.model_names, gate.tenancy_of)
+    yield health_routes(registry, parts.metrics, _reports(parts), router.cache_stats, gate)
+    yield model_routes(registry, reading.model_names, gate.tenant_policy_of)
     yield worker_routes(registry, parts.membership, road.health, gate.workers_access)
     yield registration_routes(registry, parts.registrations, road.health, gate.workers_access)
     yield sglang_routes(registry, road.transport)
-    fleet = Fleet(registry, road.fan_out, road.weights, parts.in_hand, parts.aborted)
+    fleet = FleetControl(registry, road.fan_out, road.weights, parts.in_hand, parts.aborted)
     yield fleet_routes(fleet, gate.access)
     yield affinity_routes(road.selector)
     yield trajectory_routes(parts.tries, parts.tokenizer_of)
@@ -55,25 +55,25 @@ def gateway_routes(parts: GatewayParts, router: Router) -> Iterator[APIRouter]:
     yield count_routes(parts.sessions, gate)
     yield selector_routes(registry, road.selector, road.prompts, road.reservations, gate.access)
     yield traffic_routes(parts.traffic, gate.access)
-    yield usage_routes(parts.tenants, gate.confined_to)
-    yield plan_routes(parts.planner)
+    yield usage_routes(parts.tenants, gate.visible_tenant)
+    yield build_plan_routes(parts.planner)
     yield semantic_routes(reading.semantic, parts.journals, gate, parts.audit)
-    yield rehearsal_routes(reading.middlewares(), registry, road, gate.access)
+    yield dry_run_routes(reading.middlewares(), registry, road, gate.access)
     if parts.cache is not None:
         from radixway.surfaces.semantic_cache import cache_routes
 
         yield cache_routes(parts.cache, parts.journals, gate)
-    prices = Prices(config.tenants.pricing, reading.pricing_of)
-    yield request_routes(parts.journals, prices.of, gate, config.console.trace_url)
+    prices = PriceList(config.tenants.pricing, reading.model_pricing)
+    yield request_routes(parts.journals, prices.cost_of, gate, config.console.trace_url)
     shown = config.console.show_prompts
     yield prefix_routes(
-        Sources(parts.journals, registry, road.selector, road.transport, parts.tries, shows_text=shown),
+        PrefixSources(parts.journals, registry, road.selector, road.transport, parts.tries, shows_text=shown),
         gate.access,
     )
     yield simulation_routes(config.simulations, parts.simulations, parts.journals, gate.access)
     yield from classification_routes(parts.classification, reading.semantic, gate.access, parts.metrics)
     if parts.chats is None:
-        yield closed_routes()
+        yield disabled_routes()
 
 
 def _reports(parts: GatewayParts) -> dict[str, Callable[[], Any]]:

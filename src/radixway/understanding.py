@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixway.component import Component
-from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
-from radixway.config.guard import check_policies, may_be_asked_for
+from radixway.config import Config, ConfigError, ModelPricing, WorkerSettings, radixway_home
+from radixway.config.guard import check_policies, is_guard_ever_requested
 from radixway.pipeline import (
     ANY_MODEL,
     Endpoint,
@@ -23,18 +23,18 @@ from radixway.pipeline import (
     Request,
     TokenizerOf,
 )
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
-    from radixway.config import SemanticCacheSection
-    from radixway.config.semantic import SemanticSection
+    from radixway.config import SemanticCacheConfig
+    from radixway.config.semantic import SemanticConfig
     from radixway.encoders import EncoderService
     from radixway.guard.answers.parts import GuardedParts
-    from radixway.guard.build import GuardRoom
-    from radixway.guard.incident import Recorder
-    from radixway.guard.scan import Scan, TurnsJudge
-    from radixway.semantic.build import SemanticRoom
-    from radixway.semantic.question import Question
+    from radixway.guard.build import GuardService
+    from radixway.guard.incident import IncidentRecorder
+    from radixway.guard.scan import ConversationJudge, TextScanner
+    from radixway.semantic.build import SemanticService
+    from radixway.semantic.question import RequestQuestion
     from radixway.semantic_cache import CacheRoom
 
 
@@ -42,35 +42,35 @@ VSR = "vllm-semantic-router"
 """`owned_by`, as published."""
 
 
-def _whole(config: Config) -> tuple[SemanticSection | None, SemanticCacheSection]:
+def _effective_sections(config: Config) -> tuple[SemanticConfig | None, SemanticCacheConfig]:
     """The semantic section, where it is on, with the file that it names, and the cache as both want it."""
     given = config.semantic
     if given is None or not given.is_on:
         return None, config.semantic_cache
-    from radixway.config.semantic import whole_cache, whole_semantic
+    from radixway.config.semantic import merge_cache_section, merge_semantic_file
 
-    section = whole_semantic(given)
-    return section, whole_cache(config.semantic_cache, section)
+    section = merge_semantic_file(given)
+    return section, merge_cache_section(config.semantic_cache, section)
 
 
 def is_guarded(config: Config) -> bool:
     """Whether requests are looked at: by `guard`, or by classic keys. Raises ConfigError."""
-    if config.guard.enabled is not None or may_be_asked_for(config.guard) or config.semantic is None:
-        return may_be_asked_for(config.guard)
-    section, _ = _whole(config)
+    if config.guard.enabled is not None or is_guard_ever_requested(config.guard) or config.semantic is None:
+        return is_guard_ever_requested(config.guard)
+    section, _ = _effective_sections(config)
     if section is None:
         return False
-    from radixway.config.semantic import wants_guard
+    from radixway.config.semantic import requests_guard
 
-    return wants_guard(section)
+    return requests_guard(section)
 
 
-async def _findings(guard: GuardRoom, question: Question) -> GuardFindings:
+async def _guard_findings(guard: GuardService, question: RequestQuestion) -> GuardFindings:
     """A `GuardHook`."""
     return await guard.findings(question.whole or question.text)
 
 
-class Understanding(Component):
+class SemanticsBuilder(Component):
     """The rooms that read, in the order in which requests pass them. By itself it keeps the encoder."""
 
     name = "encoders"
@@ -78,17 +78,17 @@ class Understanding(Component):
     def __init__(
         self,
         config: Config,
-        metrics: Metrics,
+        metrics: MetricsRegistry,
         states: ModelStates,
         tokenizer_of: TokenizerOf | None = None,
-        recorder: Recorder | None = None,
+        recorder: IncidentRecorder | None = None,
     ) -> None:
         """Raises ConfigError: a file cannot be read, packages are missing, a policy is not there."""
         self._config = config
         self._metrics = metrics
-        self._section, self._caching = _whole(config)
+        self._section, self._caching = _effective_sections(config)
         self.encoders = self._build_encoders()
-        self.guard: GuardRoom | None = None
+        self.guard: GuardService | None = None
         self.guard = self._build_guard(states, tokenizer_of, recorder)
         self.cache = self._build_cache()
         self.semantic = self._build_semantic(states)
@@ -97,7 +97,7 @@ class Understanding(Component):
         """Outermost first: one pass of the encoder for all, what blocks, the cache, the decision, tools."""
         if self.encoders is None or (self.semantic is None and self.cache is None and self.guard is None):
             return
-        yield from self._before_cache(self.encoders)
+        yield from self._middlewares_before_cache(self.encoders)
         if self.cache is not None:
             if self.guard is not None:
                 yield self.guard.answers.kept
@@ -110,15 +110,15 @@ class Understanding(Component):
         if self.semantic is not None:
             yield self.semantic.tools
 
-    def agents_middlewares(self) -> Iterator[Middleware]:
+    def session_middlewares(self) -> Iterator[Middleware]:
         """Around calls of sessions: the same, but that no model is chosen there and nothing is cached."""
         if self.encoders is None or (self.guard is None and self.semantic is None):
             return
-        yield from self._before_cache(self.encoders)
+        yield from self._middlewares_before_cache(self.encoders)
         if self.guard is not None:
             yield self.guard.clearing
 
-    def behind_agents(self) -> Iterator[Middleware]:
+    def worker_middlewares(self) -> Iterator[Middleware]:
         """Between a session and the worker that it asks."""
         if self.guard is not None:
             yield self.guard.cleared
@@ -131,15 +131,15 @@ class Understanding(Component):
             for endpoint in endpoints:
                 check_endpoint(endpoint)
 
-    def guard_of_parts(self, request: Request) -> GuardedParts | None:
+    def parts_guard(self, request: Request) -> GuardedParts | None:
         """Who reads the answer of a session to the request, if anybody is to."""
-        return None if self.guard is None else self.guard.answers.guard.parts_of(request)
+        return None if self.guard is None else self.guard.answers.guard.parts_guard_for(request)
 
-    def _before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
-        from radixway.encoders import OnePass
+    def _middlewares_before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
+        from radixway.encoders import EncodeOnceMiddleware
 
         layers = self.guard.layers if self.guard is not None and is_guarded(self._config) else ()
-        yield OnePass(encoders, layers, wait_s=self._config.encoders.wait_s)
+        yield EncodeOnceMiddleware(encoders, layers, wait_s=self._config.encoders.wait_s)
         if self.guard is not None:
             yield self.guard.outer
         if self.semantic is not None:
@@ -171,26 +171,26 @@ class Understanding(Component):
             names |= dict.fromkeys(section.model_names(), VSR)
         return names
 
-    def guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, TurnsJudge]:
+    def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, ConversationJudge]:
         """Who finds personal data and judges attacks: the guard's own, or the same without its rules."""
         if self.guard is not None:
             return self.guard.scan.finder, self.guard.scan.judge
-        from radixway.guard.opening import open_finder, open_judge
+        from radixway.guard.opening import build_finder, build_judge
 
         return (
-            open_finder(self._config, self._section, encoders),
-            open_judge(self._config, self._section, encoders),
+            build_finder(self._config, self._section, encoders),
+            build_judge(self._config, self._section, encoders),
         )
 
-    def scan(self, encoders: EncoderService) -> Scan:
+    def build_scanner(self, encoders: EncoderService) -> TextScanner:
         """Reads texts with the guard's classifiers, whatever its rules are."""
         if self.guard is not None:
             return self.guard.scan
-        from radixway.guard.counts import Counts
-        from radixway.guard.scan import Scan
+        from radixway.guard.counts import GuardMetrics
+        from radixway.guard.scan import TextScanner
 
         wait_s = self._config.encoders.wait_s
-        return Scan(*self.guards(encoders), Counts(self._metrics), wait_s=wait_s)
+        return TextScanner(*self.build_guards(encoders), GuardMetrics(self._metrics), wait_s=wait_s)
 
     def is_auto(self, model: str) -> bool:
         """Whether that name leaves the choice to the gateway."""
@@ -200,23 +200,23 @@ class Understanding(Component):
         """The configured model for what no rule decides; empty where there is none."""
         return "" if self.semantic is None else self.semantic.snapshots.current.default_model
 
-    def pricing_of(self, model: str) -> Pricing | None:
+    def model_pricing(self, model: str) -> ModelPricing | None:
         """What the semantic layer was told that the model costs."""
         known = {} if self.semantic is None else self.semantic.snapshots.current.section.models
         return known[model].pricing if model in known else None
 
-    def workers(self) -> list[WorkerSection]:
+    def configured_workers(self) -> list[WorkerSettings]:
         """What the semantic configuration names as endpoints."""
         if self._section is None:
             return []
         return [
-            WorkerSection(url=endpoint.url, models=self._section.models_at(endpoint), pools=(endpoint.name,))
+            WorkerSettings(url=endpoint.url, models=self._section.models_at(endpoint), pools=(endpoint.name,))
             for endpoint in self._section.vllm_endpoints
         ]
 
     def _build_encoders(self) -> EncoderService | None:
         wanted = self._section is not None or self._caching.enabled or bool(self._config.encoders.preload)
-        if not wanted and not may_be_asked_for(self._config.guard):
+        if not wanted and not is_guard_ever_requested(self._config.guard):
             return None  # whoever asks what a text is starts it then
         try:
             from radixway.encoders import build_service
@@ -226,58 +226,62 @@ class Understanding(Component):
             ) from None
         given: tuple[Path | None, Path | None] = (None, None)
         if self._section is not None:
-            from radixway.config.semantic import on_this_machine
+            from radixway.config.semantic import local_model_paths
 
             category = self._section.classifier.category_model
-            given = on_this_machine(category.model_id, category.category_mapping_path)
+            given = local_model_paths(category.model_id, category.category_mapping_path)
         return build_service(self._config.encoders, *given)
 
     def _build_guard(
-        self, states: ModelStates, tokenizer_of: TokenizerOf | None, recorder: Recorder | None
-    ) -> GuardRoom | None:
+        self, states: ModelStates, tokenizer_of: TokenizerOf | None, recorder: IncidentRecorder | None
+    ) -> GuardService | None:
         """Also where rules ask what it finds, and where a file that may change could switch it on."""
         config, section = self._config, self._section
         named = {name: tenant.guard for name, tenant in config.tenants.named.items()}
         check_policies(config.guard, named)
-        if self.encoders is None or not self._may_be_guarded():
+        if self.encoders is None or not self._needs_guard():
             return None
-        from radixway.guard.build import GuardRoom
+        from radixway.guard.build import GuardService
 
-        def current() -> SemanticSection | None:
+        def current() -> SemanticConfig | None:
             return section if self.semantic is None else self.semantic.snapshots.current.section
 
-        guards = self.guards(self.encoders)
+        guards = self.build_guards(self.encoders)
         rehearses = is_guarded(config) and config.encoders.preload is not False
-        return GuardRoom(
+        return GuardService(
             config, current, *guards, self._metrics, states, tokenizer_of, recorder, rehearses=rehearses
         )
 
-    def _may_be_guarded(self) -> bool:
+    def _needs_guard(self) -> bool:
         if self._config.guard.enabled is False:
             return False
-        if may_be_asked_for(self._config.guard) or self._section is None:
-            return may_be_asked_for(self._config.guard)
-        from radixway.config.semantic import reads_guard, wants_guard
+        if is_guard_ever_requested(self._config.guard) or self._section is None:
+            return is_guard_ever_requested(self._config.guard)
+        from radixway.config.semantic import has_guard_conditions, requests_guard
 
         section = self._section
-        return wants_guard(section) or reads_guard(section) or (section.config is not None and section.watch)
+        return (
+            requests_guard(section)
+            or has_guard_conditions(section)
+            or (section.config is not None and section.watch)
+        )
 
     def _build_cache(self) -> CacheRoom | None:
         if not self._caching.enabled or self.encoders is None:
             return None
-        from radixway.semantic_cache import build_semantic_cache, embed_with, verify_with
+        from radixway.semantic_cache import build_semantic_cache, embedder_for, verifier_for
 
         encoders = self.encoders
-        embed, verify = embed_with(encoders), verify_with(encoders)
+        embed, verify = embedder_for(encoders), verifier_for(encoders)
         cache = build_semantic_cache(self._caching, embed, self._metrics, verify)
         cache.encoder_id = self._encoder_id
         return cache
 
-    def _build_semantic(self, states: ModelStates) -> SemanticRoom | None:
+    def _build_semantic(self, states: ModelStates) -> SemanticService | None:
         if self._section is None or self._config.semantic is None or self.encoders is None:
             return None
         from radixway.config.semantic import is_cached_by_default
-        from radixway.semantic.build import build_room
+        from radixway.semantic.build import build_semantic_service
         from radixway.semantic.cache_rules import CacheDefault
 
         caching = None
@@ -285,12 +289,12 @@ class Understanding(Component):
             enabled = is_cached_by_default(self._config.semantic_cache, self._section)
             caching = CacheDefault(enabled, bool(self._caching.category_thresholds))
         home = (self._config.encoders.home or radixway_home() / "encoders").expanduser()
-        return build_room(
+        return build_semantic_service(
             self._config.semantic,
             states,
             self.encoders,
             cache=caching,
-            guard=None if self.guard is None else partial(_findings, self.guard),
+            guard=None if self.guard is None else partial(_guard_findings, self.guard),
             home=home,
             metrics=self._metrics,
         )
@@ -301,6 +305,6 @@ class Understanding(Component):
 
         assert self.encoders is not None
         try:
-            return (await self.encoders.ready()).id
+            return (await self.encoders.wait_until_ready()).id
         except EncoderError:
             return "none"

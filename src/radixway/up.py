@@ -12,11 +12,11 @@ from rich.table import Column, Table
 from yarl import URL
 
 from radixway.app import Gateway
-from radixway.client import CallFailed, Told, ask, call
-from radixway.config import Config, ConfigError, WorkerSection
-from radixway.engine_process import EngineProcess, until_ready
+from radixway.client import ChatCompletionInfo, GatewayCallError, call_gateway, stream_chat
+from radixway.config import Config, ConfigError, WorkerSettings
+from radixway.engine_process import EngineProcess, wait_until_ready
 from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
-from radixway.web import bind, is_loopback_host, raise_file_limit
+from radixway.web import bind_tcp, is_loopback_host, raise_file_limit
 
 log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
@@ -43,12 +43,12 @@ async def run_gateway(config: Config) -> int:
     check_exposure(config)
     configure_logging(config.telemetry.logs)
     raise_file_limit()
-    listener = bind(config.gateway.host, config.gateway.port)
+    listener = bind_tcp(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
     server = gateway.make_server(listener)
     with server.stopped_by_signals():
         async with gateway.running():
-            await server.serve(lambda: _begin(server.url, gateway))
+            await server.serve(lambda: _announce(server.url, gateway))
     return 0
 
 
@@ -66,15 +66,15 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     check_exposure(config)
     configure_logging(config.telemetry.logs)
     raise_file_limit()
-    listener = bind(config.gateway.host, config.gateway.port)
+    listener = bind_tcp(config.gateway.host, config.gateway.port)
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
-    workers = (*config.workers, WorkerSection(url=engine.url, api_key=config.engine.api_key))
+    workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = gateway.make_server(listener)
-    with server.stopped_by_signals(on_second=engine.hurry):
-        supervising = asyncio.create_task(engine.supervise())
-        presenting = asyncio.create_task(_present(server.url, gateway, engine, greet=greet))
+    with server.stopped_by_signals(on_second=engine.force_stop):
+        supervising = asyncio.create_task(engine.keep_running())
+        presenting = asyncio.create_task(_show_welcome(server.url, gateway, engine, greet=greet))
         try:
             async with gateway.running():
                 serving = asyncio.create_task(server.serve(gateway.warm_up))
@@ -93,7 +93,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     return engine.failed_start or 0
 
 
-def _preload_console(url: str, gateway: Gateway) -> None:
+def _start_console(url: str, gateway: Gateway) -> None:
     """Start the console's process now, if it is not to wait for a visit."""
     preload = gateway.config.console.preload
     if preload is None:
@@ -102,39 +102,39 @@ def _preload_console(url: str, gateway: Gateway) -> None:
         gateway.console.preload(URL(url).port or 0)
 
 
-def _begin(url: str, gateway: Gateway) -> None:
+def _announce(url: str, gateway: Gateway) -> None:
     """Say where it can be reached, which it can by now, and make ready what the first visitor needs."""
-    HeapFreezer().freeze_started()
+    HeapFreezer().freeze_startup_objects()
     gateway.warm_up()
-    _preload_console(url, gateway)
+    _start_console(url, gateway)
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
     if gateway.envoy_door is not None:
         out.print(f"ext_proc {gateway.envoy_door.address}")
 
 
-async def _present(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
+async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
     """Wait for the engine, then show where everything is and one answered request with its journal."""
     registry = gateway.registry
     with out.status("starting the engine …"):
-        await until_ready(registry, engine.url)
-    engine.ready()
-    _preload_console(url, gateway)
+        await wait_until_ready(registry, engine.url)
+    engine.mark_ready()
+    _start_console(url, gateway)
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
-    table.add_row("engine", engine.url, ", ".join(sorted(registry.models())))
+    table.add_row("engine", engine.url, ", ".join(sorted(registry.known_models())))
     table.add_row("metrics", f"{url}/metrics/prometheus", "")
     table.add_row("API", f"{url}/docs", "")
     out.print(table)
     if greet:
         try:
-            await _greet(url)
-        except CallFailed as failure:
+            await _ask_greeting(url)
+        except GatewayCallError as failure:
             log.warning("the first request failed: %s", failure)
-    HeapFreezer().freeze_started()
+    HeapFreezer().freeze_startup_objects()
     out.print("\nServing. Ctrl-C stops.")
 
 
-async def _greet(url: str) -> None:
+async def _ask_greeting(url: str) -> None:
     out.print(f"\n[bold]> {GREETING}[/]")
     body = {
         "model": "auto",
@@ -142,20 +142,23 @@ async def _greet(url: str) -> None:
         "temperature": 0,
         "max_tokens": 96,
     }
-    told: Told = await ask(url, body, show=lambda text: out.print(text, end="", markup=False))
+    told: ChatCompletionInfo = await stream_chat(
+        url, body, show=lambda text: out.print(text, end="", markup=False)
+    )
     out.print(f"\n[dim]{escape(told.summary())}[/]", soft_wrap=True)
-    journal = await call(url, "GET", f"/explain/{told.request_id}", dict[str, Any])
+    journal = await call_gateway(url, "GET", f"/explain/{told.request_id}", dict[str, Any])
     for step in journal["steps"]:
         out.print(
-            f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_fields(step)}", soft_wrap=True
+            f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_format_fields(step)}",
+            soft_wrap=True,
         )
 
 
-def _fields(step: dict[str, Any]) -> str:
+def _format_fields(step: dict[str, Any]) -> str:
     return "  ".join(f"[dim]{name}[/] {escape(str(value))}" for name, value in step.items())
 
 
 def _next_free_port(port: int) -> int:
     """The port after the gateway's, checked before a model is loaded for nothing. Raises CannotListen."""
-    bind("127.0.0.1", port + 1).close()
+    bind_tcp("127.0.0.1", port + 1).close()
     return port + 1

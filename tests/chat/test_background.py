@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from radixway.chat.background import beside
+from radixway.chat.background import run_concurrently
 
 
 async def test_work_that_breaks_is_told_of_and_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
@@ -22,7 +22,7 @@ async def test_work_that_breaks_is_told_of_and_begun_anew(caplog: pytest.LogCapt
         await asyncio.Event().wait()
 
     with caplog.at_level(logging.ERROR):
-        async with asyncio.timeout(10), beside(work, again_s=0.0):
+        async with asyncio.timeout(10), run_concurrently(work, again_s=0.0):
             await goes_on.wait()
     assert begun == ["first", "again"]
     assert [record.exc_info is not None for record in caplog.records] == [True]
@@ -41,7 +41,7 @@ async def test_the_block_ends_when_its_work_has(caplog: pytest.LogCaptureFixture
             ends.append("work")
 
     with pytest.raises(LookupError):
-        async with beside(work):
+        async with run_concurrently(work):
             await began.wait()
             raise LookupError
     ends.append("block")

@@ -16,27 +16,27 @@ from joserfc.jwk import ECKey, OctKey
 
 from chat_house import Clock
 from identity_provider import CLIENT, IdentityProvider, identity_provider
-from radixway.chat.accounts import Accounts
-from radixway.chat.credentials import Credentials
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.login import LoginFailed, Logins
+from radixway.chat.accounts import UserAccounts
+from radixway.chat.credentials import TokenIssuer
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.login import LoginError, LoginService
 from radixway.chat.login.fetching import ask
 from radixway.chat.migrations import migrate
 from radixway.chat.records import User
-from radixway.chat.secrets import read_or_make
-from radixway.config.chat_login import ChatLoginSection
+from radixway.chat.secrets import load_or_create_secrets
+from radixway.config.chat_login import ChatLoginConfig
 
 
 class Site:
     """Ours, with one provider under four names."""
 
-    def __init__(self, database: Database, provider: IdentityProvider, home: Path, **oidc: Any) -> None:
+    def __init__(self, database: ChatDatabase, provider: IdentityProvider, home: Path, **oidc: Any) -> None:
         self.clock = Clock(time.time())
-        kept, _ = read_or_make(home / "secrets.json")
-        self.accounts = Accounts(database, self.clock)
-        self.credentials = Credentials(kept, database, self.clock)
-        section = ChatLoginSection.model_validate(
+        kept, _ = load_or_create_secrets(home / "secrets.json")
+        self.accounts = UserAccounts(database, self.clock)
+        self.credentials = TokenIssuer(kept, database, self.clock)
+        section = ChatLoginConfig.model_validate(
             {
                 "public_url": "https://chat.example",
                 "discord": provider.oauth(),
@@ -45,13 +45,13 @@ class Site:
             }
         )
         self.provider = provider
-        self.logins = Logins(section, kept, database, self.clock, self.accounts, self.credentials)
+        self.logins = LoginService(section, kept, database, self.clock, self.accounts, self.credentials)
 
     async def login(self, name: str = "idp") -> User:
         """Whoever is at the provider's browser, logged in here."""
         back = self.provider.visit(await self.logins.begin(name))
         pair = await self.logins.end(name, back["code"], back["state"])
-        return await self.accounts.find(self.credentials.user_of(pair.access))
+        return await self.accounts.find_user(self.credentials.find_user_id(pair.access))
 
 
 @pytest.fixture
@@ -61,21 +61,21 @@ async def provider() -> AsyncIterator[IdentityProvider]:
 
 
 @pytest.fixture
-async def file(tmp_path: Path) -> AsyncIterator[Database]:
+async def file(tmp_path: Path) -> AsyncIterator[ChatDatabase]:
     """For what no database makes a difference to."""
-    opened = Database(f"sqlite:///{tmp_path / 'logins.db'}")
+    opened = ChatDatabase(f"sqlite:///{tmp_path / 'logins.db'}")
     await migrate(opened)
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
-def site(file: Database, provider: IdentityProvider, tmp_path: Path) -> Site:
+def site(file: ChatDatabase, provider: IdentityProvider, tmp_path: Path) -> Site:
     return Site(file, provider, tmp_path)
 
 
 async def test_somebody_logs_in_and_is_the_same_the_next_time(
-    database: Database, provider: IdentityProvider, tmp_path: Path
+    database: ChatDatabase, provider: IdentityProvider, tmp_path: Path
 ) -> None:
     site = Site(database, provider, tmp_path)
     eve = await site.login()
@@ -96,27 +96,27 @@ async def test_accounts_are_never_joined_by_name_or_address(site: Site) -> None:
 
 
 async def test_a_login_serves_once_and_for_ten_minutes(
-    database: Database, provider: IdentityProvider, tmp_path: Path
+    database: ChatDatabase, provider: IdentityProvider, tmp_path: Path
 ) -> None:
     site = Site(database, provider, tmp_path)
     back = site.provider.visit(await site.logins.begin("idp"))
     await site.logins.end("idp", **back)
-    with pytest.raises(LoginFailed, match="ended already"):
+    with pytest.raises(LoginError, match="ended already"):
         await site.logins.end("idp", **back)
     late = site.provider.visit(await site.logins.begin("idp"))
     site.clock.now += 601
-    with pytest.raises(LoginFailed, match="too long"):
+    with pytest.raises(LoginError, match="too long"):
         await site.logins.end("idp", **late)
 
 
 async def test_a_login_ends_where_it_began(site: Site) -> None:
     back = site.provider.visit(await site.logins.begin("idp"))
-    with pytest.raises(LoginFailed, match="another provider"):
+    with pytest.raises(LoginError, match="another provider"):
         await site.logins.end("again", **back)
     for state in ("", "x", back["state"][:-2], "a.b.c.d.e"):
-        with pytest.raises(LoginFailed, match="begin here"):
+        with pytest.raises(LoginError, match="begin here"):
             await site.logins.end("idp", back["code"], state)
-    with pytest.raises(NotFound, match="not configured"):
+    with pytest.raises(ChatNotFoundError, match="not configured"):
         await site.logins.begin("google")
 
 
@@ -126,7 +126,7 @@ async def test_who_comes_from_another_issuer_is_not_let_in(site: Site) -> None:
         if counts:
             await site.logins.end("idp", back["code"], back["state"], issuer)
         else:
-            with pytest.raises(LoginFailed, match="another issuer"):
+            with pytest.raises(LoginError, match="another issuer"):
                 await site.logins.end("idp", back["code"], back["state"], issuer)
 
 
@@ -134,7 +134,7 @@ async def test_a_code_that_was_stolen_is_worth_nothing_without_the_login_it_is_o
     """PKCE: the verifier is in the state of the login that asked, and in no other."""
     victim = site.provider.visit(await site.logins.begin("idp"))
     thief = site.provider.visit(await site.logins.begin("idp"))
-    with pytest.raises(LoginFailed, match="refused"):
+    with pytest.raises(LoginError, match="refused"):
         await site.logins.end("idp", victim["code"], thief["state"])
 
 
@@ -163,9 +163,9 @@ async def test_an_id_token_that_is_not_for_this_login_does_not_count(
     site: Site, spoils: dict[str, Any]
 ) -> None:
     site.provider.spoils = spoils
-    with pytest.raises(LoginFailed) as failed:
+    with pytest.raises(LoginError) as failed:
         await site.login()
-    assert failed.value.status == 401 and await site.accounts.all() == []
+    assert failed.value.status == 401 and await site.accounts.list_users() == []
 
 
 async def test_a_token_that_others_signed_does_not_count(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ async def test_a_token_that_others_signed_does_not_count(site: Site, monkeypatch
             return jwt.encode(header, claims | {"nonce": nonce}, key, algorithms=[header["alg"]])
 
         monkeypatch.setattr(provider, "id_token", forged)
-        with pytest.raises(LoginFailed, match="does not count"):
+        with pytest.raises(LoginError, match="does not count"):
             await site.login()
 
 
@@ -193,7 +193,7 @@ async def test_keys_are_kept_and_asked_for_again_when_the_provider_changes_them(
     assert site.provider.asked.count("/keys") == 1
     assert site.provider.asked.count("/.well-known/openid-configuration") == 1
     site.provider.rotate()
-    with pytest.raises(LoginFailed):  # strangers' keys do not make us ask all the time
+    with pytest.raises(LoginError):  # strangers' keys do not make us ask all the time
         await site.login()
     site.clock.now += 31
     await site.login()
@@ -218,14 +218,14 @@ async def test_a_discovery_document_that_cannot_be_trusted_is_not_used(
     site: Site, document: dict[str, Any]
 ) -> None:
     site.provider.document = document
-    with pytest.raises(LoginFailed) as failed:
+    with pytest.raises(LoginError) as failed:
         await site.logins.begin("idp")
     assert failed.value.status == 503
 
 
 async def test_a_provider_that_is_down_is_told_in_words_and_comes_back(site: Site) -> None:
     site.provider.down = True
-    with pytest.raises(LoginFailed, match="cannot be asked now") as failed:
+    with pytest.raises(LoginError, match="cannot be asked now") as failed:
         await site.logins.begin("idp")
     assert failed.value.status == 503
     site.provider.down = False
@@ -240,7 +240,7 @@ async def test_an_answer_that_is_no_object_of_json_is_told_in_words(body: bytes)
     app = web.Application()
     app.router.add_get("/", answer)
     async with TestServer(app, host="127.0.0.1") as server:
-        with pytest.raises(LoginFailed, match="did not answer a JSON object"):
+        with pytest.raises(LoginError, match="did not answer a JSON object"):
             await ask(str(server.make_url("/")))
 
 
@@ -252,17 +252,17 @@ async def test_a_secret_goes_into_the_form_where_only_that_will_do(site: Site) -
 async def test_a_page_that_does_not_say_who_it_is_lets_nobody_in(site: Site) -> None:
     for account in (None, "", True, ["42"], "a\x00"):
         site.provider.page["id"] = account
-        with pytest.raises(LoginFailed):
+        with pytest.raises(LoginError):
             await site.login("discord")
     site.provider.page["id"] = 42  # GitHub's are numbers
     assert (await site.login("github")).provider_account_id == "42"
 
 
 async def test_only_users_with_required_claims_may_come(
-    file: Database, provider: IdentityProvider, tmp_path: Path
+    file: ChatDatabase, provider: IdentityProvider, tmp_path: Path
 ) -> None:
     site = Site(file, provider, tmp_path, required_claims={"hd": "example.org", "email_verified": True})
-    with pytest.raises(LoginFailed, match="'hd'") as failed:
+    with pytest.raises(LoginError, match="'hd'") as failed:
         await site.login()
     assert failed.value.status == 403
     provider.user |= {"hd": "example.org", "email_verified": True}
@@ -270,7 +270,7 @@ async def test_only_users_with_required_claims_may_come(
 
 
 async def test_the_role_follows_the_claim_that_makes_administrators(
-    file: Database, provider: IdentityProvider, tmp_path: Path
+    file: ChatDatabase, provider: IdentityProvider, tmp_path: Path
 ) -> None:
     site = Site(file, provider, tmp_path, admin_claim="groups", admin_values=["admins"])
     for groups, role in ((["users", "admins"], "admin"), ("admins", "admin"), (["users"], "user")):
@@ -281,5 +281,5 @@ async def test_the_role_follows_the_claim_that_makes_administrators(
 
 async def test_who_was_deleted_comes_back_as_somebody_new(site: Site) -> None:
     eve = await site.login()
-    await site.accounts.delete(eve.id)
+    await site.accounts.delete_user(eve.id)
     assert (await site.login()).id != eve.id

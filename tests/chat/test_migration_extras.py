@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from radixway.chat.chats import Chats
-from radixway.chat.database import Database
-from radixway.chat.messages import Messages
+from radixway.chat.chats import ChatStore
+from radixway.chat.database import ChatDatabase
+from radixway.chat.messages import MessageStore
 from radixway.chat.migrations import migrate
 
 
 async def test_titles_of_before_count_as_their_users_own(database_url: str) -> None:
-    database = Database(database_url)
+    database = ChatDatabase(database_url)
     await migrate(database, "0005")
-    async with database.write() as write:
+    async with database.write_transaction() as write:
         await write.execute(
             text(
                 "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"
@@ -34,10 +34,10 @@ async def test_titles_of_before_count_as_their_users_own(database_url: str) -> N
             )
         )
     await migrate(database)
-    chats = Chats(database, lambda: 0.0)
-    assert (await chats.find("eve", "named")).titled_by == "user"
-    assert (await chats.find("eve", "nameless")).titled_by is None
-    (said,) = await Messages(database, lambda: 0.0).of_chat("eve", "named")
+    chats = ChatStore(database, lambda: 0.0)
+    assert (await chats.find_chat("eve", "named")).titled_by == "user"
+    assert (await chats.find_chat("eve", "nameless")).titled_by is None
+    (said,) = await MessageStore(database, lambda: 0.0).list_messages("eve", "named")
     assert said.content == "hello" and said.version == 0
-    await chats.delete("eve", "named")
+    await chats.delete_chat("eve", "named")
     await database.aclose()

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 from chat_house import USER, House
-from radixway.chat.chats import Chats
-from radixway.chat.database import Database
-from radixway.chat.errors import Invalid
-from radixway.chat.limits import Limits
-from radixway.chat.portable import ChatLine, Imports, MessageLine, PortableChat, portable, read, written
-from radixway.chat.tags import Tags
+from radixway.chat.chats import ChatStore
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import InvalidFieldError
+from radixway.chat.limits import ChatLimits
+from radixway.chat.portable import (
+    ChatImporter,
+    ChatLine,
+    MessageLine,
+    PortableChat,
+    encode_chat,
+    parse_chats,
+    to_portable_chat,
+)
+from radixway.chat.tags import ChatTags
 
 CHAT: dict[str, Any] = {"type": "chat", "id": "c", "created_at": 1.0, "modified_at": 2.0}
 ASKED = {
@@ -57,7 +65,7 @@ def random_chat(random: Random) -> PortableChat:
 def without_ids(chat: PortableChat) -> list[Any]:
     """What has the same place in the file has the same name."""
     names = {message_id: place for place, message_id in enumerate(chat.messages)}
-    lines = [json.loads(line) for line in written(chat).splitlines()]
+    lines = [json.loads(line) for line in encode_chat(chat).splitlines()]
     for line in lines:
         line["id"] = names.get(line["id"])
         for field in ("parent_id", "tail_id"):
@@ -66,23 +74,25 @@ def without_ids(chat: PortableChat) -> list[Any]:
     return lines
 
 
-async def test_what_is_taken_in_comes_out_as_it_was(database: Database) -> None:
+async def test_what_is_taken_in_comes_out_as_it_was(database: ChatDatabase) -> None:
     house, random = await House(database).open(), Random(7)
     given = [random_chat(random) for _ in range(25)]
-    ids = await Imports(database, Limits()).put(USER, b"".join(written(chat) for chat in given))
-    tags = await Tags(database).of(ids)
+    ids = await ChatImporter(database, ChatLimits()).import_chats(
+        USER, b"".join(encode_chat(chat) for chat in given)
+    )
+    tags = await ChatTags(database).tags_of_chats(ids)
     for chat_id, before in zip(ids, given, strict=True):
-        chat = await Chats(database, house.clock).find(USER, chat_id)
-        after = portable(chat, tags[chat_id], await house.messages.of_chat(USER, chat_id))
+        chat = await ChatStore(database, house.clock).find_chat(USER, chat_id)
+        after = to_portable_chat(chat, tags[chat_id], await house.messages.list_messages(USER, chat_id))
         assert without_ids(after) == without_ids(before)
         assert not set(after.messages) & set(before.messages)
 
 
-async def test_an_answer_under_way_is_not_taken_along(database: Database) -> None:
+async def test_an_answer_under_way_is_not_taken_along(database: ChatDatabase) -> None:
     house = await House(database).open()
     answer = await house.asked()
-    chat = await Chats(database, house.clock).find(USER, answer.chat_id)
-    taken = portable(chat, [], await house.messages.of_chat(USER, chat.id))
+    chat = await ChatStore(database, house.clock).find_chat(USER, answer.chat_id)
+    taken = to_portable_chat(chat, [], await house.messages.list_messages(USER, chat.id))
     assert [message.role for message in taken.messages.values()] == ["prompter"]
     assert taken.chat.tail_id is None
 
@@ -109,16 +119,18 @@ async def test_an_answer_under_way_is_not_taken_along(database: Database) -> Non
 )
 def test_what_cannot_be_taken_in_names_its_line(lines: list[Any], field: str) -> None:
     data = "\n".join(json.dumps(line) for line in lines).encode()
-    with pytest.raises(Invalid) as refused:
-        read(data, Limits(characters=10, messages=3), most_messages=2)
+    with pytest.raises(InvalidFieldError) as refused:
+        parse_chats(data, ChatLimits(characters=10, messages=3), most_messages=2)
     assert refused.value.field == field
 
 
 def test_text_that_tells_of_a_nul_character_is_none() -> None:
     spelt = ASKED | {"content": r"In JSON it is written \u0000."}
     lines = b"\n".join(json.dumps(line).encode() for line in (CHAT, spelt))
-    (chat,) = read(lines, Limits(), most_messages=9)
-    assert read(written(chat), Limits(), most_messages=9) == [chat]
+    (chat,) = parse_chats(lines, ChatLimits(), most_messages=9)
+    assert parse_chats(encode_chat(chat), ChatLimits(), most_messages=9) == [chat]
     for odd in (ASKED | {"content": "\0"}, ASKED | {"usage": {"a": ["\0"]}}, ASKED | {"usage": {"\0": 1}}):
-        with pytest.raises(Invalid, match="NUL"):
-            read(b"\n".join(json.dumps(line).encode() for line in (CHAT, odd)), Limits(), most_messages=9)
+        with pytest.raises(InvalidFieldError, match="NUL"):
+            parse_chats(
+                b"\n".join(json.dumps(line).encode() for line in (CHAT, odd)), ChatLimits(), most_messages=9
+            )

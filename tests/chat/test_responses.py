@@ -9,15 +9,15 @@ import pytest
 from sqlalchemy import Table, func, select, text
 
 from chat_house import USER, House
-from radixway.chat.answers import Answers
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.limits import Limits
+from radixway.chat.answers import ActiveAnswers
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.limits import ChatLimits
 from radixway.chat.migrations import migrate
-from radixway.chat.responses import NewResponse, Response, Responses
+from radixway.chat.responses import NewResponse, ResponseStore, StoredResponse
 from radixway.chat.schema import chats, messages, question_items, responses, users
-from radixway.chat.tokens import MemoryLog
-from radixway.chat.wake import LocalWake
+from radixway.chat.tokens import MemoryTokenLog
+from radixway.chat.wake import LocalNotifier
 
 TABLES = (chats, messages, question_items, responses)
 
@@ -27,31 +27,31 @@ class Kept(House):
 
     async def open(self) -> Kept:
         await super().open()
-        self.answers = Answers(self.messages, self.jobs, MemoryLog(), LocalWake(), self.clock)
-        self.kept = Responses(self.database, self.answers, self.clock)
+        self.answers = ActiveAnswers(self.messages, self.jobs, MemoryTokenLog(), LocalNotifier(), self.clock)
+        self.kept = ResponseStore(self.database, self.answers, self.clock)
         return self
 
-    async def asked(self, content: str = "Why?", user: str = USER, **fields: Any) -> Response:  # type: ignore[override]
+    async def asked(self, content: str = "Why?", user: str = USER, **fields: Any) -> StoredResponse:  # type: ignore[override]
         items = [{"id": "msg_1", "type": "message", "role": "user", "content": content}]
         new = NewResponse(content, items, {"model": "m"}, "q", "m", {}, **fields)
-        return await self.kept.create(user, new, self.messages)
+        return await self.kept.create_response(user, new, self.messages)
 
-    async def answered(self, **fields: Any) -> Response:
+    async def answered(self, **fields: Any) -> StoredResponse:
         made = await self.asked(**fields)
-        job = await self.jobs.claim(["q"], "owner")
+        job = await self.jobs.claim_job(["q"], "owner")
         assert job is not None and job.message_id == made.message.id
-        await self.kept.keep_output(made.message.id, job.attempt_id, [{"kind": "text", "text": "So."}])
-        assert await self.jobs.finish(job.attempt_id, "So.")
-        return await self.kept.find(USER, made.message.id)
+        await self.kept.save_output(made.message.id, job.attempt_id, [{"kind": "text", "text": "So."}])
+        assert await self.jobs.finish_job(job.attempt_id, "So.")
+        return await self.kept.find_response(USER, made.message.id)
 
     async def count(self, table: Table) -> int:
-        async with self.database.read() as read:
+        async with self.database.read_connection() as read:
             counted: int = (await read.execute(select(func.count()).select_from(table))).scalar_one()
             return counted
 
 
 @pytest.fixture
-async def house(database: Database) -> Kept:
+async def house(database: ChatDatabase) -> Kept:
     return await Kept(database).open()
 
 
@@ -59,21 +59,24 @@ async def test_one_goes_on_from_another_in_the_same_chat(house: Kept) -> None:
     first = await house.answered()
     second = await house.asked("And?", previous=first.message.id)
     assert first.output == [{"kind": "text", "text": "So."}]
-    thread = await house.messages.thread(second.message.id)
+    thread = await house.messages.load_thread(second.message.id)
     assert [message.content for message in thread] == ["Why?", "So.", "And?", None]
-    questions, answers = await house.kept.items_of([message.id for message in thread])
+    questions, answers = await house.kept.load_items([message.id for message in thread])
     assert len(questions) == 2 and list(answers) == [first.message.id]
 
 
 async def test_what_is_another_users_is_not_found(house: Kept) -> None:
     first = await house.answered()
     row = {"id": "adam", "tenant": "default", "provider": "local", "provider_account_id": "adam"}
-    async with house.database.write() as write:
+    async with house.database.write_transaction() as write:
         await write.execute(users.insert().values(**row, display_name="Adam", created_at=0.0))
-    for call in (house.kept.find("adam", first.message.id), house.kept.delete("adam", first.message.id)):
-        with pytest.raises(NotFound):
+    for call in (
+        house.kept.find_response("adam", first.message.id),
+        house.kept.delete_response("adam", first.message.id),
+    ):
+        with pytest.raises(ChatNotFoundError):
             await call
-    with pytest.raises(NotFound):
+    with pytest.raises(ChatNotFoundError):
         await house.asked(user="adam", previous=first.message.id)
     assert await house.count(messages) == 2
 
@@ -86,24 +89,24 @@ async def test_calls_at_once_with_one_key_make_one_response(house: Kept) -> None
 
 async def test_an_attempt_that_was_lost_changes_no_output(house: Kept) -> None:
     made = await house.asked()
-    lost = await house.jobs.claim(["q"], "one")
+    lost = await house.jobs.claim_job(["q"], "one")
     assert lost is not None
     house.clock.now += 31
-    await house.jobs.reap()
-    current = await house.jobs.claim(["q"], "two")
+    await house.jobs.reap_overdue()
+    current = await house.jobs.claim_job(["q"], "two")
     assert current is not None
-    await house.kept.keep_output(made.message.id, current.attempt_id, [{"kind": "text", "text": "New"}])
-    await house.kept.keep_output(made.message.id, lost.attempt_id, [{"kind": "text", "text": "Old"}])
-    found = await house.kept.current(made.message.id)
+    await house.kept.save_output(made.message.id, current.attempt_id, [{"kind": "text", "text": "New"}])
+    await house.kept.save_output(made.message.id, lost.attempt_id, [{"kind": "text", "text": "Old"}])
+    found = await house.kept.get_response(made.message.id)
     assert found is not None and found.output == [{"kind": "text", "text": "New"}]
 
 
 async def test_what_a_cancelled_one_said_is_kept(house: Kept) -> None:
     made = await house.asked()
-    job = await house.jobs.claim(["q"], "one")
-    assert job is not None and await house.jobs.cancel(made.message.id, "So")
-    await house.kept.keep_output(made.message.id, job.attempt_id, [{"kind": "thinking", "text": "Hm"}])
-    found = await house.kept.current(made.message.id)
+    job = await house.jobs.claim_job(["q"], "one")
+    assert job is not None and await house.jobs.cancel_job(made.message.id, "So")
+    await house.kept.save_output(made.message.id, job.attempt_id, [{"kind": "thinking", "text": "Hm"}])
+    found = await house.kept.get_response(made.message.id)
     assert found is not None and found.output == [{"kind": "thinking", "text": "Hm"}]
 
 
@@ -111,31 +114,31 @@ async def test_texts_that_others_need_are_deleted_with_the_last_of_these(house: 
     first = await house.answered()
     second = await house.answered(previous=first.message.id)
     branch = await house.answered(previous=first.message.id)
-    await house.kept.delete(USER, first.message.id)
-    await house.kept.delete(USER, second.message.id)
+    await house.kept.delete_response(USER, first.message.id)
+    await house.kept.delete_response(USER, second.message.id)
     assert await house.count(messages) == 4
-    thread = await house.messages.thread(branch.message.id)
+    thread = await house.messages.load_thread(branch.message.id)
     assert [message.content for message in thread] == ["Why?", "So.", "Why?", "So."]
-    await house.kept.delete(USER, branch.message.id)
+    await house.kept.delete_response(USER, branch.message.id)
     assert [await house.count(table) for table in TABLES] == [0, 0, 0, 0]
 
 
 async def test_a_refused_response_leaves_nothing(house: Kept) -> None:
-    few = House(house.database, Limits(at_once=1)).messages
+    few = House(house.database, ChatLimits(at_once=1)).messages
     first = await house.asked()
     new = NewResponse("Again?", [], {}, "q", "m", {})
     before = [await house.count(table) for table in TABLES]
     with pytest.raises(Exception, match="1 answers at a time"):
-        await house.kept.create(USER, new, few)
+        await house.kept.create_response(USER, new, few)
     assert [await house.count(table) for table in TABLES] == before
-    made = await house.kept.create(USER, new, few.unmetered())
+    made = await house.kept.create_response(USER, new, few.without_limits())
     assert made.message.chat_id != first.message.chat_id
 
 
 async def test_a_database_of_before_has_responses_too(database_url: str) -> None:
-    database = Database(database_url)
+    database = ChatDatabase(database_url)
     await migrate(database, "0008-1")
-    async with database.write() as write:
+    async with database.write_transaction() as write:
         for row in (
             "users (id, tenant, provider, provider_account_id, display_name, created_at)"
             " VALUES ('amy', 'default', 'local', 'amy', 'Amy', 0)",
@@ -147,5 +150,5 @@ async def test_a_database_of_before_has_responses_too(database_url: str) -> None
     await migrate(database)
     house = await Kept(database).open()
     await house.answered()
-    assert (await house.messages.find("amy", "asked")).content == "Before?"
+    assert (await house.messages.find_message("amy", "asked")).content == "Before?"
     await database.aclose()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.chat.safety import HARMLESS, Verdict, read_verdict, verdict_on
-from radixway.chat.safety.breaker import Breaker
+from radixway.chat.safety import HARMLESS, SafetyVerdict, label_findings, parse_verdict
+from radixway.chat.safety.breaker import SafetyServiceBreaker
 from radixway.chat.safety.verdict import is_made_safe
-from radixway.pipeline import Attack, PersonalData
+from radixway.pipeline import AttackAssessment, PersonalDataSpan
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from radixway.pipeline import Attack, PersonalData
     ],
 )
 def test_a_level_minds_what_the_overviews_table_says(label: str, levels: list[int]) -> None:
-    assert [level for level in range(4) if Verdict(label, "be kind").triggers(level)] == levels
+    assert [level for level in range(4) if SafetyVerdict(label, "be kind").is_triggered(level)] == levels
 
 
 @pytest.mark.parametrize(
@@ -38,17 +38,17 @@ def test_a_level_minds_what_the_overviews_table_says(label: str, levels: list[in
 def test_a_services_words_are_read_as_published_and_as_in_the_overview(
     outputs: str, verdict: tuple[str, str]
 ) -> None:
-    assert read_verdict(outputs) == Verdict(*verdict)
+    assert parse_verdict(outputs) == SafetyVerdict(*verdict)
 
 
 @pytest.mark.parametrize("outputs", ["", "<pad></s>", "<sep>", "x" * 1000])
 def test_what_has_no_label_is_no_verdict(outputs: str) -> None:
     with pytest.raises(ValueError, match="label"):
-        read_verdict(outputs)
+        parse_verdict(outputs)
 
 
 def test_a_question_is_made_safe_in_the_published_words() -> None:
-    safe = Verdict("caution", "be kind").make_safe("How?")
+    safe = SafetyVerdict("caution", "be kind").rewrite_prompt("How?")
     words = (
         "Answer the following request with caution as responsible chatbot that believes that be kind: How?"
     )
@@ -56,8 +56,8 @@ def test_a_question_is_made_safe_in_the_published_words() -> None:
     assert not is_made_safe("<|prompter|>" + safe, "How?") and not is_made_safe(safe, "Why?")
 
 
-def attack(kind: str, risk: float) -> Attack:
-    return Attack(risk, {kind: risk, "prompt_injection": risk / 2})
+def attack(kind: str, risk: float) -> AttackAssessment:
+    return AttackAssessment(risk, {kind: risk, "prompt_injection": risk / 2})
 
 
 @pytest.mark.parametrize(
@@ -76,26 +76,26 @@ def attack(kind: str, risk: float) -> Attack:
 def test_the_gravest_finding_of_the_guard_gives_the_label(
     attacks: list[tuple[str, float]], types: list[str], label: str
 ) -> None:
-    personal = [PersonalData(each, 0, 5, 0.9) for each in types]
-    verdict = verdict_on([attack(*each) for each in attacks], personal, 0.7, 0.8)
+    personal = [PersonalDataSpan(each, 0, 5, 0.9) for each in types]
+    verdict = label_findings([attack(*each) for each in attacks], personal, 0.7, 0.8)
     assert verdict.label == label
     assert bool(verdict.rots) == (verdict != HARMLESS)
 
 
 def test_a_finding_that_is_not_sure_counts_for_nothing_and_rules_are_told_once() -> None:
-    assert verdict_on([], [PersonalData("CREDIT_CARD", 0, 5, 0.5)], 0.7, 0.8) == HARMLESS
-    both = verdict_on([attack("prompt_injection", 0.9), attack("prompt_injection", 0.8)], [], 0.7, 0.8)
+    assert label_findings([], [PersonalDataSpan("CREDIT_CARD", 0, 5, 0.5)], 0.7, 0.8) == HARMLESS
+    both = label_findings([attack("prompt_injection", 0.9), attack("prompt_injection", 0.8)], [], 0.7, 0.8)
     assert both.rots == "it is wrong to pretend to be somebody else"
 
 
 def test_a_service_that_fails_is_left_alone_for_a_while_and_then_tried_by_one() -> None:
-    breaker = Breaker(failures=2, rest_s=10)
-    breaker.failed(0)
+    breaker = SafetyServiceBreaker(failures=2, rest_s=10)
+    breaker.record_failure(0)
     assert breaker.admits(0)
-    breaker.failed(1)
+    breaker.record_failure(1)
     assert not breaker.admits(5)
     assert [breaker.admits(11), breaker.admits(11)] == [True, False]
-    breaker.failed(12)
+    breaker.record_failure(12)
     assert not breaker.admits(21) and breaker.admits(22)
-    breaker.answered()
+    breaker.record_success()
     assert breaker.admits(22) and breaker.admits(22)

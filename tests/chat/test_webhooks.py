@@ -14,18 +14,25 @@ from dataclasses import dataclass, field
 import pytest
 
 from chat_house import USER, House
-from radixway.chat.accounts import Accounts
-from radixway.chat.chats import Chats
-from radixway.chat.database import Database
-from radixway.chat.errors import Invalid, NotFound
-from radixway.chat.jobs import Jobs
+from radixway.chat.accounts import UserAccounts
+from radixway.chat.chats import ChatStore
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError, InvalidFieldError
+from radixway.chat.jobs import AnswerJobQueue
 from radixway.chat.schema import deliveries
-from radixway.chat.secrets import Secrets
-from radixway.chat.webhooks import Deliverer, Event, Fixed, Outbox, Webhooks, read_secret
-from radixway.net import Allowed, Fetcher
+from radixway.chat.secrets import ServerSecrets
+from radixway.chat.webhooks import (
+    ConfiguredTarget,
+    WebhookDeliverer,
+    WebhookEvent,
+    WebhookOutbox,
+    WebhookStore,
+    read_secret,
+)
+from radixway.net import AddressAllowlist, UrlFetcher
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
-SECRETS = Secrets("a secret", "a salt", "root")
+SECRETS = ServerSecrets("a secret", "a salt", "root")
 
 
 @dataclass
@@ -59,16 +66,18 @@ class Receiver:
 class Mail:
     """A house whose events are told."""
 
-    def __init__(self, house: House, *fixed: Fixed, retries_s: tuple[float, ...] = (5.0, 60.0)) -> None:
+    def __init__(
+        self, house: House, *fixed: ConfiguredTarget, retries_s: tuple[float, ...] = (5.0, 60.0)
+    ) -> None:
         self.house, self.database, clock = house, house.database, house.clock
-        allowed = Allowed(["127.0.0.0/8"])
-        self.outbox = Outbox(self.database, clock, fixed)
-        self.hooks = Webhooks(self.database, clock, SECRETS, self.outbox, allowed, most=3, http=True)
-        self.chats = Chats(self.database, clock, self.outbox)
-        house.messages._ends.told = [self.outbox.answer_ended]
-        house.jobs = Jobs(self.database, clock, ends=house.messages._ends)
-        self.fetcher = Fetcher(allowed)
-        self.deliverer = Deliverer(
+        allowed = AddressAllowlist(["127.0.0.0/8"])
+        self.outbox = WebhookOutbox(self.database, clock, fixed)
+        self.hooks = WebhookStore(self.database, clock, SECRETS, self.outbox, allowed, most=3, http=True)
+        self.chats = ChatStore(self.database, clock, self.outbox)
+        house.messages._ends.hooks = [self.outbox.answer_ended]
+        house.jobs = AnswerJobQueue(self.database, clock, ends=house.messages._ends)
+        self.fetcher = UrlFetcher(allowed)
+        self.deliverer = WebhookDeliverer(
             self.outbox, self.hooks, self.fetcher, clock, timeout_s=5, retries_s=retries_s, kept_s=100
         )
 
@@ -92,7 +101,7 @@ class Mail:
                 await asyncio.sleep(0.01)
 
     async def left(self) -> list[str]:
-        async with self.database.read() as read:
+        async with self.database.read_connection() as read:
             rows = await read.execute(deliveries.select().order_by(deliveries.c.number))
             return [f"{row.state} {row.attempts} {row.last_error}" for row in rows]
 
@@ -109,7 +118,7 @@ async def server(receiver: Receiver) -> AsyncIterator[ScriptedWorker]:
 
 
 @pytest.fixture
-async def mail(database: Database) -> Mail:
+async def mail(database: ChatDatabase) -> Mail:
     return Mail(await House(database).open())
 
 
@@ -125,13 +134,13 @@ async def test_what_happens_in_a_chat_is_told_signed_and_in_order(
     mail: Mail, receiver: Receiver, server: ScriptedWorker
 ) -> None:
     _, secret = await mail.hooks.add(USER, server.url + "/hook", [])
-    chat = (await mail.chats.create(USER)).id
-    said = await mail.house.messages.ask(USER, chat, None, "What is a radix tree?")
+    chat = (await mail.chats.create_chat(USER)).id
+    said = await mail.house.messages.write_question(USER, chat, None, "What is a radix tree?")
     answer = await mail.house.asked()
-    job = await mail.house.jobs.claim(["q"], "owner")
+    job = await mail.house.jobs.claim_job(["q"], "owner")
     assert job is not None
-    await mail.house.jobs.finish(job.attempt_id, "A trie.", usage={"total_tokens": 7})
-    await mail.chats.delete(USER, chat)
+    await mail.house.jobs.finish_job(job.attempt_id, "A trie.", usage={"total_tokens": 7})
+    await mail.chats.delete_chat(USER, chat)
     async with mail.running():
         told = await receiver.until(3)
         await mail.until([])
@@ -152,8 +161,8 @@ async def test_what_does_not_come_to_be_is_not_told(
 ) -> None:
     await mail.hooks.add(USER, server.url, [])
     with pytest.raises(RuntimeError):
-        async with mail.database.write() as write:
-            await mail.outbox.put(write, USER, Event("chat.created", "never"))
+        async with mail.database.write_transaction() as write:
+            await mail.outbox.put(write, USER, WebhookEvent("chat.created", "never"))
             raise RuntimeError
     assert await mail.left() == []
     assert not mail.deliverer._news.is_set()
@@ -164,8 +173,8 @@ async def test_what_is_refused_is_tried_again_and_later_events_of_its_chat_wait(
 ) -> None:
     await mail.hooks.add(USER, server.url, [])
     receiver.statuses = [500]
-    chat = (await mail.chats.create(USER)).id
-    await mail.chats.delete(USER, chat)
+    chat = (await mail.chats.create_chat(USER)).id
+    await mail.chats.delete_chat(USER, chat)
     async with mail.running():
         await receiver.until(1)
         await mail.until(["waiting 1 answered 500", "waiting 0 None"])
@@ -182,7 +191,7 @@ async def test_what_nobody_takes_is_given_up_kept_for_a_while_and_can_be_tried_a
 ) -> None:
     hook, _ = await mail.hooks.add(USER, server.url, ["chat.created"])
     receiver.statuses = [302, 404, 503]
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     async with mail.running():
         await mail.until(["waiting 1 answered 302"])
         await mail.wait_passes(6.1)
@@ -202,7 +211,7 @@ async def test_records_of_what_was_given_up_are_forgotten(
 ) -> None:
     await mail.hooks.add(USER, server.url, [])
     receiver.statuses = [410]
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     async with mail.running():
         await mail.until(["given_up 1 answered 410"])
     mail.house.clock.now += 101
@@ -215,11 +224,11 @@ async def test_a_receiver_that_is_gone_is_told_nothing_more(
 ) -> None:
     hook, _ = await mail.hooks.add(USER, server.url, [])
     receiver.statuses = [410]
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     async with mail.running():
         await mail.until(["given_up 1 answered 410"])
     assert not (await mail.hooks.find(USER, hook.id)).enabled
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     assert len(await mail.left()) == 1
 
 
@@ -227,8 +236,8 @@ async def test_addresses_that_are_not_public_are_never_called(
     mail: Mail, receiver: Receiver, server: ScriptedWorker
 ) -> None:
     await mail.hooks.add(USER, server.url.replace("127.0.0.1", "localhost"), [])
-    mail.deliverer._fetcher = Fetcher(Allowed())
-    await mail.chats.create(USER)
+    mail.deliverer._fetcher = UrlFetcher(AddressAllowlist())
+    await mail.chats.create_chat(USER)
     async with mail.running():
         await mail.until(["waiting 1 localhost is not a public address"])
     assert not receiver.heard
@@ -238,19 +247,19 @@ async def test_addresses_that_are_not_public_are_never_called(
     "url", ["ftp://a.b/", "http://10.0.0.1/", "http://[::1]/", "http://eve:pw@a.b/", "not a url", "http:///x"]
 )
 async def test_what_can_never_be_called_is_refused_at_once(mail: Mail, url: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(InvalidFieldError) as refused:
         await mail.hooks.add(USER, url, [])
     assert refused.value.field == "url" and "pw" not in str(refused.value)
 
 
 async def test_several_processes_tell_each_event_once(
-    database: Database, database_url: str, receiver: Receiver, server: ScriptedWorker
+    database: ChatDatabase, database_url: str, receiver: Receiver, server: ScriptedWorker
 ) -> None:
     one = Mail(await House(database).open())
-    others = [Mail(House(Database(database_url), clock=one.house.clock)) for _ in range(2)]
+    others = [Mail(House(ChatDatabase(database_url), clock=one.house.clock)) for _ in range(2)]
     await one.hooks.add(USER, server.url, [])
     for _ in range(12):
-        await one.chats.delete(USER, (await one.chats.create(USER)).id)
+        await one.chats.delete_chat(USER, (await one.chats.create_chat(USER)).id)
     async with one.running(), others[0].running(), others[1].running():
         await receiver.until(24)
         await one.until([])
@@ -263,7 +272,7 @@ async def test_what_a_process_had_in_hand_when_it_died_is_told_by_another(
     mail: Mail, receiver: Receiver, server: ScriptedWorker
 ) -> None:
     await mail.hooks.add(USER, server.url, [])
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     (dead,) = await mail.outbox.claim(10)
     assert await mail.outbox.claim(10) == []
     async with mail.running():
@@ -280,30 +289,30 @@ async def test_a_new_secret_is_joined_by_the_old_one_for_a_day(
     hook, old = await mail.hooks.add(USER, server.url, [])
     _, new = await mail.hooks.rotate(USER, hook.id)
     assert old != new
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     async with mail.running():
         await receiver.until(1)
         assert check(old, *receiver.heard[0]) and check(new, *receiver.heard[0])
         mail.house.clock.now += 86_401
-        await mail.chats.create(USER)
+        await mail.chats.create_chat(USER)
         await receiver.until(2)
         assert not check(old, *receiver.heard[1]) and check(new, *receiver.heard[1])
 
 
 async def test_configured_targets_hear_of_every_user_and_outlive_them(
-    database: Database, receiver: Receiver, server: ScriptedWorker
+    database: ChatDatabase, receiver: Receiver, server: ScriptedWorker
 ) -> None:
     secret = base64.b64encode(b"s" * 24).decode()
-    fixed = Fixed(
+    fixed = ConfiguredTarget(
         "audit", server.url, read_secret("whsec_" + secret), frozenset(["chat.created", "user.deleted"])
     )
     mail = Mail(await House(database).open(), fixed)
-    chat = await mail.chats.create(USER)
-    await mail.chats.update(USER, chat.id, title="not asked for")
+    chat = await mail.chats.create_chat(USER)
+    await mail.chats.update_chat(USER, chat.id, title="not asked for")
     async with mail.running():
         await receiver.until(1)
         await mail.until([])
-        await Accounts(database, mail.house.clock, mail.outbox).delete(USER, with_chats=True)
+        await UserAccounts(database, mail.house.clock, mail.outbox).delete_user(USER, with_chats=True)
         told = await receiver.until(2)
     assert [each["type"] for each in told] == ["chat.created", "user.deleted"]
     assert told[1]["data"] == {"user_id": USER}
@@ -314,22 +323,22 @@ async def test_a_user_s_webhooks_go_with_them_and_are_nobody_else_s(
     mail: Mail, server: ScriptedWorker
 ) -> None:
     hook, _ = await mail.hooks.add(USER, server.url, [])
-    await mail.chats.create(USER)
+    await mail.chats.create_chat(USER)
     for step in (
         mail.hooks.find("eve", hook.id),
         mail.hooks.remove("eve", hook.id),
         mail.hooks.test("eve", hook.id),
     ):
-        with pytest.raises(NotFound):
+        with pytest.raises(ChatNotFoundError):
             await step
-    await Accounts(mail.database, mail.house.clock, mail.outbox).delete(USER)
+    await UserAccounts(mail.database, mail.house.clock, mail.outbox).delete_user(USER)
     assert await mail.hooks.of(USER) == [] and await mail.left() == []
 
 
 async def test_there_are_only_so_many(mail: Mail, server: ScriptedWorker) -> None:
     for _ in range(3):
         await mail.hooks.add(USER, server.url, [])
-    with pytest.raises(Invalid, match="3 webhooks"):
+    with pytest.raises(InvalidFieldError, match="3 webhooks"):
         await mail.hooks.add(USER, server.url, [])
 
 

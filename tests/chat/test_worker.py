@@ -13,11 +13,18 @@ import pytest
 
 from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, KEY
-from radixway.chat.worker import EngineError, Safety, ServerRefused, Serves, Worker, detect
+from radixway.chat.worker import (
+    ChatWorker,
+    ServedModel,
+    ServerRejectedError,
+    UpstreamEngineError,
+    WorkerSafetyClient,
+    detect_engine,
+)
 from running_gateway import running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
-PUBLISHED = Serves("m", 1024, 2048, at_once=2)
+PUBLISHED = ServedModel("m", 1024, 2048, at_once=2)
 
 
 async def tgi(exchange: Exchange) -> None:
@@ -67,12 +74,12 @@ async def eve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 @asynccontextmanager
 async def working(
     eve: ChatUser, engine: ScriptedWorker, *, safe: bool = False
-) -> AsyncIterator[tuple[Worker, asyncio.Task[None]]]:
+) -> AsyncIterator[tuple[ChatWorker, asyncio.Task[None]]]:
     async with aiohttp.ClientSession() as session:
-        found = await detect(session, engine.url)
-        safety = Safety(session, engine.url) if safe else None
-        worker = Worker(session, eve.gateway.url, KEY, found, PUBLISHED, safety=safety, first_wait_s=0.05)
-        running = asyncio.create_task(worker.run())
+        found = await detect_engine(session, engine.url)
+        safety = WorkerSafetyClient(session, engine.url) if safe else None
+        worker = ChatWorker(session, eve.gateway.url, KEY, found, PUBLISHED, safety=safety, first_wait_s=0.05)
+        running = asyncio.create_task(worker.run_until_drained())
         try:
             yield worker, running
         finally:
@@ -113,7 +120,7 @@ async def test_a_stopped_answer_leaves_the_engine_at_once(eve: ChatUser, engine:
         engine.hung_up.clear()
         chats = eve.gateway.gateway.chats
         assert chats is not None and chats.room is not None
-        await chats.room.answers.cancel("eve", answer["id"])
+        await chats.room.answers.cancel_answer("eve", answer["id"])
         async with asyncio.timeout(10):
             await engine.hung_up.wait()
 
@@ -148,12 +155,12 @@ async def test_the_workers_own_safety_follows_the_servers_level(
 
 async def test_a_server_that_refuses_is_not_asked_again(eve: ChatUser, engine: ScriptedWorker) -> None:
     async with aiohttp.ClientSession() as session:
-        found = await detect(session, engine.url)
-        with pytest.raises(ServerRefused, match="wrong_api_key"):
-            await Worker(session, eve.gateway.url, "wrong", found, PUBLISHED).run()
+        found = await detect_engine(session, engine.url)
+        with pytest.raises(ServerRejectedError, match="wrong_api_key"):
+            await ChatWorker(session, eve.gateway.url, "wrong", found, PUBLISHED).run_until_drained()
 
 
 async def test_what_is_no_engine_is_told_in_words(eve: ChatUser) -> None:
     async with aiohttp.ClientSession() as session:
-        with pytest.raises(EngineError, match="neither as TGI"):
-            await detect(session, "http://127.0.0.1:9")
+        with pytest.raises(UpstreamEngineError, match="neither as TGI"):
+            await detect_engine(session, "http://127.0.0.1:9")

@@ -14,10 +14,10 @@ import pytest
 from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, KEY
 from modelled_engines import Kind, ModelledEngine, modelled_engine
-from radixway.chat.worker import Serves, Worker, detect
-from radixway.chat.worker.engines import EngineError, OpenAi, Serving, Tgi
-from radixway.chat.worker.lengths import Lengths
-from radixway.chat.worker.prompts import Turn
+from radixway.chat.worker import ChatWorker, ServedModel, detect_engine
+from radixway.chat.worker.engines import EngineDescription, OpenAIEngine, TgiEngine, UpstreamEngineError
+from radixway.chat.worker.lengths import ThreadTruncator
+from radixway.chat.worker.prompts import PromptTurn
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -35,11 +35,11 @@ async def eve(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @asynccontextmanager
 async def working(eve: ChatUser, engine: ModelledEngine, workers: int = 1) -> AsyncIterator[None]:
     async with aiohttp.ClientSession() as session:
-        found = await detect(session, engine.url)
+        found = await detect_engine(session, engine.url)
         assert found.serving.longest_total == engine.context
-        serves = Serves("m", 32, engine.context)
-        several = [Worker(session, eve.gateway.url, KEY, found, serves) for _ in range(workers)]
-        running = [asyncio.create_task(each.run()) for each in several]
+        serves = ServedModel("m", 32, engine.context)
+        several = [ChatWorker(session, eve.gateway.url, KEY, found, serves) for _ in range(workers)]
+        running = [asyncio.create_task(each.run_until_drained()) for each in several]
         try:
             yield
         finally:
@@ -81,18 +81,21 @@ def root_token(eve: ChatUser) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_old_turns_go_by_the_engines_own_count_and_are_counted_once(kind: Kind) -> None:
-    turns = [Turn("system", "be kind")]
+    turns = [PromptTurn("system", "be kind")]
     for number in range(30):
-        turns += [Turn("user", f"question number {number}"), Turn("assistant", f"answer {number} is here")]
-    turns.append(Turn("user", "and now"))
+        turns += [
+            PromptTurn("user", f"question number {number}"),
+            PromptTurn("assistant", f"answer {number} is here"),
+        ]
+    turns.append(PromptTurn("user", "and now"))
     async with modelled_engine(kind) as engine, aiohttp.ClientSession() as session:
-        lengths = Lengths(await detect(session, engine.url), "engine", 48, 64)
-        kept, used = await lengths.fitted(turns, 10)
+        lengths = ThreadTruncator(await detect_engine(session, engine.url), "engine", 48, 64)
+        kept, used = await lengths.truncate_thread(turns, 10)
         assert kept[0] == turns[0] and kept[1:] == turns[-len(kept) + 1 :] and kept[1].role == "user"
         real = engine.prompt_tokens([{"content": turn.text} for turn in kept])
         assert 30 <= real <= 48 and used <= 48
         before = engine.tokenized
-        again, _ = await lengths.fitted(turns, 10)
+        again, _ = await lengths.truncate_thread(turns, 10)
         assert again == kept and engine.tokenized - before <= 9
 
 
@@ -107,27 +110,33 @@ async def tgi(exchange: Exchange) -> None:
 
 
 async def test_tgi_counts_prompts_as_they_are_written_for_it() -> None:
-    turns = [Turn("user", "one two three"), Turn("assistant", "four"), Turn("user", "five " * 20)] * 2
+    turns = [
+        PromptTurn("user", "one two three"),
+        PromptTurn("assistant", "four"),
+        PromptTurn("user", "five " * 20),
+    ] * 2
     async with scripted_worker(tgi, tokenizes=True) as engine, aiohttp.ClientSession() as session:
-        found = await detect(session, engine.url)
-        assert await found.tokens("one two three") == 4
-        kept, used = await Lengths(found, "v2", 48, 64).fitted(turns, 10)
+        found = await detect_engine(session, engine.url)
+        assert await found.count_tokens("one two three") == 4
+        kept, used = await ThreadTruncator(found, "v2", 48, 64).truncate_thread(turns, 10)
         assert kept == turns[-len(kept) :] and 24 <= used <= 48
-        assert used == await found.prompt_tokens(kept, "v2")
+        assert used == await found.count_prompt_tokens(kept, "v2")
 
 
 async def test_an_engine_that_counts_nothing_is_asked_for_less() -> None:
     async with aiohttp.ClientSession() as session:
         async with modelled_engine("vllm") as engine:
-            lengths = Lengths(await detect(session, engine.url), "engine", 48, 64)
-        kept, used = await lengths.fitted([Turn("user", "word " * 100)], 10)  # it is gone
+            lengths = ThreadTruncator(await detect_engine(session, engine.url), "engine", 48, 64)
+        kept, used = await lengths.truncate_thread([PromptTurn("user", "word " * 100)], 10)  # it is gone
     assert used <= 48 and 20 <= len(kept[0].text.split()) <= 30
 
 
 async def test_where_there_is_plainly_room_nobody_is_asked() -> None:
     async with modelled_engine("vllm") as engine, aiohttp.ClientSession() as session:
-        turns = [Turn("user", "hello there")]
-        kept, used = await Lengths(await detect(session, engine.url), "engine", 48, 64).fitted(turns, 10)
+        turns = [PromptTurn("user", "hello there")]
+        kept, used = await ThreadTruncator(
+            await detect_engine(session, engine.url), "engine", 48, 64
+        ).truncate_thread(turns, 10)
         assert (kept, engine.tokenized) == (turns, 0) and used >= 2
 
 
@@ -140,12 +149,14 @@ async def test_an_answer_that_its_engine_does_not_finish_is_an_error(kind: str) 
         await exchange.end_stream()
 
     async with scripted_worker(cut) as engine, aiohttp.ClientSession() as session:
-        serving = Serving("m")
+        serving = EngineDescription("m")
         found = (
-            OpenAi(session, engine.url, serving) if kind == "openai" else Tgi(session, engine.url, serving)
+            OpenAIEngine(session, engine.url, serving)
+            if kind == "openai"
+            else TgiEngine(session, engine.url, serving)
         )
         said = []
-        with pytest.raises(EngineError, match="did not finish"):
-            async for each in found.generate([Turn("user", "hello")], found.formats[0], {}, ()):
+        with pytest.raises(UpstreamEngineError, match="did not finish"):
+            async for each in found.generate([PromptTurn("user", "hello")], found.formats[0], {}, ()):
                 said.append(each.text)
         assert said == ["a"]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import radixway.cli.pulling
 from radixway.chat.worker import machine
 from radixway.cli import app
-from radixway.telemetry.gpus import Gpus, read
+from radixway.telemetry.gpus import GpuMonitor, parse_nvidia_smi
 
 TWO = (
     "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c\n"
@@ -23,11 +23,11 @@ TWO = (
 
 
 def test_gpus_are_told_in_the_published_shapes_and_the_overviews() -> None:
-    gpus = read(TWO)
-    told = machine.hardware(gpus)
+    gpus = parse_nvidia_smi(TWO)
+    told = machine.describe_hardware(gpus)
     assert told["nvidia_driver_version"] == "550.90.07"
     assert told["gpus"][0] == {"name": "NVIDIA H200", "total_memory": 143771 << 20}
-    metrics = machine.metrics(gpus)
+    metrics = machine.measure_metrics(gpus)
     assert metrics["gpus"] == [
         {"gpu_usage": 50.0, "mem_usage": 10.0},
         {"gpu_usage": None, "mem_usage": None},
@@ -37,8 +37,11 @@ def test_gpus_are_told_in_the_published_shapes_and_the_overviews() -> None:
 
 @pytest.mark.parametrize("output", ["", "No devices were found\n", "a, b\n"])
 def test_a_machine_without_gpus_says_so(output: str) -> None:
-    assert read(output) == []
-    assert machine.metrics(read(output))["gpus"] is None and machine.hardware(read(output))["gpus"] == []
+    assert parse_nvidia_smi(output) == []
+    assert (
+        machine.measure_metrics(parse_nvidia_smi(output))["gpus"] is None
+        and machine.describe_hardware(parse_nvidia_smi(output))["gpus"] == []
+    )
 
 
 async def test_the_program_is_asked_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,10 +50,10 @@ async def test_the_program_is_asked_now_and_then(tmp_path: Path, monkeypatch: py
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     now = [100.0]
-    gpus = Gpus(lambda: now[0])
-    assert await gpus.now() == await gpus.now() == read(TWO)
+    gpus = GpuMonitor(lambda: now[0])
+    assert await gpus.read_gpus() == await gpus.read_gpus() == parse_nvidia_smi(TWO)
     now[0] += 5
-    await gpus.now()
+    await gpus.read_gpus()
     assert (tmp_path / "asked").read_text() == "asked\n" * 2
 
 
@@ -59,14 +62,17 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the command would have worked with."""
     found: list[dict[str, Any]] = []
 
-    own = inspect.signature(radixway.cli.pulling._work), inspect.signature(radixway.cli.pulling._serves)
+    own = (
+        inspect.signature(radixway.cli.pulling._run_replicas),
+        inspect.signature(radixway.cli.pulling._served_model),
+    )
     known = {name for each in own for name in each.parameters} - {"serving", "served"}
 
     async def note(**given: Any) -> None:
         assert set(given) == known
         found.append(given)
 
-    monkeypatch.setattr(radixway.cli.pulling, "_work", note)
+    monkeypatch.setattr(radixway.cli.pulling, "_run_replicas", note)
     return found
 
 

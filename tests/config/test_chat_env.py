@@ -97,7 +97,7 @@ def test_logins_and_secrets_are_read_and_the_published_root_token_is_refused(
     chat = load_config().chat
     assert chat.allow_debug_auth and chat.login.discord is not None and chat.login.github is None
     assert chat.login.discord.client_secret.get_secret_value() == "hush"
-    assert chat.login.back == "https://chat.example/auth/callback"
+    assert chat.login.callback_base_url == "https://chat.example/auth/callback"
     assert chat.secrets.auth_secret is None and chat.secrets.root_token is not None
     monkeypatch.setenv("ROOT_TOKEN", "1234")
     with pytest.raises(ConfigError, match=r"chat\.secrets\.root_token: .*16"):

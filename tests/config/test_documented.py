@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from radixway.config import Config
-from radixway.config.semantic import SemanticSection
+from radixway.config.semantic import SemanticConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 EXAMPLE = re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
@@ -58,9 +58,9 @@ WITHOUT_EFFECT = {"clear_route_cache", "embedding_models", "observability", "rou
 
 
 def test_the_semantic_section_is_shown_with_its_defaults():
-    defaults = SemanticSection().model_dump(mode="json")
+    defaults = SemanticConfig().model_dump(mode="json")
     shown = SHOWN["semantic"]
     assert shown.keys() == defaults.keys() - PUBLISHED - WITHOUT_EFFECT
-    given = SemanticSection.model_validate(shown).model_dump(mode="json")
+    given = SemanticConfig.model_validate(shown).model_dump(mode="json")
     assert given == defaults
     assert all(name in PAGE.read_text() for name in PUBLISHED | WITHOUT_EFFECT)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from radixway.config import ConfigError, load_config
-from radixway.config.semantic import load_semantic, whole_semantic
+from radixway.config.semantic import load_semantic, merge_semantic_file
 
 DATA = Path(__file__).parents[1] / "data" / "semantic"
 OCTOBER = DATA / "october_2025.yaml"
@@ -44,7 +44,7 @@ def test_v0_1_signals_and_decisions_load():
 
 def test_the_section_may_name_the_file_and_override_its_keys(tmp_path):
     config = load_config(overrides={"semantic": {"config": str(OCTOBER), "default_model": "qwen3"}})
-    whole = whole_semantic(config.semantic)
+    whole = merge_semantic_file(config.semantic)
     assert whole.default_model == "qwen3"
     assert whole.categories[0].name == "math"
 

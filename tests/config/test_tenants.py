@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from radixway.config import ConfigError, load_config
-from radixway.telemetry import Metrics
-from radixway.tenants import KeyRing, build_tenants
+from radixway.telemetry import MetricsRegistry
+from radixway.tenants import KeyRing, build_tenant_service
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -68,9 +68,9 @@ def test_a_key_is_found_where_the_configuration_says_it_is(tmp_path, monkeypatch
     (tmp_path / "key").write_text("from-file\n")
     places = {"from-env": {"key_env": "ACME_KEY"}, "from-file": {"key_file": str(tmp_path / "key")}}
     for key, place in places.items():
-        found = ring(**place, user="ann").find([(b"authorization", f"Bearer {key}".encode())])
+        found = ring(**place, user="ann").find_key([(b"authorization", f"Bearer {key}".encode())])
         assert found is not None and (found.tenant, found.user) == ("acme", "ann")
-        assert ring(**place).find([(b"authorization", f"Basic {key}".encode())]) is None
+        assert ring(**place).find_key([(b"authorization", f"Basic {key}".encode())]) is None
 
 
 def test_a_key_that_is_not_there_is_told_at_the_start(tmp_path):
@@ -94,8 +94,8 @@ def test_costs_are_not_held_against_a_quota_in_another_currency():
     with pytest.raises(
         ConfigError, match=r"tenants\.acme\.quotas\.currency: is EUR, and .*pricing\.m in USD"
     ):
-        build_tenants(load_config(overrides={"tenants": tenants}).tenants, Metrics())
+        build_tenant_service(load_config(overrides={"tenants": tenants}).tenants, MetricsRegistry())
 
 
 def test_nothing_configured_builds_nothing():
-    assert build_tenants(load_config().tenants, Metrics()) is None
+    assert build_tenant_service(load_config().tenants, MetricsRegistry()) is None

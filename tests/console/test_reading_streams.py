@@ -2,8 +2,8 @@
 
 import pytest
 
-from radixway.console.pages.chat.hearing import Heard
-from radixway.console.pages.playground.marking import Piece, pieces
+from radixway.console.pages.chat.hearing import AnswerProgress
+from radixway.console.pages.playground.marking import MarkedPiece, split_marked
 
 
 def found(begin, end, kind="X"):
@@ -13,26 +13,30 @@ def found(begin, end, kind="X"):
 @pytest.mark.parametrize(
     ("text", "entities", "expected"),
     [
-        ("abc", [], [Piece("abc", None)]),
-        ("abcd", [found(1, 3)], [Piece("a", None), Piece("bc", "X", 0.9), Piece("d", None)]),
-        ("abcd", [found(2, 4), found(0, 3)], [Piece("abc", "X", 0.9), Piece("d", None)]),
-        ("𝒜b", [found(1, 2)], [Piece("𝒜", None), Piece("b", "X", 0.9)]),
-        ("ab", [found(1, 1), found(0, 9)], [Piece("ab", "X", 0.9)]),
+        ("abc", [], [MarkedPiece("abc", None)]),
+        (
+            "abcd",
+            [found(1, 3)],
+            [MarkedPiece("a", None), MarkedPiece("bc", "X", 0.9), MarkedPiece("d", None)],
+        ),
+        ("abcd", [found(2, 4), found(0, 3)], [MarkedPiece("abc", "X", 0.9), MarkedPiece("d", None)]),
+        ("𝒜b", [found(1, 2)], [MarkedPiece("𝒜", None), MarkedPiece("b", "X", 0.9)]),
+        ("ab", [found(1, 1), found(0, 9)], [MarkedPiece("ab", "X", 0.9)]),
     ],
 )
 def test_a_text_is_told_whole_with_its_findings(text, entities, expected):
-    assert list(pieces(text, entities)) == expected
+    assert list(split_marked(text, entities)) == expected
     assert "".join(piece.text for piece in expected) == text
 
 
 def test_an_answer_that_begins_anew_forgets_what_was_said():
-    heard = Heard()
-    heard.hear({"event_type": "pending", "queue_position": 2, "queue_size": 5})
+    heard = AnswerProgress()
+    heard.add_event({"event_type": "pending", "queue_position": 2, "queue_size": 5})
     assert heard.place == (2, 5)
-    heard.hear({"event_type": "token", "text": "one"})
-    heard.hear({"event_type": "restart"})
-    heard.hear({"event_type": "token", "text": "two"})
-    heard.hear({"event_type": "something_new"})
+    heard.add_event({"event_type": "token", "text": "one"})
+    heard.add_event({"event_type": "restart"})
+    heard.add_event({"event_type": "token", "text": "two"})
+    heard.add_event({"event_type": "something_new"})
     assert (heard.words, heard.place, heard.over) == ("two", None, False)
-    heard.hear({"event_type": "error", "error": "broken"})
+    heard.add_event({"event_type": "error", "error": "broken"})
     assert heard.over and heard.error == "broken"

@@ -10,7 +10,7 @@ import pytest
 
 import radixway.console
 from radixway.console.pages import PAGES
-from radixway.console.texts import LANGUAGES, TEXTS, Say
+from radixway.console.texts import LANGUAGES, TEXTS, TextCatalog
 
 ROOM = Path(radixway.console.__file__).parent
 SOURCES = sorted(path for path in ROOM.rglob("*.py") if "texts" not in path.parts)
@@ -78,7 +78,7 @@ def test_no_two_pages_have_the_same_key_or_path():
 
 
 def test_places_are_filled_in():
-    assert Say("en")("frame.refused", message="no") == "The gateway refused: no"
+    assert TextCatalog("en")("frame.refused", message="no") == "The gateway refused: no"
 
 
 def test_no_key_stands_in_two_files():

@@ -3,9 +3,9 @@
 import pytest
 
 from radixway.client import ListedWorker
-from radixway.config import WorkerSection
-from radixway.console.texts import Say
-from radixway.console.worker_rows import row_of
+from radixway.config import WorkerSettings
+from radixway.console.texts import TextCatalog
+from radixway.console.worker_rows import worker_cells
 from radixway.routing import Worker, WorkerState
 from radixway.routing.worker import ErrorKind
 
@@ -21,10 +21,10 @@ from radixway.routing.worker import ErrorKind
     ],
 )
 def test_only_an_error_of_now_is_told(state: str, error_kind: ErrorKind | None, is_told: bool) -> None:
-    worker = Worker(WorkerSection(url="http://a:8000"))
+    worker = Worker(WorkerSettings(url="http://a:8000"))
     worker.state, worker.last_error, worker.error_kind = WorkerState(state), "why", error_kind
     described = worker.describe()
     expected = "why" if is_told else ""
-    assert row_of(Say("en"), described, None)["trouble"] == expected
+    assert worker_cells(TextCatalog("en"), described, None)["trouble"] == expected
     known = {name: described[name] for name in ListedWorker.__struct_fields__}
     assert ListedWorker(**known).trouble == expected

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from kustomize import DEPLOY, OVERLAYS, containers, labels_of_pods, of_kind, overlay, selected, workloads
-from radixway.scale.operator.resources import policy_spec
+from radixway.scale.operator.resources import parse_policy_spec
 
 PAGE = DEPLOY.parent / "docs" / "kubernetes.md"
 
@@ -88,7 +88,7 @@ def test_what_pods_refer_to_is_there(name):
 
 
 def _written_by_the_operator(name):
-    policies = [policy_spec(each) for each in of_kind(overlay(name), "RouterPolicy")]
+    policies = [parse_policy_spec(each) for each in of_kind(overlay(name), "RouterPolicy")]
     return {("ConfigMap", spec.config_map) for spec in policies}
 
 

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 
 from radixway.engine.server.app import _MODEL_ROUTE, _ROUTES
 from radixway.pipeline import ENDPOINTS
-from radixway.surfaces.chats.responses.paths import is_for_responses
+from radixway.surfaces.chats.responses.paths import is_response_path
 from running_gateway import RunningGateway
 
 OF_OTHERS = {"/safety", "/wait_for"}
@@ -28,7 +28,7 @@ class Routes:
     def answers(self, method: str, path: str) -> bool:
         """Whether anybody answers there. What is a placeholder in `path` may be written in any usual way."""
         path = re.sub(r"\{[^}]*\}|\$\{?\w+\}?|…|\b[A-Z][A-Z_]+\b", "{}", path.partition("?")[0])
-        if is_for_responses(path) or path in OF_OTHERS:
+        if is_response_path(path) or path in OF_OTHERS:
             return True
         parts = path.split("/")
         return any(method in methods and _fits(parts, template) for methods, template in self.templates)

@@ -47,7 +47,7 @@ async def test_an_application_that_ends_in_the_middle_is_not_taken_for_a_whole_a
 
     async with InProcessExchange(half, "GET", "/", [], b"") as exchange:
         with pytest.raises(RuntimeError, match="in the middle"):
-            await exchange.whole()
+            await exchange.read_body()
 
 
 async def test_closing_ends_what_is_under_way_and_nothing_is_asked_afterwards():

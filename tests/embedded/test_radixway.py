@@ -14,7 +14,7 @@ import pytest
 from echoing_worker import PATIENCE_S, answering, worker_in_a_thread
 from radixway import Radixway, RadixwayError, engine_process
 from radixway.config import ConfigError
-from radixway.embedded.house import EngineFailed
+from radixway.embedded.house import EngineFailedError
 from scripted_worker import scripted_worker
 
 
@@ -261,7 +261,7 @@ async def test_an_engine_that_cannot_start_is_raised(tmp_path, monkeypatch):
     script.write_text("#!/bin/sh\nexit 3\n")
     script.chmod(0o755)
     monkeypatch.setattr(engine_process.sys, "executable", str(script))
-    with pytest.raises(EngineFailed, match="ended with 3"):
+    with pytest.raises(EngineFailedError, match="ended with 3"):
         async with Radixway():
             pass
 

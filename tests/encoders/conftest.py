@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import load_encoder
 from radixway.encoders.files import MINILM, find_model
 
@@ -10,7 +10,7 @@ from radixway.encoders.files import MINILM, find_model
 @pytest.fixture(scope="session")
 def minilm():
     """MiniLM in numpy."""
-    return load_encoder(EncodersSection(backend="numpy"))
+    return load_encoder(EncodersConfig(backend="numpy"))
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def encoders_home(tmp_path_factory):
 @pytest.fixture(scope="session")
 def int8(encoders_home):
     """MiniLM in onnxruntime, as it runs by default."""
-    return load_encoder(EncodersSection(backend="int8", home=encoders_home))
+    return load_encoder(EncodersConfig(backend="int8", home=encoders_home))
 
 
 @pytest.fixture(scope="session")

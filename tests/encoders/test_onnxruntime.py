@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import EncoderError, load_encoder
 
 TEXTS = [
@@ -26,7 +26,7 @@ def test_int8_vectors_are_near_those_of_float32(minilm, int8):
 
 
 def test_float32_in_onnxruntime_is_exact(minilm, encoders_home):
-    onnx = load_encoder(EncodersSection(backend="fp32", home=encoders_home))
+    onnx = load_encoder(EncodersConfig(backend="fp32", home=encoders_home))
     for exact, same in zip(
         minilm.encode(TEXTS, layers=(2, 4, 6)), onnx.encode(TEXTS, layers=(2, 4, 6)), strict=True
     ):
@@ -48,12 +48,12 @@ def test_precisions_can_be_told_apart_and_have_the_same_weights(minilm, int8):
 
 def test_a_model_is_prepared_once(encoders_home, int8, caplog):
     with caplog.at_level(logging.INFO, "radixway.encoders"):
-        load_encoder(EncodersSection(backend="int8", home=encoders_home))
+        load_encoder(EncodersConfig(backend="int8", home=encoders_home))
     assert not caplog.records
 
 
 def test_a_prepared_file_that_changed_is_made_again(tmp_path, minilm, caplog):
-    config = EncodersSection(home=tmp_path)
+    config = EncodersConfig(home=tmp_path)
     load_encoder(config)
     (file,) = tmp_path.glob("*.onnx")
     whole = file.read_bytes()
@@ -66,7 +66,7 @@ def test_a_prepared_file_that_changed_is_made_again(tmp_path, minilm, caplog):
 
 def test_a_home_that_cannot_be_written_only_costs_time(tmp_path, caplog):
     (tmp_path / "file").write_text("")
-    encoder = load_encoder(EncodersSection(backend="int8", home=tmp_path / "file" / "home"))
+    encoder = load_encoder(EncodersConfig(backend="int8", home=tmp_path / "file" / "home"))
     assert encoder.id.endswith("-int8")
     assert "prepared anew at every start" in caplog.text
 
@@ -76,7 +76,7 @@ def test_without_onnxruntime_or_what_prepares_for_it_numpy_runs_and_says_so(
     tmp_path, monkeypatch, caplog, missing
 ):
     hide(monkeypatch, missing)
-    encoder = load_encoder(EncodersSection(home=tmp_path))
+    encoder = load_encoder(EncodersConfig(home=tmp_path))
     assert encoder.id.endswith("-fp32")
     assert [
         record.getMessage() for record in caplog.records if f"{missing} is missing" in record.getMessage()
@@ -86,7 +86,7 @@ def test_without_onnxruntime_or_what_prepares_for_it_numpy_runs_and_says_so(
 def test_without_onnxruntime_int8_is_refused_where_it_was_asked_for(tmp_path, monkeypatch):
     hide(monkeypatch, "onnxruntime")
     with pytest.raises(EncoderError, match=r"radixway\[semantic\]"):
-        load_encoder(EncodersSection(backend="int8", home=tmp_path))
+        load_encoder(EncodersConfig(backend="int8", home=tmp_path))
 
 
 def hide(monkeypatch, package):

@@ -10,7 +10,7 @@ import torch
 import transformers
 from onnx import TensorProto, helper, numpy_helper
 
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import EncoderError, load_encoder
 from radixway.encoders.files import MINILM, find_model
 
@@ -55,7 +55,7 @@ def last_states(model, directory):
 @pytest.mark.parametrize("backend", ["numpy", "fp32"])
 def test_any_bert_runs_from_its_directory(bert, tmp_path, backend):
     model, directory = bert
-    encoder = load_encoder(EncodersSection(model=str(directory), backend=backend, home=tmp_path / "home"))
+    encoder = load_encoder(EncodersConfig(model=str(directory), backend=backend, home=tmp_path / "home"))
     vector = last_states(model, directory).mean(0)
     assert encoder.id.startswith("small-bert-") and encoder.size == 24 and encoder.layers == (1, 2, 3)
     np.testing.assert_allclose(encoder.encode([TEXT])[0].vector, vector / np.linalg.norm(vector), atol=1e-5)
@@ -64,7 +64,7 @@ def test_any_bert_runs_from_its_directory(bert, tmp_path, backend):
 def test_a_model_is_pooled_by_its_first_token_where_its_files_say_so(bert):
     model, directory = bert
     pool(directory, cls_token=True, mean_tokens=False)
-    encoder = load_encoder(EncodersSection(model=str(directory), backend="numpy"))
+    encoder = load_encoder(EncodersConfig(model=str(directory), backend="numpy"))
     vector = last_states(model, directory)[0]
     np.testing.assert_allclose(encoder.encode([TEXT])[0].vector, vector / np.linalg.norm(vector), atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_pooling_that_cannot_be_done_is_refused(bert):
     _, directory = bert
     pool(directory, max_tokens=True)
     with pytest.raises(EncoderError, match=r"1_Pooling/config\.json.*max_tokens"):
-        load_encoder(EncodersSection(model=str(directory)))
+        load_encoder(EncodersConfig(model=str(directory)))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_bert_of_another_kind_is_refused_by_the_key(bert, key, value):
     path = directory / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     with pytest.raises(EncoderError, match=rf"config\.json: {key}"):
-        load_encoder(EncodersSection(model=str(directory)))
+        load_encoder(EncodersConfig(model=str(directory)))
 
 
 def test_weights_that_do_not_fit_the_configuration_are_refused_by_name(bert):
@@ -98,7 +98,7 @@ def test_weights_that_do_not_fit_the_configuration_are_refused_by_name(bert):
     path = directory / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"intermediate_size": 48}))
     with pytest.raises(EncoderError, match=r"intermediate\.dense\.weight has shape \(40, 24\)"):
-        load_encoder(EncodersSection(model=str(directory), backend="numpy"))
+        load_encoder(EncodersConfig(model=str(directory), backend="numpy"))
 
 
 def test_cut_off_weights_are_refused(bert):
@@ -106,7 +106,7 @@ def test_cut_off_weights_are_refused(bert):
     weights = directory / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read"):
-        load_encoder(EncodersSection(model=str(directory), backend="numpy"))
+        load_encoder(EncodersConfig(model=str(directory), backend="numpy"))
 
 
 def write_onnx(directory, inputs, size=8):
@@ -134,7 +134,7 @@ def write_onnx(directory, inputs, size=8):
 
 def test_another_architecture_runs_from_its_onnx_file(tmp_path):
     table = write_onnx(tmp_path, ["input_ids", "attention_mask", "token_type_ids"])
-    encoder = load_encoder(EncodersSection(model=str(tmp_path)))
+    encoder = load_encoder(EncodersConfig(model=str(tmp_path)))
     (encoding,) = encoder.encode(["war"], layers=(2,))
     ids = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))("war")[
         "input_ids"
@@ -150,13 +150,13 @@ def test_another_architecture_runs_from_its_onnx_file(tmp_path):
 def test_an_onnx_file_with_inputs_nobody_knows_is_refused(tmp_path):
     write_onnx(tmp_path, ["input_ids", "attention_mask", "pixel_values"])
     with pytest.raises(EncoderError, match="pixel_values"):
-        load_encoder(EncodersSection(model=str(tmp_path)))
+        load_encoder(EncodersConfig(model=str(tmp_path)))
 
 
 def test_an_onnx_file_of_another_size_than_the_configuration_is_refused(tmp_path):
     write_onnx(tmp_path, ["input_ids", "attention_mask"], size=6)
     with pytest.raises(EncoderError, match="vectors of 6, config.json says 8"):
-        load_encoder(EncodersSection(model=str(tmp_path)))
+        load_encoder(EncodersConfig(model=str(tmp_path)))
 
 
 def test_another_architecture_without_onnx_file_is_refused_in_words(bert):
@@ -164,9 +164,9 @@ def test_another_architecture_without_onnx_file_is_refused_in_words(bert):
     path = directory / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "mpnet"}))
     with pytest.raises(EncoderError, match=r"holds a mpnet: it needs .* a model\.onnx"):
-        load_encoder(EncodersSection(model=str(directory)))
+        load_encoder(EncodersConfig(model=str(directory)))
 
 
 def test_a_directory_that_there_is_not_is_told_by_its_name(tmp_path):
     with pytest.raises(EncoderError, match="nowhere"):
-        load_encoder(EncodersSection(model=str(tmp_path / "nowhere")))
+        load_encoder(EncodersConfig(model=str(tmp_path / "nowhere")))

@@ -6,15 +6,15 @@ import threading
 import numpy as np
 import pytest
 
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import (
     SHARED_CHARACTERS,
-    EncoderBusy,
-    EncoderClosed,
+    EncodeOnceMiddleware,
+    EncoderBusyError,
+    EncoderClosedError,
     EncoderError,
     EncoderService,
-    EncoderTooSlow,
-    OnePass,
+    EncoderTimeoutError,
     RequestEncodings,
     load_encoder,
     start_service,
@@ -76,7 +76,7 @@ async def test_a_text_is_read_off_the_event_loop(service, gated, int8):
 
 async def test_a_full_queue_says_so_at_once(service, gated):
     tasks = await begun(gated, "one", "two", "three", service=service)
-    with pytest.raises(EncoderBusy, match=r"3 texts wait .*encoders\.queue"):
+    with pytest.raises(EncoderBusyError, match=r"3 texts wait .*encoders\.queue"):
         await service.encode("four")
     gated.gate.set()
     await asyncio.gather(*tasks)
@@ -117,14 +117,14 @@ async def test_closing_tells_those_who_wait_and_those_who_come(service, gated):
     service.close()
     gated.gate.set()
     for task in tasks:
-        with pytest.raises(EncoderClosed):
+        with pytest.raises(EncoderClosedError):
             await task
-    with pytest.raises(EncoderClosed):
+    with pytest.raises(EncoderClosedError):
         await service.encode("three")
 
 
 async def test_an_encoder_that_cannot_be_loaded_says_why_every_time(tmp_path, caplog):
-    service = EncoderService(lambda: load_encoder(EncodersSection(model=str(tmp_path))))
+    service = EncoderService(lambda: load_encoder(EncodersConfig(model=str(tmp_path))))
     for _ in range(2):
         with pytest.raises(EncoderError, match=r"config\.json"):
             await service.encode("hello")
@@ -136,7 +136,7 @@ async def test_an_encoder_that_cannot_be_loaded_says_why_every_time(tmp_path, ca
 async def test_a_mistake_in_loading_is_an_encoder_error_too(caplog):
     service = EncoderService(lambda: 1 // 0)
     with pytest.raises(EncoderError, match="division"):
-        await service.ready()
+        await service.wait_until_ready()
     await service.aclose()
 
 
@@ -150,7 +150,7 @@ async def test_an_error_of_one_text_is_its_own(service, gated):
 async def test_started_ahead_it_is_loaded_without_a_text(gated):
     service = EncoderService(lambda: gated)
     service.start()
-    assert await service.ready() is gated
+    assert await service.wait_until_ready() is gated
     await service.aclose()
 
 
@@ -207,7 +207,7 @@ async def test_what_one_head_is_refused_the_others_are_too(service, gated):
     tasks = await begun(gated, "one", "two", "three", service=service)
     encodings = RequestEncodings(service)
     refused = await asyncio.gather(*(encodings.encode("four") for _ in range(3)), return_exceptions=True)
-    assert [type(error) for error in refused] == [EncoderBusy] * 3
+    assert [type(error) for error in refused] == [EncoderBusyError] * 3
     gated.gate.set()
     await asyncio.gather(*tasks)
 
@@ -215,8 +215,8 @@ async def test_what_one_head_is_refused_the_others_are_too(service, gated):
 async def test_a_text_that_takes_too_long_is_given_up_for_all_heads_and_its_place_is_free(service, gated):
     encodings = RequestEncodings(service, wait_s=1e-9)
     refused = await asyncio.gather(*(encodings.encode(LONG) for _ in range(2)), return_exceptions=True)
-    assert [type(error) for error in refused] == [EncoderTooSlow] * 2
-    with pytest.raises(EncoderTooSlow, match=r"encoders\.wait_s"):
+    assert [type(error) for error in refused] == [EncoderTimeoutError] * 2
+    with pytest.raises(EncoderTimeoutError, match=r"encoders\.wait_s"):
         await encodings.encode(LONG)  # not read again for a head that comes later
     gated.gate.set()
     await service.encode("short")
@@ -224,8 +224,8 @@ async def test_a_text_that_takes_too_long_is_given_up_for_all_heads_and_its_plac
 
 
 async def test_the_configured_service_reads_with_the_configured_model(encoders_home, int8):
-    service = start_service(EncodersSection(home=encoders_home, preload=True))
-    assert (await service.ready()).id == int8.id
+    service = start_service(EncodersConfig(home=encoders_home, preload=True))
+    assert (await service.wait_until_ready()).id == int8.id
     await service.aclose()
 
 
@@ -240,7 +240,7 @@ async def test_within_a_request_a_text_is_read_once_whichever_middleware_asks(se
         return await service.encode(request)
 
     for _ in range(2):
-        first, second = await OnePass(service)("hello", cache)
+        first, second = await EncodeOnceMiddleware(service)("hello", cache)
         assert second is first
     await service.encode("hello")
     assert gated.finished == [("hello", ())] * 3
@@ -253,7 +253,7 @@ async def test_another_service_is_asked_itself_within_a_request(service, gated, 
     async def both(text):
         return await service.encode(text), await other.encode(text)
 
-    first, second = await OnePass(service)("hello", both)
+    first, second = await EncodeOnceMiddleware(service)("hello", both)
     assert first is not second
     await other.aclose()
 

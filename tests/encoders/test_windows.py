@@ -7,7 +7,7 @@ import pytest
 
 from radixway.encoders.encoding import EncoderError
 from radixway.encoders.files import MINILM, find_model
-from radixway.encoders.windows import OVERLAP, Pieces, WordPieces
+from radixway.encoders.windows import OVERLAP, TextPieces, WordPieces
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def word_pieces():
 
 @pytest.mark.parametrize("count", [0, 1, 253, 254, 255, 256, 475, 476, 477, 1000, 5000])
 def test_windows_own_every_piece_once_and_in_order(word_pieces, count):
-    pieces = Pieces(np.arange(1000, 1000 + count, dtype=np.int32), np.zeros((count, 2), np.int32))
+    pieces = TextPieces(np.arange(1000, 1000 + count, dtype=np.int32), np.zeros((count, 2), np.int32))
     windows = list(word_pieces.windows(pieces))
     owned = [window.ids[window.at : window.at + window.end - window.begin] for window in windows]
     np.testing.assert_array_equal(np.concatenate(owned), pieces.ids)

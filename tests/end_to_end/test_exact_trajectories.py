@@ -309,7 +309,7 @@ async def roll_out(engine: str, seed: int, *, bounded: bool, dialogues: int, tur
         try:
             await rollout.run(dialogues, turns)
             await until_idle(gateway)
-            trie = await gateway.gateway.recorder.tries.of(None)
+            trie = await gateway.gateway.recorder.tries.trie_for(None)
             trie.check()
             assert trie.store.held == 0 and gateway.in_flight() == 0
         except Exception as error:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from engine_process import engine_process
-from radixway.config import WorkerSection
+from radixway.config import WorkerSettings
 from radixway.routing import KvEventsState
 from running_gateway import running_gateway
 
@@ -29,7 +29,7 @@ async def until_heard(running, engine_url):
 
 def another_that_may_come(running):
     """A worker that is down: without another one there is nothing to choose, and no prompt is read."""
-    running.gateway.registry.add(WorkerSection(url="http://127.0.0.1:1"))
+    running.gateway.registry.add(WorkerSettings(url="http://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("form", ["map", pytest.param("array", marks=pytest.mark.slow)])
@@ -113,7 +113,7 @@ async def test_chats_are_known_by_the_tokens_that_the_engine_makes_of_them(tmp_p
             await until_heard(running, url)
             first, _ = await chat("What is Radixway?")
             assert first["prompt"]["source"] in ("worker", "text")  # the tokenizer is wanted now, and loads
-            running.gateway.tokenizers.wait()
+            running.gateway.tokenizers.wait_loaded()
             for salt in ({}, {}, {"cache_salt": "tenant"}, {"cache_salt": "tenant"}):
                 select, usage = await chat("And what more?", **salt)
                 assert select["prompt"] == {"tokens": usage["prompt_tokens"], "source": "tokenizer"}

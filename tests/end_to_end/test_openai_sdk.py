@@ -103,7 +103,7 @@ async def test_an_engine_killed_under_load_loses_no_request_that_had_not_begun_t
                 for n in range(16)
             ]
             await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-            assert gateway.gateway.registry.get(doomed_url).load.requests > 0
+            assert gateway.gateway.registry.get_worker(doomed_url).load.requests > 0
             doomed.kill()
             answers = await asyncio.gather(*asking)
             assert all(answer.choices[0].finish_reason in ("stop", "length") for answer in answers)

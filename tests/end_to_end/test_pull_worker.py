@@ -13,8 +13,8 @@ import pytest
 from chat_user import login, words
 from engine_process import engine_process
 from hand_driven_worker import KEY
-from radixway.chat.worker import detect
-from radixway.chat.worker.prompts import Turn
+from radixway.chat.worker import detect_engine
+from radixway.chat.worker.prompts import PromptTurn
 from running_gateway import RunningGateway, running_gateway
 
 
@@ -49,16 +49,16 @@ async def test_the_command_answers_chats_with_an_engine_and_drains(
 
 @pytest.mark.slow
 async def test_the_engine_counts_a_prompt_as_it_reads_it() -> None:
-    turns = [Turn("system", "Be kind"), Turn("user", "What is a radix tree?")]
+    turns = [PromptTurn("system", "Be kind"), PromptTurn("user", "What is a radix tree?")]
     messages = [{"role": turn.role, "content": turn.text} for turn in turns]
     with engine_process() as (engine, _):
         async with aiohttp.ClientSession() as session:
-            found = await detect(session, engine)
+            found = await detect_engine(session, engine)
             body = {"model": found.serving.model, "messages": messages, "max_tokens": 1}
             async with session.post(f"{engine}/v1/chat/completions", json=body) as answer:
                 read = (await answer.json())["usage"]["prompt_tokens"]
-            assert await found.prompt_tokens(turns, "engine") == read
-            assert await found.tokens("What is a radix tree?") < read
+            assert await found.count_prompt_tokens(turns, "engine") == read
+            assert await found.count_tokens("What is a radix tree?") < read
 
 
 async def _asked_for(gateway: RunningGateway) -> bool:

@@ -49,7 +49,7 @@ async def recording(*args):
 async def test_a_recorded_conversation_can_be_simulated(engine_url, policy, tmp_path):
     path = tmp_path / "trace.jsonl"
     async with running_gateway(engine_url, routing={"policy": policy}) as gateway:
-        model = sorted(gateway.gateway.registry.models())[0]
+        model = sorted(gateway.gateway.registry.known_models())[0]
         process = await recording("--url", gateway.url, "--out", path, "--limit", 3)
         messages, lengths = [], []
         for turn in range(3):

@@ -10,65 +10,74 @@ from torch import Tensor
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import Core
-from radixway.engine.request import Output, Request, SamplingParams
+from radixway.engine.core import EngineCore
+from radixway.engine.request import EngineRequest, RequestOutput, SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
 
-def tiny_core(path: Path, **options: Any) -> Core:
+def tiny_core(path: Path, **options: Any) -> EngineCore:
     """A core over the model in `path`: float32, pages of 4 tokens, unless `options` say otherwise."""
     defaults = {"model": str(path), "dtype": "float32", "device": "cpu", "page_size": 4, "kv_tokens": 2048}
     return build_core(EngineConfig(**defaults | options))
 
 
 def submit(
-    core: Core, prompt: Sequence[int], params: SamplingParams = GREEDY, *, name: str = "", **options: Any
-) -> Request:
+    core: EngineCore,
+    prompt: Sequence[int],
+    params: SamplingParams = GREEDY,
+    *,
+    name: str = "",
+    **options: Any,
+) -> EngineRequest:
     """Queue one request."""
     name = name or f"r{core.stats().requests}"
-    request = core.request(name, prompt, params, options.get("namespace", ""), options.get("priority", 0))
-    core.add(request)
+    request = core.make_request(
+        name, prompt, params, options.get("namespace", ""), options.get("priority", 0)
+    )
+    core.add_request(request)
     return request
 
 
-def step(core: Core) -> list[Output]:
+def step(core: EngineCore) -> list[RequestOutput]:
     """One step, and a look at every account."""
     outputs = core.step()
     core.scheduler.check()
     return [output for _, output in outputs]
 
 
-def finish(core: Core, most_steps: int = 10_000) -> list[Output]:
+def finish(core: EngineCore, most_steps: int = 10_000) -> list[RequestOutput]:
     """Step until nothing is left to do."""
     outputs = []
     for _ in range(most_steps):
-        if not core.busy:
+        if not core.has_work:
             return outputs
         outputs += step(core)
     raise AssertionError(f"still busy after {most_steps} steps")
 
 
-def answers(core: Core, prompts: Sequence[Sequence[int]], params: SamplingParams = GREEDY) -> list[list[int]]:
+def answers(
+    core: EngineCore, prompts: Sequence[Sequence[int]], params: SamplingParams = GREEDY
+) -> list[list[int]]:
     """What each prompt is continued by, when all are there from the start."""
     requests = [submit(core, prompt, params) for prompt in prompts]
     finish(core)
     return [list(request.tokens[request.prompt_len :]) for request in requests]
 
 
-def last_logits(core: Core, prompts: Sequence[Sequence[int]]) -> list[Tensor]:
+def last_logits(core: EngineCore, prompts: Sequence[Sequence[int]]) -> list[Tensor]:
     """The logits after the last token of each prompt, however many steps they take together."""
-    requests = [core.request(f"p{i}", prompt, GREEDY, "", 0) for i, prompt in enumerate(prompts)]
+    requests = [core.make_request(f"p{i}", prompt, GREEDY, "", 0) for i, prompt in enumerate(prompts)]
     for request in requests:
-        core.add(request)
+        core.add_request(request)
     found: dict[str, Tensor] = {}
-    while core.busy:
+    while core.has_work:
         work = core.scheduler.schedule()
-        logits, ended = core.runner.run(work)
-        core.scheduler.advance(work)
+        logits, ended = core.runner.execute_model(work)
+        core.scheduler.update_after_step(work)
         for row, request in zip(logits, ended, strict=True):
             found[request.id] = row.clone()
-            core.scheduler.finish(request)
+            core.scheduler.finish_request(request)
         core.scheduler.check()
     return [found[request.id] for request in requests]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.conftest import Reference
-from radixway.engine.architecture import Architecture, parse_architecture, read_architecture
-from radixway.engine.errors import ModelNotFound, UnsupportedArchitecture
+from radixway.engine.architecture import ModelArchitecture, parse_architecture, read_architecture
+from radixway.engine.errors import ModelNotFoundError, UnsupportedArchitectureError
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -20,7 +20,7 @@ LLAMA: dict[str, Any] = {
 }
 
 
-def parse(**changes: Any) -> Architecture:
+def parse(**changes: Any) -> ModelArchitecture:
     return parse_architecture(LLAMA | changes, frozenset())
 
 
@@ -75,7 +75,7 @@ def test_end_of_sequence_ids_come_from_both_files(tmp_path: Path) -> None:
     ],
 )
 def test_models_it_would_run_wrongly_are_refused(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(UnsupportedArchitecture, match=named):
+    with pytest.raises(UnsupportedArchitectureError, match=named):
         parse(**changes)
 
 
@@ -104,21 +104,21 @@ def test_models_it_would_run_wrongly_are_refused(changes: dict[str, Any], named:
     ],
 )
 def test_values_that_no_model_can_have_are_named(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(UnsupportedArchitecture, match=named):
+    with pytest.raises(UnsupportedArchitectureError, match=named):
         parse(**changes)
 
 
 def test_a_directory_without_a_usable_config_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r"config\.json"):
+    with pytest.raises(ModelNotFoundError, match=r"config\.json"):
         read_architecture(tmp_path)
     for content in ("{", "[]"):
         (tmp_path / "config.json").write_text(content)
-        with pytest.raises(ModelNotFound, match=r"config\.json"):
+        with pytest.raises(ModelNotFoundError, match=r"config\.json"):
             read_architecture(tmp_path)
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
-    with pytest.raises(UnsupportedArchitecture, match="vocab_size"):
+    with pytest.raises(UnsupportedArchitectureError, match="vocab_size"):
         read_architecture(tmp_path)
     (tmp_path / "config.json").unlink()
     (tmp_path / "config.json").mkdir()
-    with pytest.raises(ModelNotFound, match=r"config\.json cannot be read"):
+    with pytest.raises(ModelNotFoundError, match=r"config\.json cannot be read"):
         read_architecture(tmp_path)

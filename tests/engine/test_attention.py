@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from engine.driving import random_tokens
-from radixway.engine.architecture import Architecture, parse_architecture
-from radixway.engine.attention import CpuAttention, SdpaAttention, merge
-from radixway.engine.plan import Plan, Span, _groups
+from radixway.engine.architecture import ModelArchitecture, parse_architecture
+from radixway.engine.attention import CpuAttention, SdpaAttention, merge_attention_states
+from radixway.engine.plan import AttentionMetadata, QuerySpan, _group_decodes
 from radixway.engine.pool import KVStore, PagePool
 
 PAGE = 4
 CPU = torch.device("cpu")
 
 
-def shape(heads: int, kv_heads: int, head_dim: int) -> Architecture:
+def shape(heads: int, kv_heads: int, head_dim: int) -> ModelArchitecture:
     config = {
         "architectures": ["LlamaForCausalLM"],
         "vocab_size": 10,
@@ -50,7 +50,7 @@ def test_a_mixed_step_attends_as_the_formula_says(
     torch.manual_seed(0)
     store = KVStore(shape(heads, kv_heads, head_dim), 600, PAGE, torch.float32, CPU)
     attention, pool = kind(store), PagePool(600)
-    pool.take(7)
+    pool.allocate_pages(7)
     lengths = [(0, 1), (1, 1), (17, 1), (3, 1), (250, 1), (16, 1), (0, 2), (0, 33), (5, 9), (64, 16), (63, 2)]
     sequences = [
         [torch.randn(before + new, count, head_dim) for count in (heads, kv_heads, kv_heads)]
@@ -62,10 +62,10 @@ def test_a_mixed_step_attends_as_the_formula_says(
             slots = torch.tensor(
                 [held[at // PAGE] * PAGE + at % PAGE for at in range(before)], dtype=torch.int64
             )
-            store.write(layer, slots, k[:before], v[:before])
-        spans = [Span(*lengths[i], pages[i]) for i in range(len(lengths))]
-        plan = Plan.make(spans, PAGE, torch.float32, CPU, share=kind.shares)
-        in_place = [chunk.before for chunk in plan.chunks if chunk.stop - chunk.start == 1]
+            store.write_kv(layer, slots, k[:before], v[:before])
+        spans = [QuerySpan(*lengths[i], pages[i]) for i in range(len(lengths))]
+        plan = AttentionMetadata.build_metadata(spans, PAGE, torch.float32, CPU, share=kind.shares)
+        in_place = [chunk.before for chunk in plan.prefill_chunks if chunk.stop - chunk.start == 1]
         assert in_place == ([250] if neighbours else [])
         order = plan.order
         q, k, v = (torch.cat([sequences[i][part][lengths[i][0] :] for i in order]) for part in range(3))
@@ -76,23 +76,25 @@ def test_a_mixed_step_attends_as_the_formula_says(
 
 def some_pages(pool: PagePool, tokens: int, neighbours: bool) -> list[int]:
     """Pages that lie together, or pages in no order."""
-    pages = list(pool.take(-(-tokens // PAGE)))
+    pages = list(pool.allocate_pages(-(-tokens // PAGE)))
     return pages if neighbours else [pages[i] for i in torch.randperm(len(pages)).tolist()]
 
 
 def test_positions_and_slots_follow_each_request() -> None:
-    spans = [Span(5, 1, array("i", [9, 3])), Span(2, 4, array("i", [7, 8]))]
-    plan = Plan.make(spans, PAGE, torch.float32, CPU)
+    spans = [QuerySpan(5, 1, array("i", [9, 3])), QuerySpan(2, 4, array("i", [7, 8]))]
+    plan = AttentionMetadata.build_metadata(spans, PAGE, torch.float32, CPU)
     assert plan.positions.tolist() == [5, 2, 3, 4, 5]
     assert plan.slots.tolist() == [3 * 4 + 1, 7 * 4 + 2, 7 * 4 + 3, 8 * 4, 8 * 4 + 1]
-    assert plan.begun is not None and plan.begun.tolist() == [8]
+    assert plan.started_pages is not None and plan.started_pages.tolist() == [8]
 
 
 def test_pages_that_are_begun_and_not_filled_are_known() -> None:
     def begun(*spans: tuple[int, int]) -> list[int] | None:
         pages = array("i", [7, 8, 9])
-        plan = Plan.make([Span(*span, pages) for span in spans], PAGE, torch.float32, CPU)
-        return None if plan.begun is None else plan.begun.tolist()
+        plan = AttentionMetadata.build_metadata(
+            [QuerySpan(*span, pages) for span in spans], PAGE, torch.float32, CPU
+        )
+        return None if plan.started_pages is None else plan.started_pages.tolist()
 
     assert begun((3, 1), (7, 1)) == begun((1, 2)) == begun((0, 8)) == begun((5, 3)) is None
     assert begun((0, 1)) == begun((0, 3)) == [7]
@@ -101,12 +103,12 @@ def test_pages_that_are_begun_and_not_filled_are_known() -> None:
 
 
 def test_requests_of_similar_length_share_a_call_and_padding_is_bounded() -> None:
-    assert _groups([]) == []
-    assert _groups([1]) == [(0, 1)]
-    assert _groups([10, 10, 11, 12]) == [(0, 4)]
-    assert _groups([1, 2, 100, 101]) == [(0, 2), (2, 4)]
+    assert _group_decodes([]) == []
+    assert _group_decodes([1]) == [(0, 1)]
+    assert _group_decodes([10, 10, 11, 12]) == [(0, 4)]
+    assert _group_decodes([1, 2, 100, 101]) == [(0, 2), (2, 4)]
     pages = sorted(random_tokens(64, vocabulary=1000))
-    for start, stop in _groups(pages):
+    for start, stop in _group_decodes(pages):
         padding = sum(pages[stop - 1] - held for held in pages[start:stop])
         assert padding <= 32 * (stop - start)
 
@@ -116,6 +118,6 @@ def test_results_over_disjoint_keys_merge_into_the_result_over_all() -> None:
     q, k, v = torch.randn(5, 8), torch.randn(30, 8), torch.randn(30, 8)
     parts = [q @ k[rows].T for rows in (slice(0, 11), slice(11, 30))]
     a, b = (s.softmax(-1) @ v[rows] for s, rows in zip(parts, (slice(0, 11), slice(11, 30)), strict=True))
-    merged, lse = merge((a, parts[0].logsumexp(-1)), (b, parts[1].logsumexp(-1)))
+    merged, lse = merge_attention_states((a, parts[0].logsumexp(-1)), (b, parts[1].logsumexp(-1)))
     assert torch.allclose(lse, (q @ k.T).logsumexp(-1), atol=1e-6)
     assert torch.allclose(merged, (q @ k.T).softmax(-1) @ v, atol=1e-6)

@@ -11,9 +11,9 @@ from engine.conftest import Reference
 from engine.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
 from radixway.engine import sampler
 from radixway.engine.attention import CpuAttention, SdpaAttention
-from radixway.engine.core import Core
-from radixway.engine.errors import ContextTooLong, InvalidRequest
-from radixway.engine.request import Output, Request, SamplingParams
+from radixway.engine.core import EngineCore
+from radixway.engine.errors import ContextLengthError, InvalidRequestError
+from radixway.engine.request import EngineRequest, RequestOutput, SamplingParams
 
 Make = Callable[[str], Reference]
 
@@ -44,7 +44,9 @@ def chats(count: int, seed: int = 0) -> list[list[int]]:
     ]
 
 
-def one_at_a_time(core: Core, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[list[int]]:
+def one_at_a_time(
+    core: EngineCore, prompts: Sequence[Sequence[int]], params: SamplingParams
+) -> list[list[int]]:
     return [answers(core, [prompt], params)[0] for prompt in prompts]
 
 
@@ -108,7 +110,7 @@ def test_the_next_turn_hits_prompt_and_answer(reference: Make) -> None:
     assert second.cached_tokens == (30 + 7) // 4 * 4, "all but the last token of the answer, in full pages"
 
 
-def outputs_of(core: Core, prompt: Sequence[int], params: SamplingParams) -> list[Output]:
+def outputs_of(core: EngineCore, prompt: Sequence[int], params: SamplingParams) -> list[RequestOutput]:
     submit(core, prompt, params)
     return finish(core)
 
@@ -129,7 +131,7 @@ def test_length_stop_ids_and_end_of_sequence_end_an_answer(reference: Make) -> N
     stop = tokens[3]
     at = tokens.index(stop)
 
-    def end(**params: Any) -> Output:
+    def end(**params: Any) -> RequestOutput:
         outputs = outputs_of(core, prompt, SamplingParams(temperature=0, max_tokens=8, **params))
         assert all(output.finish is None for output in outputs[:-1])
         return outputs[-1]
@@ -190,21 +192,21 @@ class Letters:
     """Text of one letter for each token, and a stop string."""
 
     def __init__(self, params: SamplingParams) -> None:
-        self.matched: str | None = None
+        self.matched_stop: str | None = None
         self._stops = params.stop
         self._text = ""
 
-    def push(self, token_ids: Sequence[int]) -> str:
+    def feed(self, token_ids: Sequence[int]) -> str:
         new = "".join(chr(97 + token % 26) for token in token_ids)
         self._text += new
-        self.matched = next((stop for stop in self._stops if stop in self._text), None)
+        self.matched_stop = next((stop for stop in self._stops if stop in self._text), None)
         return new
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         return "."
 
 
-def with_letters(core: Core) -> Core:
+def with_letters(core: EngineCore) -> EngineCore:
     core._text = Letters
     return core
 
@@ -246,7 +248,7 @@ def test_what_can_never_be_served_is_refused_naming_the_field(
     reference: Make, field: str, prompt: list[int], params: dict[str, Any]
 ) -> None:
     core = tiny_core(reference("llama")[0])
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(InvalidRequestError) as caught:
         submit(core, prompt, SamplingParams(**params))
     assert caught.value.field == field
 
@@ -288,7 +290,7 @@ def test_a_request_whose_sampling_fails_ends_alone_in_words(
     (expected,) = answers(tiny_core(path), [bystander])
     core = tiny_core(path)
 
-    def broken(request: Request) -> bool:
+    def broken(request: EngineRequest) -> bool:
         if request.id == "bad" and request.completion_tokens == 3:
             raise RuntimeError("no such token")
         return False
@@ -305,7 +307,7 @@ def test_a_request_whose_sampling_fails_ends_alone_in_words(
 def test_tokens_are_not_required_where_every_one_would_end_the_answer(reference: Make) -> None:
     core = tiny_core(reference("llama")[0])
     all_but_eos = frozenset(range(320)) - {2}
-    with pytest.raises(InvalidRequest, match="every token is a stop token") as caught:
+    with pytest.raises(InvalidRequestError, match="every token is a stop token") as caught:
         submit(core, [1], SamplingParams(min_tokens=1, stop_token_ids=all_but_eos))
     assert caught.value.field == "min_tokens"
     submit(core, [1], SamplingParams(stop_token_ids=all_but_eos))
@@ -315,7 +317,7 @@ def test_tokens_are_not_required_where_every_one_would_end_the_answer(reference:
 
 def test_a_context_too_long_says_how_long_it_may_be(reference: Make) -> None:
     core = tiny_core(reference("llama")[0], kv_tokens=100)
-    with pytest.raises(ContextTooLong, match="120 tokens .* does not fit the context of 100 tokens"):
+    with pytest.raises(ContextLengthError, match="120 tokens .* does not fit the context of 100 tokens"):
         submit(core, [1] * 120)
     submit(core, [1] * 92)
     finish(core)
@@ -326,12 +328,12 @@ def test_the_unfinished_are_aborted_with_what_they_have(reference: Make) -> None
     going, waiting = submit(core, random_tokens(12)), submit(core, random_tokens(12))
     step(core)
     for request, tokens in ((going, 1), (waiting, 0)):
-        output = core.abort(request)
+        output = core.abort_request(request)
         assert output is not None and output.finish is not None and output.finish.type == "abort"
         assert output.completion_tokens == tokens
-        assert core.abort(request) is None
+        assert core.abort_request(request) is None
     core.scheduler.check()
-    assert not core.busy and core.stats().kv_used == 0
+    assert not core.has_work and core.stats().kv_used == 0
 
 
 def test_stats_count_what_was_done(reference: Make) -> None:
@@ -349,14 +351,14 @@ def test_stats_count_what_was_done(reference: Make) -> None:
 MOST = 30
 
 
-def soak(core: Core, expected: dict[tuple[int, ...], list[int]], count: int, seed: int) -> None:
+def soak(core: EngineCore, expected: dict[tuple[int, ...], list[int]], count: int, seed: int) -> None:
     """Requests that come and are aborted at random; whoever finishes has the right answer."""
     pick = random.Random(seed)
     prompts = list(expected)
-    live: dict[str, Request] = {}
+    live: dict[str, EngineRequest] = {}
     right = aborted = 0
-    while core.busy or count:
-        if count and (not core.busy or pick.random() < 0.3):
+    while core.has_work or count:
+        if count and (not core.has_work or pick.random() < 0.3):
             count -= 1
             params = SamplingParams(temperature=0, max_tokens=pick.randint(1, MOST), ignore_eos=True)
             request = submit(
@@ -364,7 +366,7 @@ def soak(core: Core, expected: dict[tuple[int, ...], list[int]], count: int, see
             )
             live[request.id] = request
         if live and pick.random() < 0.03:
-            aborted += core.abort(live.pop(pick.choice(list(live)))) is not None
+            aborted += core.abort_request(live.pop(pick.choice(list(live)))) is not None
             core.scheduler.check()
         for output in step(core):
             if output.finish is not None:
@@ -374,7 +376,7 @@ def soak(core: Core, expected: dict[tuple[int, ...], list[int]], count: int, see
                 right += 1
     assert right > aborted > 0 and core.stats().preemptions
     core.flush_cache()
-    assert core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
+    assert core.scheduler.cache.pool.num_free == core.scheduler.cache.pool.total
 
 
 def soak_in_a_tiny_pool(path: Any, count: int, seed: int) -> None:

@@ -7,7 +7,7 @@ import huggingface_hub.constants
 import pytest
 
 from engine.hub import hub
-from radixway.engine.errors import ModelNotFound
+from radixway.engine.errors import ModelNotFoundError
 from radixway.engine.load import find_model
 
 FILES = {
@@ -81,5 +81,5 @@ def test_a_download_can_be_stopped_and_goes_on_later() -> None:
 
 
 def test_a_model_that_the_hub_does_not_have_is_not_found() -> None:
-    with pytest.raises(ModelNotFound, match="nobody/nothing"):
+    with pytest.raises(ModelNotFoundError, match="nobody/nothing"):
         find_model("nobody/nothing", progress=lambda what, share: None)

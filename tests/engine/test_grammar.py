@@ -9,10 +9,10 @@ import pytest
 
 from engine.driving import finish, submit, tiny_core
 from engine.server.scripted_engine import GUIDE
-from radixway.engine.constraint import NOTHING_ALLOWED, AfterThinking
-from radixway.engine.errors import GrammarFailed, GrammarUnavailable, InvalidGrammar
-from radixway.engine.grammar import LONGEST_SOURCE, Constraint, Grammar, Grammars
-from radixway.engine.request import Output, SamplingParams
+from radixway.engine.constraint import NOTHING_ALLOWED, ReasonerGrammar
+from radixway.engine.errors import GrammarStateError, GrammarUnavailableError, InvalidGrammarError
+from radixway.engine.grammar import MAX_SOURCE_CHARACTERS, CompiledGrammar, GrammarCompiler, OutputConstraint
+from radixway.engine.request import RequestOutput, SamplingParams
 from radixway.tokenizer import Tokenizer
 from tokenizer.small_tokenizers import make_model_dirs
 
@@ -43,31 +43,31 @@ def guide_tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def grammars(guide_tokenizer: Tokenizer) -> Grammars:
-    return Grammars(guide_tokenizer, guide_tokenizer.eos_token_ids, guide_tokenizer.size)
+def grammars(guide_tokenizer: Tokenizer) -> GrammarCompiler:
+    return GrammarCompiler(guide_tokenizer, guide_tokenizer.eos_token_ids, guide_tokenizer.size)
 
 
-def wander(tokenizer: Tokenizer, grammar: Grammar, end_ids: frozenset[int], seed: int) -> str:
+def wander(tokenizer: Tokenizer, grammar: CompiledGrammar, end_ids: frozenset[int], seed: int) -> str:
     """An answer drawn from all that is allowed; short tokens that end things are likelier than others."""
-    dice, matcher, text = random.Random(seed), grammar.matcher(), b""
+    dice, matcher, text = random.Random(seed), grammar.make_matcher(), b""
     for _ in range(2000):
-        if matcher.finished:
+        if matcher.is_finished:
             return text.decode()
-        choices = np.nonzero(matcher.allowed(end_ids))[0].tolist()
+        choices = np.nonzero(matcher.allowed_tokens(end_ids))[0].tolist()
         assert choices
         ends = [c for c in choices if c in end_ids or tokenizer.token_bytes[c] in (b'"', b"}", b"]", b",")]
         token = dice.choice(ends if ends and dice.random() < 0.4 else choices)
         if token in end_ids:
             return text.decode()
-        matcher.accept(token)
+        matcher.accept_token(token)
         text += tokenizer.token_bytes[token]
     raise AssertionError(f"no end to {text!r}")
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_allowed_makes_a_document_of_the_schema(tokenizer: Tokenizer, seed: int) -> None:
-    grammars = Grammars(tokenizer, tokenizer.eos_token_ids, tokenizer.size)
-    grammar = grammars.compile(Constraint("json_schema", json.dumps(PERSON)))
+    grammars = GrammarCompiler(tokenizer, tokenizer.eos_token_ids, tokenizer.size)
+    grammar = grammars.compile_constraint(OutputConstraint("json_schema", json.dumps(PERSON)))
     person = json.loads(wander(tokenizer, grammar, tokenizer.eos_token_ids, seed))
     assert set(person) == {"name", "age", "likes"}
     assert len(person["name"]) <= 12 and 0 <= person["age"] <= 150
@@ -76,33 +76,36 @@ def test_what_is_allowed_makes_a_document_of_the_schema(tokenizer: Tokenizer, se
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_allowed_matches_the_regex_choice_or_grammar(tokenizer: Tokenizer, seed: int) -> None:
-    grammars = Grammars(tokenizer, tokenizer.eos_token_ids, tokenizer.size)
+    grammars = GrammarCompiler(tokenizer, tokenizer.eos_token_ids, tokenizer.size)
 
-    def said(constraint: Constraint) -> str:
-        return wander(tokenizer, grammars.compile(constraint), tokenizer.eos_token_ids, seed)
+    def said(constraint: OutputConstraint) -> str:
+        return wander(tokenizer, grammars.compile_constraint(constraint), tokenizer.eos_token_ids, seed)
 
     assert re.fullmatch(
-        r"(\+[0-9]{2} )?[0-9]{3}-[0-9]{4}", said(Constraint("regex", r"(\+[0-9]{2} )?[0-9]{3}-[0-9]{4}"))
+        r"(\+[0-9]{2} )?[0-9]{3}-[0-9]{4}",
+        said(OutputConstraint("regex", r"(\+[0-9]{2} )?[0-9]{3}-[0-9]{4}")),
     )
-    assert said(Constraint("choice", '["yes", "yes, but", "não 😀"]')) in ("yes", "yes, but", "não 😀")
+    assert said(OutputConstraint("choice", '["yes", "yes, but", "não 😀"]')) in ("yes", "yes, but", "não 😀")
     gbnf = 'root ::= term ("+" term)*\nterm ::= [0-9] | "(" root ")"'
     lark = 'start: term ("+" term)*\nterm: /[0-9]/ | "(" start ")"'
     for grammar in (gbnf, lark):
-        text = said(Constraint("grammar", grammar))
+        text = said(OutputConstraint("grammar", grammar))
         assert re.fullmatch(r"[0-9+()]+", text) and eval(text) >= 0
 
 
-def test_an_answer_may_end_only_where_the_grammar_may(grammars: Grammars, guide_tokenizer: Tokenizer) -> None:
+def test_an_answer_may_end_only_where_the_grammar_may(
+    grammars: GrammarCompiler, guide_tokenizer: Tokenizer
+) -> None:
     eos = guide_tokenizer.eos_token_ids
-    matcher = grammars.compile(Constraint("regex", "ab?")).matcher()
-    assert not matcher.allowed(eos)[list(eos)].any()
-    matcher.accept(guide_tokenizer.encode("a")[0])
-    assert matcher.allowed(eos)[list(eos)].all() and not matcher.finished
-    assert not matcher.allowed(frozenset())[list(eos)].any(), "ignore_eos"
+    matcher = grammars.compile_constraint(OutputConstraint("regex", "ab?")).make_matcher()
+    assert not matcher.allowed_tokens(eos)[list(eos)].any()
+    matcher.accept_token(guide_tokenizer.encode("a")[0])
+    assert matcher.allowed_tokens(eos)[list(eos)].all() and not matcher.is_finished
+    assert not matcher.allowed_tokens(frozenset())[list(eos)].any(), "ignore_eos"
     stop = guide_tokenizer.encode("z")[0]
-    assert matcher.allowed(frozenset({stop}))[stop]
-    matcher.accept(guide_tokenizer.encode("b")[0])
-    assert matcher.finished
+    assert matcher.allowed_tokens(frozenset({stop}))[stop]
+    matcher.accept_token(guide_tokenizer.encode("b")[0])
+    assert matcher.is_finished
 
 
 @pytest.mark.parametrize("more", [-1000, 0, 50])
@@ -110,72 +113,76 @@ def test_the_models_vocabulary_may_be_of_another_size_than_the_tokenizers(
     guide_tokenizer: Tokenizer, more: int
 ) -> None:
     size = guide_tokenizer.size + more
-    grammars = Grammars(guide_tokenizer, guide_tokenizer.eos_token_ids, size)
-    allowed = grammars.compile(Constraint("regex", ".*")).matcher().allowed(frozenset())
+    grammars = GrammarCompiler(guide_tokenizer, guide_tokenizer.eos_token_ids, size)
+    allowed = (
+        grammars.compile_constraint(OutputConstraint("regex", ".*"))
+        .make_matcher()
+        .allowed_tokens(frozenset())
+    )
     assert allowed.shape == (size,) and allowed.any() and not allowed[guide_tokenizer.size :].any()
 
 
 @pytest.mark.parametrize(
     ("constraint", "why"),
     [
-        (Constraint("regex", "("), "unclosed group"),
-        (Constraint("regex", "(?=a)b"), "look-around"),
-        (Constraint("json_schema", '{"type": "thing"}'), "thing"),
-        (Constraint("json_schema", '{"$ref": "http://127.0.0.1/x"}'), "does not fetch"),
-        (Constraint("json_schema", '{"not": {}}'), "not"),
-        (Constraint("json_schema", '{"enum": []}'), "nsatisfiable"),
-        (Constraint("grammar", "root ::= nowhere"), "nowhere"),
-        (Constraint("grammar", "root ::= " + "(" * 10_000), "recursion"),
-        (Constraint("grammar", "start: ((("), "Expected"),
-        (Constraint("regex", "a" * (LONGEST_SOURCE["regex"] + 1)), "characters"),
+        (OutputConstraint("regex", "("), "unclosed group"),
+        (OutputConstraint("regex", "(?=a)b"), "look-around"),
+        (OutputConstraint("json_schema", '{"type": "thing"}'), "thing"),
+        (OutputConstraint("json_schema", '{"$ref": "http://127.0.0.1/x"}'), "does not fetch"),
+        (OutputConstraint("json_schema", '{"not": {}}'), "not"),
+        (OutputConstraint("json_schema", '{"enum": []}'), "nsatisfiable"),
+        (OutputConstraint("grammar", "root ::= nowhere"), "nowhere"),
+        (OutputConstraint("grammar", "root ::= " + "(" * 10_000), "recursion"),
+        (OutputConstraint("grammar", "start: ((("), "Expected"),
+        (OutputConstraint("regex", "a" * (MAX_SOURCE_CHARACTERS["regex"] + 1)), "characters"),
     ],
     ids=lambda value: None if isinstance(value, str) else value.kind,
 )
 def test_what_cannot_be_compiled_is_refused_in_a_sentence(
-    grammars: Grammars, constraint: Constraint, why: str
+    grammars: GrammarCompiler, constraint: OutputConstraint, why: str
 ) -> None:
-    with pytest.raises(InvalidGrammar, match=why) as refused:
-        grammars.compile(constraint)
+    with pytest.raises(InvalidGrammarError, match=why) as refused:
+        grammars.compile_constraint(constraint)
     assert len(str(refused.value)) < 400 and "\n" not in str(refused.value)
 
 
 def test_what_takes_too_long_to_compile_is_refused(
-    grammars: Grammars, monkeypatch: pytest.MonkeyPatch
+    grammars: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("radixway.engine.grammar._MOST_COMPILE_S", 0)
-    with pytest.raises(InvalidGrammar, match="too complex"):
-        grammars.compile(Constraint("regex", "(a{100}){100}"))
+    monkeypatch.setattr("radixway.engine.grammar._MAX_COMPILE_S", 0)
+    with pytest.raises(InvalidGrammarError, match="too complex"):
+        grammars.compile_constraint(OutputConstraint("regex", "(a{100}){100}"))
 
 
-def test_a_lenient_schema_passes_over_what_cannot_be_enforced(grammars: Grammars) -> None:
+def test_a_lenient_schema_passes_over_what_cannot_be_enforced(grammars: GrammarCompiler) -> None:
     schema = '{"type": "array", "items": {"type": "integer"}, "uniqueItems": true}'
-    with pytest.raises(InvalidGrammar, match="uniqueItems"):
-        grammars.compile(Constraint("json_schema", schema))
-    assert grammars.compile(Constraint("json_schema", schema, lenient=True))
+    with pytest.raises(InvalidGrammarError, match="uniqueItems"):
+        grammars.compile_constraint(OutputConstraint("json_schema", schema))
+    assert grammars.compile_constraint(OutputConstraint("json_schema", schema, lenient=True))
 
 
-def test_compiled_grammars_are_kept(grammars: Grammars) -> None:
-    constraint = Constraint("regex", "kept")
-    assert grammars.cached(constraint) is None
-    grammar = grammars.compile(constraint)
-    assert grammars.cached(constraint) is grammar is grammars.compile(constraint)
-    one, two = grammar.matcher(), grammar.matcher()
-    one.accept(int(np.nonzero(one.allowed(frozenset()))[0][0]))
-    assert not np.array_equal(one.allowed(frozenset()), two.allowed(frozenset()))
+def test_compiled_grammars_are_kept(grammars: GrammarCompiler) -> None:
+    constraint = OutputConstraint("regex", "kept")
+    assert grammars.get_cached(constraint) is None
+    grammar = grammars.compile_constraint(constraint)
+    assert grammars.get_cached(constraint) is grammar is grammars.compile_constraint(constraint)
+    one, two = grammar.make_matcher(), grammar.make_matcher()
+    one.accept_token(int(np.nonzero(one.allowed_tokens(frozenset()))[0][0]))
+    assert not np.array_equal(one.allowed_tokens(frozenset()), two.allowed_tokens(frozenset()))
 
 
 def test_without_the_library_a_constraint_is_refused(
-    grammars: Grammars, monkeypatch: pytest.MonkeyPatch
+    grammars: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
-    with pytest.raises(GrammarUnavailable, match="radixway\\[engine\\]"):
-        grammars.compile(Constraint("regex", "never seen"))
+    with pytest.raises(GrammarUnavailableError, match="radixway\\[engine\\]"):
+        grammars.compile_constraint(OutputConstraint("regex", "never seen"))
 
 
 # In the engine
 
 
-def answers(core: object, outputs: list[Output]) -> dict[str, tuple[str, str]]:
+def answers(core: object, outputs: list[RequestOutput]) -> dict[str, tuple[str, str]]:
     """By request: its text and why it ended."""
     found: dict[str, tuple[str, str]] = {}
     for output in outputs:
@@ -186,16 +193,16 @@ def answers(core: object, outputs: list[Output]) -> dict[str, tuple[str, str]]:
 
 
 def test_constrained_and_free_requests_share_batches_and_a_pool_too_small(
-    grammars: Grammars, guide_tokenizer: Tokenizer
+    grammars: GrammarCompiler, guide_tokenizer: Tokenizer
 ) -> None:
-    from radixway.engine.text import AnswerText
+    from radixway.engine.text import DetokenizedStream
 
     core = tiny_core(GUIDE, kv_tokens=240, context_length=224)
-    core._text = lambda params: AnswerText(guide_tokenizer, params)
+    core._text = lambda params: DetokenizedStream(guide_tokenizer, params)
     kinds = {
-        "json": Constraint("json_schema", json.dumps(PERSON)),
-        "regex": Constraint("regex", "([a-z]{3,9} ){20}[0-9]{4}"),
-        "choice": Constraint("choice", '["red", "green", "blue"]'),
+        "json": OutputConstraint("json_schema", json.dumps(PERSON)),
+        "regex": OutputConstraint("regex", "([a-z]{3,9} ){20}[0-9]{4}"),
+        "choice": OutputConstraint("choice", '["red", "green", "blue"]'),
     }
     prompt = guide_tokenizer.encode("Who are you, and what do you like?")
     free = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
@@ -207,7 +214,7 @@ def test_constrained_and_free_requests_share_batches_and_a_pool_too_small(
                 max_tokens=180,
                 ignore_eos=seed == 3,
                 logprobs=0,
-                grammar=grammars.compile(constraint),
+                grammar=grammars.compile_constraint(constraint),
             )
             submit(core, prompt, params, name=f"{name}{seed}")
     outputs = finish(core)
@@ -225,7 +232,9 @@ def test_constrained_and_free_requests_share_batches_and_a_pool_too_small(
     assert answers(alone, finish(alone))["free0"] == found["free0"] == found["free3"]
 
 
-def test_a_request_whose_grammar_fails_ends_alone(grammars: Grammars, guide_tokenizer: Tokenizer) -> None:
+def test_a_request_whose_grammar_fails_ends_alone(
+    grammars: GrammarCompiler, guide_tokenizer: Tokenizer
+) -> None:
     class Failing:
         finished = False
 
@@ -233,7 +242,7 @@ def test_a_request_whose_grammar_fails_ends_alone(grammars: Grammars, guide_toke
             return self
 
         def allowed(self, end_ids: frozenset[int]) -> np.ndarray:
-            raise GrammarFailed("the constraint is too complex")
+            raise GrammarStateError("the constraint is too complex")
 
         def accept(self, token_id: int) -> None:
             raise AssertionError
@@ -243,7 +252,7 @@ def test_a_request_whose_grammar_fails_ends_alone(grammars: Grammars, guide_toke
     params = {"temperature": 0, "max_tokens": 5, "ignore_eos": True}
     submit(core, prompt, SamplingParams(**params), name="free")
     submit(core, prompt, SamplingParams(**params, grammar=Failing()), name="failing")
-    choice = grammars.compile(Constraint("choice", '["yes"]'))
+    choice = grammars.compile_constraint(OutputConstraint("choice", '["yes"]'))
     biased = SamplingParams(
         **params, grammar=choice, min_tokens=5, stop_token_ids=frozenset(range(4096)) - {9}
     )
@@ -255,30 +264,30 @@ def test_a_request_whose_grammar_fails_ends_alone(grammars: Grammars, guide_toke
 
 
 def test_a_model_may_think_before_its_constraint_begins(
-    grammars: Grammars, guide_tokenizer: Tokenizer
+    grammars: GrammarCompiler, guide_tokenizer: Tokenizer
 ) -> None:
     tokenizer, eos = guide_tokenizer, guide_tokenizer.eos_token_ids
-    yes = grammars.compile(Constraint("choice", '["yes"]'))
+    yes = grammars.compile_constraint(OutputConstraint("choice", '["yes"]'))
 
-    def after(*, opens: int | None, inside: bool) -> AfterThinking:
-        return AfterThinking(yes, tokenizer.token_bytes, opens=opens, closes="</think>", inside=inside)
+    def after(*, opens: int | None, inside: bool) -> ReasonerGrammar:
+        return ReasonerGrammar(yes, tokenizer.token_bytes, opens=opens, closes="</think>", inside=inside)
 
-    matcher = after(opens=None, inside=True).matcher()
+    matcher = after(opens=None, inside=True).make_matcher()
     for token in tokenizer.encode("Hm, <b>no</b>. So </think>"):
-        allowed = matcher.allowed(eos)
+        allowed = matcher.allowed_tokens(eos)
         assert allowed[token] and not allowed[list(eos)].any()
-        matcher.accept(token)
-    assert matcher.allowed(eos).tolist() == yes.matcher().allowed(eos).tolist()
+        matcher.accept_token(token)
+    assert matcher.allowed_tokens(eos).tolist() == yes.make_matcher().allowed_tokens(eos).tolist()
     for token in tokenizer.encode("yes"):
-        assert matcher.allowed(eos)[token]
-        matcher.accept(token)
-    assert matcher.finished
+        assert matcher.allowed_tokens(eos)[token]
+        matcher.accept_token(token)
+    assert matcher.is_finished
 
     opens = tokenizer.encode("#")[0]
-    thinks, answers_at_once = (after(opens=opens, inside=False).matcher() for _ in range(2))
-    assert thinks.allowed(eos)[opens]
-    thinks.accept(opens)
-    assert thinks.allowed(eos).sum() > 4000
+    thinks, answers_at_once = (after(opens=opens, inside=False).make_matcher() for _ in range(2))
+    assert thinks.allowed_tokens(eos)[opens]
+    thinks.accept_token(opens)
+    assert thinks.allowed_tokens(eos).sum() > 4000
     first = tokenizer.encode("yes")[0]
-    answers_at_once.accept(first)
-    assert not answers_at_once.allowed(eos)[opens]
+    answers_at_once.accept_token(first)
+    assert not answers_at_once.allowed_tokens(eos)[opens]

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from radixway.engine.errors import EngineError, EngineStopped
-from radixway.engine.inbox import Inbox
+from radixway.engine.errors import EngineError, EngineStoppedError
+from radixway.engine.inbox import CommandQueue
 
 
 def refuse() -> None:
@@ -22,41 +22,41 @@ class Worker:
     """Does what is in an inbox in a thread of its own, until it is told to stop; keeps what it met."""
 
     def __init__(self) -> None:
-        self.inbox = Inbox()
+        self.inbox = CommandQueue()
         self.met: list[Exception] = []
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
     def _run(self) -> None:
-        while (task := self.inbox.get()) is not None:
+        while (task := self.inbox.next_command()) is not None:
             try:
                 task()
             except Exception as error:  # noqa: BLE001
                 self.met.append(error)
-        self.inbox.close()
+        self.inbox.close_queue()
 
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     made = Worker()
     yield made
-    made.inbox.put(None)
+    made.inbox.put_command(None)
     made.thread.join()
 
 
 def test_an_answer_comes_back_to_who_asked(worker: Worker) -> None:
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda i: worker.inbox.ask(lambda: i * i), range(100)))
+        answers = list(pool.map(lambda i: worker.inbox.call_and_wait(lambda: i * i), range(100)))
     assert answers == [i * i for i in range(100)] and not worker.met
 
 
 def test_a_refusal_concerns_only_who_asked_a_failure_everyone(worker: Worker) -> None:
     with pytest.raises(EngineError, match="not now"):
-        worker.inbox.ask(refuse)
+        worker.inbox.call_and_wait(refuse)
     assert not worker.met
     with pytest.raises(ZeroDivisionError):
-        worker.inbox.ask(fail)
-    assert worker.inbox.ask(lambda: len(worker.met)) == 1
+        worker.inbox.call_and_wait(fail)
+    assert worker.inbox.call_and_wait(lambda: len(worker.met)) == 1
 
 
 def test_who_waits_when_the_thread_ends_is_told_so() -> None:
@@ -67,16 +67,16 @@ def test_who_waits_when_the_thread_ends_is_told_so() -> None:
         begun.set()
         go_on.wait()
 
-    worker.inbox.put(slow)
+    worker.inbox.put_command(slow)
     begun.wait()
-    worker.inbox.put(None)
+    worker.inbox.put_command(None)
     with ThreadPoolExecutor(1) as pool:
-        late = pool.submit(worker.inbox.ask, lambda: 1)
+        late = pool.submit(worker.inbox.call_and_wait, lambda: 1)
         while len(worker.inbox) < 2:
             pass
         go_on.set()
-        with pytest.raises(EngineStopped):
+        with pytest.raises(EngineStoppedError):
             late.result()
     worker.thread.join()
-    with pytest.raises(EngineStopped):
-        worker.inbox.ask(lambda: 1)
+    with pytest.raises(EngineStoppedError):
+        worker.inbox.call_and_wait(lambda: 1)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.conftest import Reference
 from engine.driving import answers, random_tokens, tiny_core
-from radixway.engine.errors import BrokenCheckpoint, EngineError, ModelNotFound
+from radixway.engine.errors import CheckpointError, EngineError, ModelNotFoundError
 from radixway.engine.load import find_model
 
 Make = Callable[[str], Reference]
@@ -33,20 +33,20 @@ def rewrite(checkpoint: Path, change: Callable[[dict[str, torch.Tensor]], None])
 
 def test_a_missing_tensor_is_named(checkpoint: Path) -> None:
     rewrite(checkpoint, lambda tensors: void(tensors.pop("model.layers.1.mlp.up_proj.weight")))
-    with pytest.raises(BrokenCheckpoint, match=r"layers\.1\.mlp\.up_proj\.weight"):
+    with pytest.raises(CheckpointError, match=r"layers\.1\.mlp\.up_proj\.weight"):
         tiny_core(checkpoint)
 
 
 def test_a_tensor_of_another_shape_is_named(checkpoint: Path) -> None:
     rewrite(checkpoint, lambda tensors: tensors.update({"model.norm.weight": torch.ones(7)}))
-    with pytest.raises(BrokenCheckpoint, match=r"norm\.weight .* is \(7,\); config\.json says \(48,\)"):
+    with pytest.raises(CheckpointError, match=r"norm\.weight .* is \(7,\); config\.json says \(48,\)"):
         tiny_core(checkpoint)
 
 
 def test_a_cut_off_file_is_named(checkpoint: Path) -> None:
     file = checkpoint / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(BrokenCheckpoint, match=r"model\.safetensors"):
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
         tiny_core(checkpoint)
 
 
@@ -54,25 +54,25 @@ def test_a_missing_shard_and_a_broken_index_are_named(checkpoint: Path) -> None:
     index = checkpoint / "model.safetensors.index.json"
     names = load_file(checkpoint / "model.safetensors")
     index.write_text(json.dumps({"weight_map": dict.fromkeys(names, "gone.safetensors")}))
-    with pytest.raises(BrokenCheckpoint, match="gone"):
+    with pytest.raises(CheckpointError, match="gone"):
         tiny_core(checkpoint)
     index.write_text("{}")
-    with pytest.raises(BrokenCheckpoint, match=r"index\.json"):
+    with pytest.raises(CheckpointError, match=r"index\.json"):
         tiny_core(checkpoint)
 
 
 def test_a_directory_without_safetensors_says_what_it_looked_for(checkpoint: Path) -> None:
     (checkpoint / "model.safetensors").rename(checkpoint / "pytorch_model.bin")
-    with pytest.raises(ModelNotFound, match="safetensors"):
+    with pytest.raises(ModelNotFoundError, match="safetensors"):
         tiny_core(checkpoint)
 
 
 def test_files_nested_without_end_are_not_json(checkpoint: Path) -> None:
     (checkpoint / "model.safetensors.index.json").write_text("[" * 100_000)
-    with pytest.raises(BrokenCheckpoint, match=r"index\.json"):
+    with pytest.raises(CheckpointError, match=r"index\.json"):
         tiny_core(checkpoint)
     (checkpoint / "config.json").write_text("[" * 100_000)
-    with pytest.raises(ModelNotFound, match=r"config\.json"):
+    with pytest.raises(ModelNotFoundError, match=r"config\.json"):
         tiny_core(checkpoint)
 
 
@@ -96,7 +96,7 @@ def test_a_model_that_is_nowhere_is_not_found(tmp_path: Path, monkeypatch: pytes
         "nowhere" * 999,
     ]
     for name in (str(tmp_path / "nowhere"), *names):
-        with pytest.raises(ModelNotFound, match="nowhere|a/b/c|no-such-model"):
+        with pytest.raises(ModelNotFoundError, match="nowhere|a/b/c|no-such-model"):
             find_model(name)
 
 
@@ -131,13 +131,13 @@ def test_the_pool_is_sized_by_memory_unless_told(reference: Make, monkeypatch: p
 
     path, _ = reference("llama")
     token = 2 * 3 * 2 * 12 * 4  # key and value, layers, heads, head_dim, bytes
-    monkeypatch.setattr(build, "free_memory", lambda device: 100 * 4 * token)
+    monkeypatch.setattr(build, "measure_free_memory", lambda device: 100 * 4 * token)
     half = tiny_core(path, kv_tokens=None, kv_memory_fraction=0.5)
     assert half.stats().kv_total == 50 * 4
     assert half.model_info.context_length == 200, "no request may be longer than the whole pool"
-    monkeypatch.setattr(build, "free_memory", lambda device: 2**50)
+    monkeypatch.setattr(build, "measure_free_memory", lambda device: 2**50)
     assert tiny_core(path, kv_tokens=None).stats().kv_total == 32 * 512
-    monkeypatch.setattr(build, "free_memory", lambda device: 100)
+    monkeypatch.setattr(build, "measure_free_memory", lambda device: 100)
     with pytest.raises(EngineError, match="no KV page"):
         tiny_core(path, kv_tokens=None)
     assert tiny_core(path, kv_tokens=17).stats().kv_total == 20

@@ -55,7 +55,7 @@ class TestEveryFamily:
         start = random_tokens(41)
         last_logits(core, [start])
         prompts = [start[:30] + random_tokens(20, 1), start + random_tokens(7, 2), start, start[:33]]
-        computed = core.scheduler.cache.cached
+        computed = core.scheduler.cache.num_cached_pages
         assert computed == 10
         ours = last_logits(core, prompts)
         assert_same(ours, expected(model, prompts))
@@ -66,7 +66,7 @@ def test_every_way_to_attend_agrees(
     reference: Make, attention: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, model = reference("qwen3")
-    monkeypatch.setattr(build, "best_attention", lambda store, device: attention(store))
+    monkeypatch.setattr(build, "select_attention_backend", lambda store, device: attention(store))
     core = tiny_core(path, max_batch_tokens=31, page_size=8)
     prompts = [random_tokens(length, seed=length) for length in (100, 3, 99, 1, 31)]
     assert_same(last_logits(core, prompts), expected(model, prompts))

@@ -32,14 +32,14 @@ def test_cuda_is_refused_in_words_where_there_is_none(monkeypatch: pytest.Monkey
 
 def test_a_containers_limits_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "CGROUP", tmp_path)
-    cores, memory = machine.usable_cores(), machine.free_memory(CPU)
+    cores, memory = machine.count_usable_cores(), machine.measure_free_memory(CPU)
     assert cores >= 1 and memory > 0
     (tmp_path / "cpu.max").write_text("100000 100000")
     (tmp_path / "memory.max").write_text("3000")
     (tmp_path / "memory.current").write_text("1000")
-    assert machine.usable_cores() == 1
-    assert machine.free_memory(CPU) == 2000
+    assert machine.count_usable_cores() == 1
+    assert machine.measure_free_memory(CPU) == 2000
     (tmp_path / "cpu.max").write_text("max 100000")
     (tmp_path / "memory.max").write_text("max")
-    assert machine.usable_cores() == cores
-    assert machine.free_memory(CPU) > 2000
+    assert machine.count_usable_cores() == cores
+    assert machine.measure_free_memory(CPU) > 2000

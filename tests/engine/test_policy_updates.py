@@ -7,8 +7,8 @@ import pytest
 
 from engine.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
 from engine.policies import Policies
-from radixway.engine.core import Core
-from radixway.engine.request import Output, Request
+from radixway.engine.core import EngineCore
+from radixway.engine.request import EngineRequest, RequestOutput
 from radixway.engine.weights import DiskWeights
 
 LONG = replace(GREEDY, max_tokens=24)
@@ -19,18 +19,18 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
     return Policies(tmp_path_factory.mktemp("policies"))
 
 
-def update(core: Core, policies: Policies, version: int, *, keep_kv: bool = False) -> None:
+def update(core: EngineCore, policies: Policies, version: int, *, keep_kv: bool = False) -> None:
     weights = DiskWeights(str(policies.path(version)))
-    model = weights.load(core.runner.model)
-    core.use_weights(model, path=weights.path, version=str(version), keep_kv=keep_kv)
+    model = weights.load_weights(core.runner.model)
+    core.update_weights(model, path=weights.path, version=str(version), keep_kv=keep_kv)
     core.scheduler.check()
 
 
-def answer(request: Request) -> list[int]:
+def answer(request: EngineRequest) -> list[int]:
     return list(request.tokens[request.prompt_len :])
 
 
-def spans(request: Request) -> list[tuple[int, int, int]]:
+def spans(request: EngineRequest) -> list[tuple[int, int, int]]:
     """(version, start, end) of its answer."""
     changes = request.weight_changes
     ends = [*(start for start, _ in changes[1:]), request.completion_tokens]
@@ -48,13 +48,13 @@ def test_what_was_paused_goes_on_as_if_it_had_not_been(
     requests = [submit(core, prompt, LONG) for prompt in prompts[:3]]
     for _ in range(steps):
         step(core)
-    core.pause(keep_running=keep_running)
-    assert not core.busy and bool(core.scheduler.running) == keep_running
+    core.pause_scheduling(keep_running=keep_running)
+    assert not core.has_work and bool(core.scheduler.running) == keep_running
     assert core.flush_cache() != keep_running  # what is in use stays
     requests.append(submit(core, prompts[3], LONG))  # who comes meanwhile waits
-    assert not core.busy and core.stats().paused
+    assert not core.has_work and core.stats().paused
     core.scheduler.check()
-    core.resume()
+    core.resume_scheduling()
     finish(core)
     assert [answer(request) for request in requests] == expected
     assert core.stats().kv_used == 0
@@ -64,13 +64,13 @@ def test_paused_requests_can_be_aborted(policies: Policies) -> None:
     core = tiny_core(policies.path(0))
     running = submit(core, random_tokens(20), LONG)
     step(core)
-    core.pause(keep_running=True)
+    core.pause_scheduling(keep_running=True)
     waiting = submit(core, random_tokens(20, 1), LONG)
     for request in (running, waiting):
-        assert core.abort(request) is not None
+        assert core.abort_request(request) is not None
     core.scheduler.check()
-    core.resume()
-    assert not core.busy and core.stats().kv_used == 0
+    core.resume_scheduling()
+    assert not core.has_work and core.stats().kv_used == 0
 
 
 def test_after_an_update_everything_is_computed_by_the_new_weights(policies: Policies) -> None:
@@ -96,9 +96,9 @@ def test_only_who_was_running_keeps_old_kv_and_only_when_told_to(policies: Polic
     running = submit(core, prompt, LONG)
     for _ in range(6):
         step(core)
-    computed = running.computed
+    computed = running.num_computed_tokens
     update(core, policies, 1, keep_kv=True)
-    assert running.computed == computed
+    assert running.num_computed_tokens == computed
     later = [submit(core, prompt, LONG), submit(core, list(prompt) + answer(running)[:4], LONG)]
     step(core)
     assert later[0].cached_tokens == 0
@@ -119,9 +119,9 @@ def test_old_kv_is_gone_for_who_was_preempted_or_waited(policies: Policies) -> N
     first, waiting = submit(core, random_tokens(40), LONG), submit(core, random_tokens(40), LONG)
     for _ in range(4):
         step(core)
-    core.pause(keep_running=False)
+    core.pause_scheduling(keep_running=False)
     update(core, policies, 1, keep_kv=True)
-    core.resume()
+    core.resume_scheduling()
     finish(core)
     for request in (first, waiting):
         policies.assert_made_by(spans(request), list(request.tokens[:40]), answer(request))
@@ -148,7 +148,7 @@ def test_a_version_is_a_name_that_can_change_alone(policies: Policies) -> None:
     core = tiny_core(policies.path(0), weight_version="a")
     request = submit(core, random_tokens(20), LONG)
     outputs = step(core)
-    core.rename_weights("b")
+    core.set_weight_version("b")
     outputs += finish(core)
     assert answer(request) == answers(tiny_core(policies.path(0)), [random_tokens(20)], LONG)[0]
     assert request.weight_changes == ((0, "a"), (1, "b"))
@@ -166,8 +166,8 @@ def test_random_updates_under_load_never_mix_versions(policies: Policies, seed: 
     }
     core = tiny_core(policies.path(0), weight_version="0", **options)
     shared = [list(random_tokens(30, s)) for s in range(2)]
-    requests: list[Request] = []
-    outputs: list[Output] = []
+    requests: list[EngineRequest] = []
+    outputs: list[RequestOutput] = []
     now = 0
     for turn in range(120):
         if turn < 90 and rng.random() < 0.4:
@@ -177,13 +177,13 @@ def test_random_updates_under_load_never_mix_versions(policies: Policies, seed: 
             now = rng.randrange(3)
             update(core, policies, now)
         if rng.random() < 0.05:
-            core.pause(keep_running=rng.random() < 0.5)
+            core.pause_scheduling(keep_running=rng.random() < 0.5)
             core.scheduler.check()
         if rng.random() < 0.2:
-            core.resume()
-        if core.busy:
+            core.resume_scheduling()
+        if core.has_work:
             outputs += step(core)
-    core.resume()
+    core.resume_scheduling()
     outputs += finish(core)
     assert len(requests) > 20 and sum(len(spans(request)) > 1 for request in requests) > 3
     for request in requests:
@@ -191,4 +191,4 @@ def test_random_updates_under_load_never_mix_versions(policies: Policies, seed: 
         policies.assert_made_by(spans(request), prompt, answer(request))
         made = [output.weight_version for output in outputs if output.request_id == request.id]
         assert made == [str(version) for version, start, end in spans(request) for _ in range(start, end)]
-    assert core.flush_cache() and core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
+    assert core.flush_cache() and core.scheduler.cache.pool.num_free == core.scheduler.cache.pool.total

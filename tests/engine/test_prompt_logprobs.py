@@ -10,8 +10,8 @@ from torch import Tensor
 from engine.conftest import Reference
 from engine.driving import GREEDY, finish, random_tokens, step, submit, tiny_core
 from radixway.engine import logprobs
-from radixway.engine.core import Core
-from radixway.engine.errors import InvalidRequest
+from radixway.engine.core import EngineCore
+from radixway.engine.errors import InvalidRequestError
 from radixway.engine.request import SamplingParams, TokenLogprob
 
 Make = Callable[[str], Reference]
@@ -25,7 +25,7 @@ def expected(reference: Reference, prompt: Sequence[int]) -> Tensor:
     return logits.log_softmax(-1)
 
 
-def scored(core: Core, prompt: Sequence[int], params: SamplingParams = SCORED) -> list[TokenLogprob]:
+def scored(core: EngineCore, prompt: Sequence[int], params: SamplingParams = SCORED) -> list[TokenLogprob]:
     """What the prompt's tokens are said to be worth, checked to come with the first output."""
     submit(core, prompt, params)
     first, *rest = finish(core)
@@ -83,7 +83,7 @@ def test_logits_of_a_long_prompt_never_exist_all_at_once(
 ) -> None:
     prompt = random_tokens(200)
     core = tiny_core(reference("qwen3")[0])
-    monkeypatch.setattr(logprobs, "MOST_LOGITS", 16 * 320)
+    monkeypatch.setattr(logprobs, "MAX_LOGITS", 16 * 320)
     sizes = []
     head = core.runner.model.head
 
@@ -101,12 +101,16 @@ def test_a_preempted_prompt_goes_on_where_it_was_and_scores_nothing_twice(refere
     core = tiny_core(reference("qwen3")[0], kv_tokens=140, max_batch_tokens=16, max_running=4)
     requests = [submit(core, prompt, replace(SCORED, max_tokens=20)) for prompt in prompts]
     first: dict[str, Sequence[TokenLogprob]] = {}
-    while core.busy:
+    while core.has_work:
         for output in step(core):
             first.setdefault(output.request_id, output.prompt_logprobs)
         for request in core.scheduler.running.values():  # and at the worst moments
-            if request.id not in first and request.computed > 20 and core.scheduler.preemptions < 6:
-                core.scheduler._preempt(request)
+            if (
+                request.id not in first
+                and request.num_computed_tokens > 20
+                and core.scheduler.preemptions < 6
+            ):
+                core.scheduler._preempt_request(request)
                 break
     assert core.scheduler.preemptions >= 6
     for request, prompt in zip(requests, prompts, strict=True):
@@ -119,7 +123,7 @@ def test_equal_prompts_that_are_all_scored_do_not_wait_for_each_other(reference:
     for _ in range(6):
         submit(core, prompt, replace(SCORED, max_tokens=1))
     assert len(step(core)) == 6
-    assert not core.busy
+    assert not core.has_work
 
 
 def test_a_scored_prompt_without_an_answer(reference: Make) -> None:
@@ -144,6 +148,6 @@ def test_a_scored_prompt_without_an_answer(reference: Make) -> None:
 )
 def test_what_cannot_be_scored_is_refused(reference: Make, options: dict[str, int], field: str) -> None:
     core = tiny_core(reference("qwen3")[0])
-    with pytest.raises(InvalidRequest) as error:
+    with pytest.raises(InvalidRequestError) as error:
         submit(core, random_tokens(5), SamplingParams(max_tokens=1, **options))  # type: ignore[arg-type]
     assert error.value.field == field

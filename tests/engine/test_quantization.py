@@ -57,7 +57,7 @@ def test_new_weights_are_rounded_too(reference: Make) -> None:
     core = tiny_core(path, quantization="int8wo")
     name = "model.layers.1.mlp.down_proj.weight"
     new = torch.randn(48, 96)
-    model = TensorWeights({name: new}).load(core.runner.model)
+    model = TensorWeights({name: new}).load_weights(core.runner.model)
     assert isinstance(model.layers[1].down, QuantizedLinear)
     assert (model.layers[1].down.weight - new).norm() / new.norm() < ERRORS["int8wo"]
     assert model.layers[0] is core.runner.model.layers[0]
@@ -69,9 +69,9 @@ def test_a_vector_comes_back_nearly_as_it_was(name: Any, error: float, dtype: to
     torch.manual_seed(0)
     kept = KVFormat(name, dtype)
     x = torch.randn(7, 3, 64).to(dtype) * torch.tensor([0.01, 1.0, 50.0]).to(dtype)[:, None]
-    data, scale = kept.pack(x)
-    back = kept.unpack(data, scale)
-    assert back.dtype == dtype and (scale is not None) == kept.scaled
+    data, scale = kept.pack_vectors(x)
+    back = kept.unpack_vectors(data, scale)
+    assert back.dtype == dtype and (scale is not None) == kept.is_scaled
     distance = (back - x).abs().amax(-1) / x.abs().amax(-1)
     assert distance.max() <= error + (0.005 if name != "auto" and dtype == torch.bfloat16 else 0)
     assert kept.vector_bytes(64) == 64 * data.element_size() + (4 if scale is not None else 0)
@@ -81,7 +81,7 @@ def test_a_vector_comes_back_nearly_as_it_was(name: Any, error: float, dtype: to
 def test_zeros_and_large_numbers_stay_numbers(name: Any) -> None:
     kept = KVFormat(name, torch.float32)
     x = torch.tensor([[0.0, 0.0], [1e-30, 0.0], [1e6, -1e6], [500.0, 1.0]])
-    back = kept.unpack(*kept.pack(x))
+    back = kept.unpack_vectors(*kept.pack_vectors(x))
     assert back.isfinite().all() and (back[0] == 0).all()
     if name == "fp8":
         assert back[2].tolist() == [448.0, -448.0]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from radixway.engine.errors import InvalidRequest
+from radixway.engine.errors import InvalidRequestError
 from radixway.engine.request import SamplingParams
 
 
@@ -42,14 +42,14 @@ from radixway.engine.request import SamplingParams
     ],
 )
 def test_what_is_out_of_range_is_refused_by_name(field: str, value: Any) -> None:
-    with pytest.raises(InvalidRequest, match=field) as caught:
+    with pytest.raises(InvalidRequestError, match=field) as caught:
         SamplingParams(**{field: value})
     assert caught.value.field == field
     assert isinstance(caught.value, ValueError)
 
 
 def test_more_tokens_cannot_be_due_than_allowed() -> None:
-    with pytest.raises(InvalidRequest, match="min_tokens must be at most max_tokens"):
+    with pytest.raises(InvalidRequestError, match="min_tokens must be at most max_tokens"):
         SamplingParams(max_tokens=3, min_tokens=4)
     SamplingParams(max_tokens=4, min_tokens=4)
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from radixway.engine import sampler
-from radixway.engine.request import Request, SamplingParams
-from radixway.engine.sampler import sample, uniform
+from radixway.engine.request import EngineRequest, SamplingParams
+from radixway.engine.sampler import sample_tokens, uniform_draw
 
 V = 12
 
 
 def request(
     seed: int = 0, prompt: tuple[int, ...] = (1, 2), said: tuple[int, ...] = (), **params: Any
-) -> Request:
-    made = Request(
+) -> EngineRequest:
+    made = EngineRequest(
         id="r",
         tokens=array("i", prompt + said),
         params=SamplingParams(**params),
@@ -31,8 +31,8 @@ def request(
     return made
 
 
-def draw(logits: Tensor, *requests: Request) -> list[int]:
-    return [drawn.token_id for drawn in sample(logits.expand(len(requests), -1).clone(), requests)]
+def draw(logits: Tensor, *requests: EngineRequest) -> list[int]:
+    return [drawn.token_id for drawn in sample_tokens(logits.expand(len(requests), -1).clone(), requests)]
 
 
 def frequencies(logits: Tensor, count: int = 6000, **params: Any) -> Tensor:
@@ -117,8 +117,8 @@ def test_the_repetition_penalty_counts_the_prompt_too_and_always_lowers() -> Non
 def sampled_from(logits: Tensor, **options: Any) -> Tensor:
     """The scores after penalties and bias."""
     batch, one = logits[None].clone(), [request(temperature=0, **options)]
-    sampler._penalise(batch, one)
-    sampler._bias(batch, one)
+    sampler._apply_penalties(batch, one)
+    sampler._apply_logit_bias(batch, one)
     return batch[0]
 
 
@@ -127,7 +127,7 @@ def test_penalties_keep_up_with_what_is_said() -> None:
     logits = torch.zeros(1, V)
     for count in (1, 2, 3):
         batch = logits.clone()
-        sampler._penalise(batch, [going])
+        sampler._apply_penalties(batch, [going])
         assert batch[0, 3] == -count
         going.tokens.append(3)
 
@@ -169,19 +169,19 @@ def test_a_seed_gives_the_same_stream_again_and_places_differ() -> None:
 
 
 def test_uniform_numbers_are_uniform_and_neither_seeds_nor_places_are_alike() -> None:
-    numbers = torch.tensor([[uniform(seed, place) for place in range(100)] for seed in range(100)])
+    numbers = torch.tensor([[uniform_draw(seed, place) for place in range(100)] for seed in range(100)])
     assert numbers.min() >= 0 and numbers.max() < 1
     assert torch.histc(numbers, 10, 0, 1).sub(1000).abs().max() < 150
     for rows in (numbers, numbers.T):
         correlation = torch.corrcoef(rows) - torch.eye(100)
         assert correlation.abs().max() < 0.5
-    assert uniform(-1, 0) == uniform(2**64 - 1, 0)
+    assert uniform_draw(-1, 0) == uniform_draw(2**64 - 1, 0)
 
 
 def test_logprobs_are_the_models_own() -> None:
     plain = LOGITS.log_softmax(-1)
     options: dict[str, Any] = {"temperature": 0.3, "top_k": 1, "logit_bias": {4: 50.0}, "logprobs": 3}
-    (drawn,) = sample(LOGITS[None].clone(), [request(**options)])
+    (drawn,) = sample_tokens(LOGITS[None].clone(), [request(**options)])
     assert drawn.token_id == 4 and drawn.logprob is not None
     assert drawn.logprob.token_id == 4
     assert drawn.logprob.logprob == pytest.approx(plain[4].item())
@@ -192,7 +192,7 @@ def test_logprobs_are_the_models_own() -> None:
 
 def test_only_those_who_ask_get_logprobs_and_as_many_as_they_ask_for() -> None:
     batch = LOGITS.expand(3, -1).clone()
-    none, own, two = sample(batch, [request(), request(logprobs=0), request(logprobs=2)])
+    none, own, two = sample_tokens(batch, [request(), request(logprobs=0), request(logprobs=2)])
     assert none.logprob is None
     assert own.logprob is not None and own.logprob.top == ()
     assert two.logprob is not None and len(two.logprob.top) == 2
@@ -201,7 +201,7 @@ def test_only_those_who_ask_get_logprobs_and_as_many_as_they_ask_for() -> None:
 def test_logits_that_are_not_numbers_are_reported_and_harm_nobody_else() -> None:
     batch = LOGITS.expand(3, -1).clone()
     batch[1] = torch.nan
-    drawn = sample(batch, [request(temperature=0), request(logprobs=1), request(temperature=0)])
+    drawn = sample_tokens(batch, [request(temperature=0), request(logprobs=1), request(temperature=0)])
     assert [one.token_id for one in drawn] == [int(LOGITS.argmax()), -1, int(LOGITS.argmax())]
 
 
@@ -210,7 +210,7 @@ def test_a_row_without_a_best_token_is_reported_and_harms_nobody_else() -> None:
     batch = LOGITS.expand(4, -1).clone()
     batch[2, 3] = torch.inf
     everything = {"stop_token_ids": frozenset(range(V)), "min_tokens": 1}
-    drawn = sample(
+    drawn = sample_tokens(
         batch, [request(top_k=1), request(**everything, top_p=0.5, logprobs=2), request(), request(top_k=1)]
     )
     assert [one.token_id for one in drawn] == [best, -1, -1, best]
@@ -219,9 +219,9 @@ def test_a_row_without_a_best_token_is_reported_and_harms_nobody_else() -> None:
 
 
 def test_sampling_that_fails_for_one_request_goes_on_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    see = sampler._see
+    see = sampler._update_penalty_state
 
-    def broken(one: Request, *rest: Any) -> Any:
+    def broken(one: EngineRequest, *rest: Any) -> Any:
         seen = see(one, *rest)
         if one.params.presence_penalty == 2:
             raise RuntimeError("no such thing")
@@ -229,16 +229,16 @@ def test_sampling_that_fails_for_one_request_goes_on_for_the_others(monkeypatch:
 
     requests = [*MIXED, request(presence_penalty=2.0), request(3, frequency_penalty=1.5, said=(4, 4))]
     alone = [draw(LOGITS, one)[0] for one in requests]
-    monkeypatch.setattr(sampler, "_see", broken)
-    drawn = sample(LOGITS.expand(len(requests), -1).clone(), requests)
+    monkeypatch.setattr(sampler, "_update_penalty_state", broken)
+    drawn = sample_tokens(LOGITS.expand(len(requests), -1).clone(), requests)
     assert [one.token_id for one in drawn] == [*alone[:-2], -1, alone[-1]]
     assert "no such thing" in drawn[-2].failure
-    assert requests[-1].seen is not None and requests[-1].seen.counts[4] == 2
+    assert requests[-1].penalty_state is not None and requests[-1].penalty_state.counts[4] == 2
 
 
 def test_sampling_leaves_the_logits_as_they_are() -> None:
     batch = LOGITS.expand(len(MIXED), -1).clone()
-    sample(batch, MIXED)
+    sample_tokens(batch, MIXED)
     assert torch.equal(batch, LOGITS.expand(len(MIXED), -1))
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.engine import queue
-from radixway.engine.cache import PrefixCache
+from radixway.engine.cache import KVCacheManager
 from radixway.engine.pool import PagePool
-from radixway.engine.queue import Order
-from radixway.engine.request import Request, SamplingParams
-from radixway.engine.scheduler import Scheduler, Work
+from radixway.engine.queue import AdmissionOrder
+from radixway.engine.request import EngineRequest, SamplingParams
+from radixway.engine.scheduler import ScheduledRequest, Scheduler
 from radixway.radix import Order as Eviction
 from radixway.radix import lfu, lru, priority, slru
 
@@ -48,8 +48,8 @@ events = st.one_of(
 )
 
 
-def request_for(event: Arrive, arrival: int) -> Request:
-    return Request(
+def request_for(event: Arrive, arrival: int) -> EngineRequest:
+    return EngineRequest(
         id=f"r{arrival}",
         tokens=array("i", event.prompt),
         params=SamplingParams(max_tokens=event.most),
@@ -59,14 +59,14 @@ def request_for(event: Arrive, arrival: int) -> Request:
     )
 
 
-def next_token(request: Request) -> int:
+def next_token(request: EngineRequest) -> int:
     """What the imagined model says: it depends on all that came before, as a real one's answer does."""
     return hash(tuple(request.tokens)) % 3
 
 
-def continuation(request: Request) -> list[int]:
+def continuation(request: EngineRequest) -> list[int]:
     """What the imagined model says to its prompt when nothing interferes."""
-    alone = Request(id="", tokens=request.tokens[: request.prompt_len], params=request.params)
+    alone = EngineRequest(id="", tokens=request.tokens[: request.prompt_len], params=request.params)
     while len(alone.tokens) < request.max_len:
         alone.tokens.append(next_token(alone))
     return list(alone.tokens[alone.prompt_len :])
@@ -79,20 +79,20 @@ class ImaginedKV:
         self._page_size = page_size
         self._made_from: dict[int, tuple[str, tuple[int, ...]]] = {}
 
-    def compute(self, work: list[Work]) -> None:
+    def compute(self, work: list[ScheduledRequest]) -> None:
         """Write what is new, then read back all that attention would read."""
         for request, tokens in work:
-            for place in range(request.computed, request.computed + tokens):
+            for place in range(request.num_computed_tokens, request.num_computed_tokens + tokens):
                 self._made_from[self._slot(request, place)] = self._prefix(request, place)
         for request, tokens in work:
-            for place in range(request.computed + tokens):
+            for place in range(request.num_computed_tokens + tokens):
                 assert self._made_from[self._slot(request, place)] == self._prefix(request, place)
 
-    def _slot(self, request: Request, place: int) -> int:
+    def _slot(self, request: EngineRequest, place: int) -> int:
         return request.pages[place // self._page_size] * self._page_size + place % self._page_size
 
     @staticmethod
-    def _prefix(request: Request, place: int) -> tuple[str, tuple[int, ...]]:
+    def _prefix(request: EngineRequest, place: int) -> tuple[str, tuple[int, ...]]:
         return request.namespace, tuple(request.tokens[: place + 1])
 
 
@@ -106,13 +106,13 @@ def simulate(scheduler: Scheduler, script: list[Arrive | Abort | Clear | None]) 
         inside = [*scheduler.running.values(), *scheduler.waiting]
         if isinstance(event, Arrive) and len(event.prompt) + event.most <= capacity:
             arrived += 1
-            scheduler.add(request_for(event, arrived))
+            scheduler.add_request(request_for(event, arrived))
         elif isinstance(event, Abort) and event.nth < len(inside):
-            scheduler.finish(inside[event.nth])
+            scheduler.finish_request(inside[event.nth])
             aborted += 1
             scheduler.check()
         elif isinstance(event, Clear) and not scheduler.running:
-            scheduler.cache.clear()
+            scheduler.cache.reset_prefix_cache()
             scheduler.check()
         elif not script and not inside:
             break
@@ -122,23 +122,23 @@ def simulate(scheduler: Scheduler, script: list[Arrive | Abort | Clear | None]) 
         assert all(tokens > 0 for _, tokens in work)
         assert work or not (scheduler.running or scheduler.waiting), "a step with nothing done"
         kv.compute(work)
-        samples = [item.request for item in work if item.samples]
-        scheduler.advance(work)
+        samples = [item.request for item in work if item.reaches_end]
+        scheduler.update_after_step(work)
         scheduler.check()
         for request in samples:
             if len(request.tokens) < request.max_len:
                 request.tokens.append(next_token(request))
             if len(request.tokens) >= request.max_len:
                 assert list(request.tokens[request.prompt_len :]) == continuation(request)
-                scheduler.finish(request)
+                scheduler.finish_request(request)
                 ended += 1
         scheduler.check()
     else:
         raise AssertionError("it does not come to an end")
     assert ended == arrived - aborted
-    assert scheduler.cache.available == scheduler.cache.pool.total
-    scheduler.cache.clear()
-    assert scheduler.cache.pool.free == scheduler.cache.pool.total
+    assert scheduler.cache.num_available_pages == scheduler.cache.pool.total
+    scheduler.cache.reset_prefix_cache()
+    assert scheduler.cache.pool.num_free == scheduler.cache.pool.total
 
 
 def try_script(
@@ -146,11 +146,11 @@ def try_script(
     page: int,
     pages: int,
     batch: int,
-    order: Order,
+    order: AdmissionOrder,
     cached: bool,
     eviction: Eviction,
 ) -> None:
-    cache = PrefixCache(PagePool(pages), page, enabled=cached, eviction=eviction)
+    cache = KVCacheManager(PagePool(pages), page, enabled=cached, eviction=eviction)
     simulate(Scheduler(cache, max_running=4, max_batch_tokens=batch, order=order), script)
 
 
@@ -158,7 +158,7 @@ shapes = {
     "page": st.sampled_from([1, 2, 4]),
     "pages": st.integers(1, 16),
     "batch": st.sampled_from([4, 7, 64]),
-    "order": st.sampled_from(get_args(Order)),
+    "order": st.sampled_from(get_args(AdmissionOrder)),
     "cached": st.sampled_from([True, True, True, False]),
     "eviction": st.sampled_from([lru, lfu, slru, priority]),
 }
@@ -180,13 +180,13 @@ def test_a_great_many_sequences_leave_the_books_in_order(script, shape) -> None:
 def step(scheduler: Scheduler) -> None:
     """One step of the imagined model."""
     work = scheduler.schedule()
-    samples = [item.request for item in work if item.samples]
-    scheduler.advance(work)
+    samples = [item.request for item in work if item.reaches_end]
+    scheduler.update_after_step(work)
     for request in samples:
         if len(request.tokens) < request.max_len:
             request.tokens.append(next_token(request))
         if len(request.tokens) >= request.max_len:
-            scheduler.finish(request)
+            scheduler.finish_request(request)
 
 
 together = st.lists(st.builds(Arrive, prompts, st.just(1), st.integers(0, 2), st.sampled_from(["", "a"])))
@@ -195,21 +195,25 @@ together = st.lists(st.builds(Arrive, prompts, st.just(1), st.integers(0, 2), st
 @settings(max_examples=200, deadline=None)
 @given(together, shapes["page"], shapes["batch"], st.integers(1, 9), shapes["order"])
 def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch, running, order) -> None:
-    cache = PrefixCache(PagePool(2000), page)
+    cache = KVCacheManager(PagePool(2000), page)
     scheduler = Scheduler(cache, max_running=running, max_batch_tokens=batch, order=order)
     for arrival, event in enumerate(requests):
-        scheduler.add(request_for(event, arrival))
+        scheduler.add_request(request_for(event, arrival))
     computed: Counter[tuple[object, ...]] = Counter()
     while scheduler.running or scheduler.waiting:
         work = scheduler.schedule()
         for request, tokens in work:
-            last_whole_page = request.reusable // page * page
-            for place in range(request.computed, min(request.computed + tokens, last_whole_page)):
+            last_whole_page = request.num_reusable_tokens // page * page
+            for place in range(
+                request.num_computed_tokens, min(request.num_computed_tokens + tokens, last_whole_page)
+            ):
                 page_end = (place // page + 1) * page
                 computed[request.namespace, place, tuple(request.tokens[:page_end])] += 1
-        scheduler.advance(work)
-        for request in [item.request for item in work if item.request.computed == len(item.request.tokens)]:
-            scheduler.finish(request)
+        scheduler.update_after_step(work)
+        for request in [
+            item.request for item in work if item.request.num_computed_tokens == len(item.request.tokens)
+        ]:
+            scheduler.finish_request(request)
     assert not computed or max(computed.values()) == 1
 
 
@@ -218,13 +222,13 @@ def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch,
 def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, running, page, order) -> None:
     most_passed, queue.STARVING = queue.STARVING, 3
     try:
-        cache = PrefixCache(PagePool(64), page)
+        cache = KVCacheManager(PagePool(64), page)
         scheduler = Scheduler(cache, max_running=running, max_batch_tokens=16, order=order)
         patient = request_for(Arrive((9,) * 30, most=2, priority=-5, salt=""), 0)
-        scheduler.add(patient)
+        scheduler.add_request(patient)
         for arrival, event in enumerate(stream, 1):
-            scheduler.add(request_for(event, arrival))
-            starving = {request.id for request in scheduler.waiting if request.passed >= 3}
+            scheduler.add_request(request_for(event, arrival))
+            starving = {request.id for request in scheduler.waiting if request.times_passed >= 3}
             waiting = {request.id for request in scheduler.waiting}
             step(scheduler)
             admitted = waiting - {request.id for request in scheduler.waiting}

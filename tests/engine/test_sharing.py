@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from engine.test_attention import CPU, PAGE, shape, written_out
 from radixway.engine.attention import CpuAttention
-from radixway.engine.plan import Plan, Span
+from radixway.engine.plan import AttentionMetadata, QuerySpan
 from radixway.engine.pool import KVStore
-from radixway.engine.sharing import Run, shared_runs
+from radixway.engine.sharing import SharedRun, find_shared_runs
 
 
 def tables(*pages: list[int]) -> list[np.ndarray]:
@@ -21,17 +21,22 @@ def tables(*pages: list[int]) -> list[np.ndarray]:
 
 def test_runs_are_found_level_by_level() -> None:
     held = tables([1, 2, 3, 4, 5], [1, 2, 3, 4, 6, 7], [1, 2, 8], [9], [])
-    assert sorted(shared_runs(held, 1)) == [Run([0, 1], 2, 4), Run([0, 1, 2], 0, 2)]
+    assert sorted(find_shared_runs(held, 1)) == [SharedRun([0, 1], 2, 4), SharedRun([0, 1, 2], 0, 2)]
 
 
 def test_a_run_that_is_not_worth_it_is_left_to_the_runs_below() -> None:
     held = tables([1, 2, 3, 4, 5], [1, 2, 3, 4, 6, 7], [1, 8])
-    assert shared_runs(held, 3) == [Run([0, 1], 0, 4)]
-    assert shared_runs(held, 5) == []
+    assert find_shared_runs(held, 3) == [SharedRun([0, 1], 0, 4)]
+    assert find_shared_runs(held, 5) == []
 
 
 def test_nothing_and_nobody_share_nothing() -> None:
-    assert shared_runs([], 1) == shared_runs(tables([]), 1) == shared_runs(tables([1, 2], [3]), 1) == []
+    assert (
+        find_shared_runs([], 1)
+        == find_shared_runs(tables([]), 1)
+        == find_shared_runs(tables([1, 2], [3]), 1)
+        == []
+    )
 
 
 @st.composite
@@ -54,7 +59,7 @@ def page_tables(draw: st.DrawFn) -> list[np.ndarray]:
 @given(page_tables(), st.integers(1, 6))
 def test_runs_are_common_gapless_and_worth_it(held: list[np.ndarray], worth: int) -> None:
     reached = [0] * len(held)
-    for members, start, stop in shared_runs(held, worth):
+    for members, start, stop in find_shared_runs(held, worth):
         assert len(members) > 1 and (len(members) - 1) * (stop - start) >= worth
         for i in members:
             assert list(held[i][:stop]) == list(held[members[0]][:stop])
@@ -84,15 +89,15 @@ def test_attending_to_shared_pages_once_gives_what_the_formula_says(heads: int, 
         k, v = (torch.cat([part[: ends[level]], torch.randn(more + new, kv_heads, d)]) for part in base)
         own = [next(pool) for _ in range(-(-(more + new) // PAGE))]
         pages = [*range(1, ends[level] // PAGE + 1), *own]
-        spans.append(Span(before, new, array("i", pages)))
+        spans.append(QuerySpan(before, new, array("i", pages)))
         whole.append((torch.randn(before + new, heads, d), k, v))
         slots = torch.tensor([pages[at // PAGE] * PAGE + at % PAGE for at in range(before)])
-        store.write(0, slots, k[:before], v[:before])
-    plan = Plan.make(spans, PAGE, torch.float32, CPU)
+        store.write_kv(0, slots, k[:before], v[:before])
+    plan = AttentionMetadata.build_metadata(spans, PAGE, torch.float32, CPU)
     numbers = torch.arange(600)
-    lengths = sorted(len(numbers[shared.pages]) for shared in plan.shared)
+    lengths = sorted(len(numbers[shared.pages]) for shared in plan.shared_groups)
     assert lengths == [40, 75], "30 pages less once do not pay"
-    assert max(len(shared.rows) for shared in plan.shared) == sum(new for _, _, new in members)
+    assert max(len(shared.rows) for shared in plan.shared_groups) == sum(new for _, _, new in members)
     q, k, v = (torch.cat([whole[i][part][spans[i].before :] for i in plan.order]) for part in range(3))
     ours = CpuAttention(store)(plan, 0, q, k, v)
     theirs = torch.cat([written_out(whole[i][0][spans[i].before :], *whole[i][1:]) for i in plan.order])

@@ -14,8 +14,8 @@ import pytest
 
 from engine.driving import finish, last_logits, random_tokens, submit, tiny_core
 from engine.policies import Policies
-from radixway.engine.core import Core
-from radixway.engine.request import Request, SamplingParams
+from radixway.engine.core import EngineCore
+from radixway.engine.request import EngineRequest, SamplingParams
 from radixway.engine.weights import DiskWeights
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -47,14 +47,15 @@ TIE = 1e-4
 class Soak:
     """Random traffic for one engine, always the same for the same seed."""
 
-    def __init__(self, core: Core, policies: Policies, requests: int, seed: int = 0) -> None:
+    def __init__(self, core: EngineCore, policies: Policies, requests: int, seed: int = 0) -> None:
         self.core = core
         self.models = [
-            DiskWeights(str(policies.path(version))).load(core.runner.model) for version in range(VERSIONS)
+            DiskWeights(str(policies.path(version))).load_weights(core.runner.model)
+            for version in range(VERSIONS)
         ]
         self.unsent = requests
-        self.sent: list[Request] = []
-        self.alive: dict[str, Request] = {}
+        self.sent: list[EngineRequest] = []
+        self.alive: dict[str, EngineRequest] = {}
         self.random = Random(seed)
         self.happenings: list[tuple[float, Callable[[], None]]] = [
             (0.4, self.arrive),
@@ -70,8 +71,8 @@ class Soak:
     def run(self) -> None:
         """Until every request has come and gone, and nothing is cached any more."""
         steps = 0
-        while self.unsent or self.core.busy or self.core.paused:
-            self.core.resume()
+        while self.unsent or self.core.has_work or self.core.paused:
+            self.core.resume_scheduling()
             for probability, happen in self.happenings:
                 if self.random.random() < probability:
                     happen()
@@ -79,7 +80,7 @@ class Soak:
                 if output.finish is not None:
                     del self.alive[request.id]
             steps += 1
-            if steps % 7 == 0 or not self.core.busy:
+            if steps % 7 == 0 or not self.core.has_work:
                 self.core.scheduler.check()
         assert not self.alive
         self.core.flush_cache()
@@ -108,17 +109,17 @@ class Soak:
 
     def flush(self) -> None:
         """An empty cache, now and then, if nobody is there."""
-        if not self.core.busy:
+        if not self.core.has_work:
             self.core.flush_cache()
 
     def change_weights(self) -> None:
         """As `/update_weights_from_disk` does it."""
         version = self.random.randrange(VERSIONS)
-        self.core.use_weights(self.models[version], path=None, version=str(version), keep_kv=False)
+        self.core.update_weights(self.models[version], path=None, version=str(version), keep_kv=False)
 
     def pause(self) -> None:
         """With running requests kept or not; somebody leaves, somebody comes, and it goes on."""
-        self.core.pause(keep_running=self.random.random() < 0.5)
+        self.core.pause_scheduling(keep_running=self.random.random() < 0.5)
         self.abort_one()
         self.arrive()
         self.core.scheduler.check()
@@ -138,8 +139,8 @@ class Soak:
         self.sent.append(request)
         self.alive[request.id] = request
 
-    def _abort(self, request: Request) -> None:
-        assert self.core.abort(request) is not None
+    def _abort(self, request: EngineRequest) -> None:
+        assert self.core.abort_request(request) is not None
         del self.alive[request.id]
 
     def _prompt(self) -> "array[int]":
@@ -156,7 +157,7 @@ class Soak:
 class Part(NamedTuple):
     """What one version of the weights made of a request's answer."""
 
-    request: Request
+    request: EngineRequest
     start: int
     stop: int
     """Places among the request's tokens."""
@@ -166,7 +167,7 @@ class Part(NamedTuple):
         return self.request.tokens[: self.start]
 
 
-def parts(request: Request, version: int) -> list[Part]:
+def parts(request: EngineRequest, version: int) -> list[Part]:
     """What that version made."""
     starts = [request.prompt_len + start for start, _ in request.weight_changes]
     versions = [int(name) for _, name in request.weight_changes]
@@ -174,9 +175,9 @@ def parts(request: Request, version: int) -> list[Part]:
     return [Part(request, start, stop) for made_by, start, stop in spans if made_by == version]
 
 
-def wrong_answers(answers: Sequence[Part], judge: Core) -> list[str]:
+def wrong_answers(answers: Sequence[Part], judge: EngineCore) -> list[str]:
     """Which of them have a token that `judge`, a model asked with everything off, would not have given."""
-    right: dict[bytes, Request] = {}
+    right: dict[bytes, EngineRequest] = {}
     for part in sorted(answers, key=lambda part: part.start - part.stop):
         if part.before.tobytes() not in right:
             most = SamplingParams(temperature=0, max_tokens=part.stop - part.start, ignore_eos=True)
@@ -191,7 +192,7 @@ def wrong_answers(answers: Sequence[Part], judge: Core) -> list[str]:
     return wrong
 
 
-def _tie(judge: Core, request: Request, place: int, expected: int) -> bool:
+def _tie(judge: EngineCore, request: EngineRequest, place: int, expected: int) -> bool:
     """Whether the token at `place` is as likely as the expected one."""
     (logits,) = last_logits(judge, [request.tokens[:place]])
     return abs(float(logits[request.tokens[place]] - logits[expected])) < TIE
@@ -207,7 +208,7 @@ def soak(policies: Policies, setting: str, requests: int, folder: Path) -> None:
     run = Soak(core, policies, requests)
     run.run()
     pool, stats = core.scheduler.cache.pool, core.stats()
-    assert pool.free == pool.total
+    assert pool.num_free == pool.total
     assert len(run.sent) == requests
     for request in run.sent:
         assert request.finish is not None

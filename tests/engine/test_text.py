@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 
 import radixway.bundled
 from radixway.engine.request import SamplingParams
-from radixway.engine.text import AnswerText, Detokenizer, StopStrings
+from radixway.engine.text import DetokenizedStream, IncrementalDetokenizer, StopStringMatcher
 from radixway.tokenizer import Tokenizer
 
 TEXT = "Radix trees 基数树共享前缀。Emoji 😀👩‍👩‍👧‍👦🇨🇳 naïve café Привет\n\n  indented\tx = 1\r\n"
@@ -45,13 +45,13 @@ def sentencepiece() -> Tokenizer:
 
 def streamed(tokenizer: Tokenizer, ids: list[int], params: SamplingParams, *, at_once: int = 1) -> list[str]:
     """The deltas of `ids`, pushed `at_once` at a time until a stop string matches."""
-    text = AnswerText(tokenizer, params)
+    text = DetokenizedStream(tokenizer, params)
     deltas = []
     for at in range(0, len(ids), at_once):
-        deltas.append(text.push(ids[at : at + at_once]))
-        if text.matched is not None:
+        deltas.append(text.feed(ids[at : at + at_once]))
+        if text.matched_stop is not None:
             break
-    return [*deltas, text.finish()]
+    return [*deltas, text.flush()]
 
 
 def cut(text: str, stops: list[str], *, include: bool = False, early: int = 0) -> str:
@@ -90,18 +90,18 @@ def test_a_character_split_over_tokens_never_shows_as_broken(text: str, at_once:
 @pytest.mark.parametrize("continues", [True, False])
 def test_only_a_text_of_its_own_loses_the_first_space(continues: bool) -> None:
     ids = sentencepiece().encode("Radix trees", add_special_tokens=False)
-    text = Detokenizer(sentencepiece(), continues=continues)
-    assert "".join(text.push([i]) for i in ids) + text.finish() == " " * continues + "Radix trees"
+    text = IncrementalDetokenizer(sentencepiece(), continues=continues)
+    assert "".join(text.feed([i]) for i in ids) + text.flush() == " " * continues + "Radix trees"
     assert sentencepiece().decode(ids) == "Radix trees"
 
 
 def test_an_unfinished_character_shows_only_at_the_end() -> None:
     ids = guide().encode("😀", add_special_tokens=False)
     first_byte = guide().backend.token_to_id("ð")
-    text = AnswerText(guide(), SamplingParams())
-    assert [text.push([first_byte]), text.push(ids), text.finish()] == ["", "�😀", ""]
-    text = AnswerText(guide(), SamplingParams())
-    assert [text.push([first_byte]), text.finish()] == ["", "�"]
+    text = DetokenizedStream(guide(), SamplingParams())
+    assert [text.feed([first_byte]), text.feed(ids), text.flush()] == ["", "�😀", ""]
+    text = DetokenizedStream(guide(), SamplingParams())
+    assert [text.feed([first_byte]), text.flush()] == ["", "�"]
 
 
 alphabet = st.text(alphabet="ab ", max_size=30)
@@ -115,13 +115,13 @@ def test_stop_strings_cut_the_same_place_however_the_text_arrives(
     text: str, stops: list[str], include: bool, seed: int
 ) -> None:
     chop = random.Random(seed)
-    stopping = StopStrings(stops, include=include)
+    stopping = StopStringMatcher(stops, include=include)
     out, at = "", 0
     while at < len(text):
         size = chop.randint(1, 4)
-        out += stopping.push(text[at : at + size])
+        out += stopping.feed(text[at : at + size])
         at += size
-    out += stopping.finish()
+    out += stopping.flush()
     assert out == cut(text, stops, include=include)
     assert (stopping.matched is not None) == any(stop in text for stop in stops)
 
@@ -147,15 +147,15 @@ def test_stop_strings_that_are_complete_too_early_do_not_count(
     text: str, early: str, stops: list[str], include: bool, seed: int
 ) -> None:
     chop = random.Random(seed)
-    stopping = StopStrings(stops, include=include)
+    stopping = StopStringMatcher(stops, include=include)
     out = ""
     for part, is_early in ((early, True), (text, False)):
         at = 0
         while at < len(part):
             size = chop.randint(1, 4)
-            out += stopping.push(part[at : at + size], early=is_early)
+            out += stopping.feed(part[at : at + size], early=is_early)
             at += size
-    out += stopping.finish()
+    out += stopping.flush()
     assert out == cut(early + text, stops, include=include, early=len(early))
 
 
@@ -172,14 +172,14 @@ def test_a_stop_string_ends_an_answer_only_after_the_tokens_that_are_due(at_once
 
 
 def test_what_may_become_a_stop_string_waits_until_it_is_decided() -> None:
-    stopping = StopStrings(["END"])
-    assert [stopping.push(part) for part in ["go E", "N", "d EN", "D more"]] == ["go ", "", "ENd ", ""]
-    assert (stopping.matched, stopping.push("x"), stopping.finish()) == ("END", "", "")
+    stopping = StopStringMatcher(["END"])
+    assert [stopping.feed(part) for part in ["go E", "N", "d EN", "D more"]] == ["go ", "", "ENd ", ""]
+    assert (stopping.matched, stopping.feed("x"), stopping.flush()) == ("END", "", "")
 
 
 def test_the_held_text_comes_out_at_the_end() -> None:
-    stopping = StopStrings(["END"])
-    assert [stopping.push("an EN"), stopping.finish()] == ["an ", "EN"]
+    stopping = StopStringMatcher(["END"])
+    assert [stopping.feed("an EN"), stopping.flush()] == ["an ", "EN"]
     assert stopping.matched is None
 
 

@@ -13,9 +13,21 @@ from engine.driving import answers, random_tokens, tiny_core
 from engine.policies import Policies
 from engine.tiny_models import FAMILIES
 from radixway.engine import load
-from radixway.engine.core import Core
-from radixway.engine.errors import BrokenCheckpoint, InvalidWeights, ModelNotFound, UnsupportedArchitecture
-from radixway.engine.weights import DiskWeights, TensorWeights, Weights, find_weight, merged, read_tensors
+from radixway.engine.core import EngineCore
+from radixway.engine.errors import (
+    CheckpointError,
+    InvalidWeightsError,
+    ModelNotFoundError,
+    UnsupportedArchitectureError,
+)
+from radixway.engine.weights import (
+    DiskWeights,
+    TensorWeights,
+    WeightUpdate,
+    find_weight,
+    merge_tensors,
+    read_tensors,
+)
 
 Make = Callable[[str], Reference]
 PROMPTS = [random_tokens(30), random_tokens(11, 1)]
@@ -33,8 +45,10 @@ def packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
     return bool(request.param)
 
 
-def use(core: Core, weights: Weights) -> None:
-    core.use_weights(weights.load(core.runner.model), path=weights.path, version=None, keep_kv=False)
+def use(core: EngineCore, weights: WeightUpdate) -> None:
+    core.update_weights(
+        weights.load_weights(core.runner.model), path=weights.path, version=None, keep_kv=False
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -73,7 +87,7 @@ def test_tensors_may_come_in_any_portions(policies: Policies, packed: bool) -> N
 def test_what_is_not_sent_is_not_copied(policies: Policies) -> None:
     old = tiny_core(policies.path(0)).runner.model
     name = "model.layers.1.mlp.up_proj.weight"
-    new = TensorWeights({name: policies.tensors(1)[name]}).load(old)
+    new = TensorWeights({name: policies.tensors(1)[name]}).load_weights(old)
     assert [a is b for a, b in zip(old.layers, new.layers, strict=True)] == [True, False, True]
     assert new.embedding is old.embedding and new.head is old.head
 
@@ -98,22 +112,22 @@ def other(policies: Policies, tmp_path: Path, **changes: Any) -> Path:
 def test_a_checkpoint_of_another_model_changes_nothing(policies: Policies, tmp_path: Path) -> None:
     core = tiny_core(policies.path(0))
     before, model = answers(core, PROMPTS), core.runner.model
-    with pytest.raises(InvalidWeights, match="intermediate_size is 64 and not 96"):
+    with pytest.raises(InvalidWeightsError, match="intermediate_size is 64 and not 96"):
         use(core, DiskWeights(str(other(policies, tmp_path, intermediate_size=64))))
-    with pytest.raises(ModelNotFound):
+    with pytest.raises(ModelNotFoundError):
         use(core, DiskWeights(str(tmp_path / "nowhere")))
-    with pytest.raises(ModelNotFound, match="safetensors"):
+    with pytest.raises(ModelNotFoundError, match="safetensors"):
         use(core, DiskWeights(str(tmp_path)))
     (tmp_path / "model.safetensors").write_bytes(b"nothing of the kind")
-    with pytest.raises(BrokenCheckpoint):
+    with pytest.raises(CheckpointError):
         use(core, DiskWeights(str(tmp_path)))
     tensors = policies.tensors(1)
     del tensors["model.layers.2.mlp.down_proj.weight"]  # noticed last: all the others are right
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(BrokenCheckpoint, match="down_proj"):
+    with pytest.raises(CheckpointError, match="down_proj"):
         use(core, DiskWeights(str(tmp_path)))
     (tmp_path / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
-    with pytest.raises(UnsupportedArchitecture):
+    with pytest.raises(UnsupportedArchitectureError):
         use(core, DiskWeights(str(tmp_path)))
     assert core.runner.model is model and answers(core, PROMPTS) == before
 
@@ -136,7 +150,7 @@ def test_a_wrong_tensor_among_right_ones_changes_nothing(
 ) -> None:
     core = tiny_core(policies.path(0))
     before = answers(core, PROMPTS)
-    with pytest.raises(InvalidWeights, match=words):
+    with pytest.raises(InvalidWeightsError, match=words):
         use(core, TensorWeights(policies.tensors(1) | {name: tensor}))
     assert answers(core, PROMPTS) == before
 
@@ -146,18 +160,18 @@ def test_a_tied_output_is_sent_as_the_embedding(tmp_path: Path) -> None:
     model = tiny_core(policies.path(0)).runner.model
     tensors = policies.tensors(1)
     embedding = tensors["model.embed_tokens.weight"]
-    TensorWeights(tensors | {"lm_head.weight": embedding}).load(model)
+    TensorWeights(tensors | {"lm_head.weight": embedding}).load_weights(model)
     for wrong in ({"lm_head.weight": embedding}, tensors | {"lm_head.weight": embedding + 1}):
-        with pytest.raises(InvalidWeights, match="lm_head"):
-            TensorWeights(wrong).load(model)
+        with pytest.raises(InvalidWeightsError, match="lm_head"):
+            TensorWeights(wrong).load_weights(model)
 
 
 def test_what_is_no_safetensors_file_is_told() -> None:
     assert read_tensors(safetensors.torch.save({"a": torch.ones(2)}))["a"].tolist() == [1, 1]
     for data in (b"", b"\x00" * 8, b"\xff" * 100, b"\x10\0\0\0\0\0\0\0{}"):
-        with pytest.raises(InvalidWeights, match="not a safetensors file"):
+        with pytest.raises(InvalidWeightsError, match="not a safetensors file"):
             read_tensors(data)
-    with pytest.raises(InvalidWeights, match="pickle"):
+    with pytest.raises(InvalidWeightsError, match="pickle"):
         read_tensors(b"\x80\x04\x95rest")
-    with pytest.raises(InvalidWeights, match="twice"):
-        merged([{"a": torch.ones(1)}, {"a": torch.ones(1)}])
+    with pytest.raises(InvalidWeightsError, match="twice"):
+        merge_tensors([{"a": torch.ones(1)}, {"a": torch.ones(1)}])

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from engine_process import engine_process
 from radixway.cli import app
-from radixway.guard.audit import Seal, entries, find_pseudonym, verify
-from radixway.guard.incident import Incident
+from radixway.guard.audit import EntryHasher, find_pseudonym, search_entries, verify_log
+from radixway.guard.incident import GuardIncident
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -57,9 +57,9 @@ async def use_everything(gateway: RunningGateway, user: str) -> dict[str, str]:
         assert status == 200, told
         ids[name] = answered["x-request-id"]
     assert gateway.gateway.audit is not None and gateway.gateway.cache is not None
-    gateway.gateway.audit.log.record(Incident(ids["chat"], "acme", user, None, "pii", "report"))
-    await gateway.gateway.audit.log.flush()
-    await gateway.gateway.cache.middleware.settle()
+    gateway.gateway.audit.log.record_incident(GuardIncident(ids["chat"], "acme", user, None, "pii", "report"))
+    await gateway.gateway.audit.log.flush_entries()
+    await gateway.gateway.cache.middleware.wait_for_writes()
     return ids
 
 
@@ -73,9 +73,9 @@ async def what_there_is(gateway: RunningGateway, user: str, ids: dict[str, str],
             {"journals"} if (await gateway.get(f"/explain/{request_id}", headers=ADMIN))[0] == 200 else set()
         )
     there |= {"sessions"} if (await gateway.get(f"/sessions/s-{user}", headers=ADMIN))[0] == 200 else set()
-    trie = await rooms.recorder.tries.of("radixway-guide")
+    trie = await rooms.recorder.tries.trie_for("radixway-guide")
     question = SECRET.format(user)
-    known = trie.store.find(question).text
+    known = trie.store.match_prefix(question).text
     there |= {"trajectories"} if known == len(question.encode()) else set()
     there |= {"audit"} if find_pseudonym(home / "audit", "acme", user) else set()
     return there
@@ -114,9 +114,9 @@ async def test_one_call_forgets_a_user_in_every_room_and_nobody_else(
         )
         assert result.exit_code == 0 and "sessions: erased, 1 entries" in result.output
         assert await what_there_is(gateway, "bob", ids["bob"], tmp_path) == set()
-    erasures = [entry for entry in entries(tmp_path / "audit") if entry["kind"] == "erasure"]
+    erasures = [entry for entry in search_entries(tmp_path / "audit") if entry["kind"] == "erasure"]
     assert [entry["by"] for entry in erasures] == [["tenant", "user"], ["tenant"]]
-    assert verify(tmp_path / "audit", Seal()).holds
+    assert verify_log(tmp_path / "audit", EntryHasher()).holds
 
 
 def _files(home: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from copy import copy
 
 import pytest
 
-from radixway.guard.pii.finder import ShippedFinder
+from radixway.guard.pii.finder import DefaultPersonalDataFinder
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -61,14 +61,14 @@ async def test_heads_that_do_not_fit_another_encoder_are_told_before_a_request_c
 
 async def test_the_guard_reads_before_the_first_request_comes(shipped, monkeypatch):
     read = asyncio.Event()
-    real = ShippedFinder.find
+    real = DefaultPersonalDataFinder.find
 
     async def find(self, text):
         found = await real(self, text)
         read.set()
         return found
 
-    monkeypatch.setattr(ShippedFinder, "find", find)
+    monkeypatch.setattr(DefaultPersonalDataFinder, "find", find)
     shipped["encoders"] = {}
     async with scripted_worker() as worker, running_gateway(worker.url, **shipped):
         await asyncio.wait_for(read.wait(), 30)
@@ -77,13 +77,13 @@ async def test_the_guard_reads_before_the_first_request_comes(shipped, monkeypat
 async def test_one_pass_of_the_encoder_serves_both_guards_and_the_classification(shipped, monkeypatch):
     from radixway.encoders import EncoderService
 
-    read, real = [], EncoderService.read
+    read, real = [], EncoderService.encode_unshared
 
     async def count(self, text, **more):
         read.append(text)
         return await real(self, text, **more)
 
-    monkeypatch.setattr(EncoderService, "read", count)
+    monkeypatch.setattr(EncoderService, "encode_unshared", count)
     score = {"model": "m", "score": 1, "use_reasoning": False}
     semantic = {
         "default_model": "m",

@@ -196,7 +196,7 @@ async def test_what_was_found_once_does_not_pass_where_it_cannot_be_found_again(
         async def find_and_break(text):
             found = await real(text)
             gateway.finder.broken = True
-            monkeypatch.setattr("radixway.guard.known.KnownTexts.get", lambda *_: None)
+            monkeypatch.setattr("radixway.guard.known.FindingsCache.find_known", lambda *_: None)
             return found
 
         monkeypatch.setattr(gateway.finder, "find", find_and_break)

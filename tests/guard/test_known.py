@@ -5,23 +5,27 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.guard.known import KnownTexts
+from radixway.guard.known import FindingsCache
 
 
 def test_a_text_is_known_by_who_says_it_and_the_one_used_longest_ago_goes_first():
-    known = KnownTexts[int](3)
-    known.keep("a", 1, "user")
-    known.keep("a", 2, "tool")
-    known.keep("b", 3)
-    assert (known.get("a", "user"), known.get("a", "tool"), known.get("a")) == (1, 2, None)
-    known.keep("c", 4)
-    assert (known.get("b"), known.get("a", "user"), known.get("c")) == (None, 1, 4)
+    known = FindingsCache[int](3)
+    known.store_findings("a", 1, "user")
+    known.store_findings("a", 2, "tool")
+    known.store_findings("b", 3)
+    assert (known.find_known("a", "user"), known.find_known("a", "tool"), known.find_known("a")) == (
+        1,
+        2,
+        None,
+    )
+    known.store_findings("c", 4)
+    assert (known.find_known("b"), known.find_known("a", "user"), known.find_known("c")) == (None, 1, 4)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 6))))
 def test_it_never_holds_more_findings_than_it_may(kept):
-    known = KnownTexts[int](10)
+    known = FindingsCache[int](10)
     for text, findings in kept:
-        known.keep(text, findings, findings=findings)
+        known.store_findings(text, findings, findings=findings)
         known.check()
-        assert known.get(text) == findings
+        assert known.find_known(text) == findings

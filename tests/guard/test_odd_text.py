@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guarded import ATTACK, EMAIL, chat, guarded
-from radixway.guard.jailbreak import ShippedJudge
-from radixway.guard.jailbreak.finding import find
-from radixway.guard.jailbreak.normalise import views
+from radixway.guard.jailbreak import DefaultAttackJudge
+from radixway.guard.jailbreak.finding import find_patterns
+from radixway.guard.jailbreak.normalise import normalized_views
 from radixway.guard.pii.recognisers import find_structured
-from radixway.guard.reading import Reading
+from radixway.guard.reading import RequestTextReader
 from radixway.guard.replacing import replace_texts
-from radixway.guard.texts import Passage, read_texts, well_formed
+from radixway.guard.texts import TextPassage, read_texts, replace_surrogates
 from radixway.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.telemetry import Journal
 from running_gateway import running_gateway
@@ -28,7 +28,7 @@ ESCAPED = "\\ud800"
 
 @pytest.mark.parametrize("odd", SURROGATES)
 def test_each_lone_surrogate_is_read_as_one_replacement_character(odd):
-    passage = Passage(f"{odd} {EMAIL}", "user", ("text",))
+    passage = TextPassage(f"{odd} {EMAIL}", "user", ("text",))
     assert len(passage.text) == len(f"{odd} {EMAIL}")
     passage.text.encode()
     assert passage.text.endswith(EMAIL) and "\ufffd" in passage.text
@@ -36,18 +36,18 @@ def test_each_lone_surrogate_is_read_as_one_replacement_character(odd):
 
 def test_what_is_valid_stays_the_same_object():
     for text in ("plain", "\U0001f600 grüße", ""):
-        assert well_formed(text) is text
+        assert replace_surrogates(text) is text
 
 
 @pytest.mark.parametrize("odd", [ESCAPED * 4, "\\ud83d\\ude00" * 3, "\\udfff\\u0041" * 3, "&#55296;" * 4])
 def test_escapes_of_surrogates_are_undone_to_text_that_can_be_looked_at(odd):
-    for view in views(f"{ATTACK} {odd}"):
+    for view in normalized_views(f"{ATTACK} {odd}"):
         view.text.encode()
-    assert find(f"{ATTACK} {odd}").risk >= 0.7
+    assert find_patterns(f"{ATTACK} {odd}").risk >= 0.7
 
 
 def test_two_escapes_that_are_one_character_become_it():
-    assert "\U0001f600" * 4 in [view.text for view in views("\\ud83d\\ude00" * 4)]
+    assert "\U0001f600" * 4 in [view.text for view in normalized_views("\\ud83d\\ude00" * 4)]
 
 
 def test_json_in_a_text_with_a_lone_surrogate_is_read():
@@ -61,7 +61,7 @@ async def test_the_judge_reads_them_whoever_asks(one_encoder, odd):
     from radixway.encoders import EncoderService
 
     encoders = EncoderService(lambda: one_encoder)
-    judge = ShippedJudge(encoders)
+    judge = DefaultAttackJudge(encoders)
     assert (await judge.judge(f"{ATTACK} {odd}")).risk >= 0.7
     assert (await judge.judge(odd)).risk < 0.7
     await encoders.aclose()
@@ -86,13 +86,13 @@ async def test_whatever_json_says_is_read_or_refused(body, escaped):
     raw = json.dumps(body, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
     asked = Request(id="r", endpoint=ENDPOINTS["openai.chat"], path="/", journal=Journal("r"), raw=raw)
     try:
-        texts = await Reading(max_characters=100_000).read(asked)
+        texts = await RequestTextReader(max_characters=100_000).read_request(asked)
     except BadRequest:
         return
     for passage in texts.passages:
         passage.text.encode()
         find_structured(passage.text)
-        find(passage.text)
+        find_patterns(passage.text)
     written = {each.place: each.text + "x" for each in texts.passages if not each.is_key}
     replace_texts(asked, written)
 
@@ -101,7 +101,7 @@ async def test_whatever_json_says_is_read_or_refused(body, escaped):
 @given(text=ANY_TEXT)
 def test_recognisers_and_known_wordings_take_any_text(text):
     find_structured(text)
-    find(well_formed(text))
+    find_patterns(replace_surrogates(text))
 
 
 SHOWN = {

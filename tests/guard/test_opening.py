@@ -8,9 +8,9 @@ import pytest
 
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
-from radixway.config.guard import is_asked_for
+from radixway.config.guard import is_guard_requested
 from radixway.encoders import start_service
-from radixway.guard.opening import open_finder, open_judge
+from radixway.guard.opening import build_finder, build_judge
 
 PII_MODEL = {"threshold": 0.6}
 
@@ -19,7 +19,7 @@ def opened(**sections):
     """What a finder and a judge of that configuration read with: nothing is loaded for it."""
     config = load_config(overrides=sections)
     encoders = start_service(config.encoders)
-    finder, judge = (each(config, config.semantic, encoders) for each in (open_finder, open_judge))
+    finder, judge = (each(config, config.semantic, encoders) for each in (build_finder, build_judge))
     return finder, judge
 
 
@@ -79,4 +79,4 @@ def test_long_texts_are_read_whole_unless_they_may_be_read_fast():
 
 
 def test_what_is_said_of_long_texts_switches_no_guard_on():
-    assert not is_asked_for(load_config(overrides={"guard": {"long_texts": {"reading": "fast"}}}).guard)
+    assert not is_guard_requested(load_config(overrides={"guard": {"long_texts": {"reading": "fast"}}}).guard)

@@ -9,23 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.guard.placeholders import Vault, mask_of, replaced
-from radixway.pipeline import PersonalData
+from radixway.guard.placeholders import PlaceholderVault, mask_text, replace_spans
+from radixway.pipeline import PersonalDataSpan
 
 EMAIL = re.compile(r"[\w.]+@[\w.]+\w")
 PERSON = re.compile(r"Anna Weber|ANNA WEBER|Jo Li|李雷")
 
 
 def found_in(text):
-    found = [PersonalData("EMAIL_ADDRESS", *m.span(), 1.0) for m in EMAIL.finditer(text)]
-    found += [PersonalData("PERSON", *m.span(), 0.9) for m in PERSON.finditer(text)]
+    found = [PersonalDataSpan("EMAIL_ADDRESS", *m.span(), 1.0) for m in EMAIL.finditer(text)]
+    found += [PersonalDataSpan("PERSON", *m.span(), 0.9) for m in PERSON.finditer(text)]
     return sorted(found, key=lambda each: each.begin)
 
 
 def redacted(*texts, **more):
-    vault = Vault(texts, **more)
+    vault = PlaceholderVault(texts, **more)
     new = [
-        replaced(text, [(f.begin, f.end, vault.put(f, text[f.begin : f.end], ())) for f in found_in(text)])
+        replace_spans(
+            text,
+            [(f.begin, f.end, vault.add_placeholder(f, text[f.begin : f.end], ())) for f in found_in(text)],
+        )
         for text in texts
     ]
     return new, vault
@@ -41,8 +44,8 @@ def redacted(*texts, **more):
 )
 def test_a_mask_hides_what_was_found_and_nothing_else(style, expected):
     text = "I am Anna Weber, anna@x.de!"
-    spans = [(f.begin, f.end, mask_of(f.type, text[f.begin : f.end], style)) for f in found_in(text)]
-    assert replaced(text, spans) == expected
+    spans = [(f.begin, f.end, mask_text(f.type, text[f.begin : f.end], style)) for f in found_in(text)]
+    assert replace_spans(text, spans) == expected
 
 
 def test_the_same_text_has_the_same_placeholder_and_different_ones_differ():
@@ -93,11 +96,14 @@ def test_what_is_no_placeholder_stays():
 
 def test_arguments_of_tool_calls_stay_json_both_ways():
     value = 'Jo "the \\ one" Li'
-    vault = Vault()
+    vault = PlaceholderVault()
     place = ("messages", 1, "tool_calls", 0, "function", "arguments")
-    assert vault.put(PersonalData("PERSON", 9, 28, 1.0), json.dumps(value)[1:-1], place) == "[PERSON_1]"
-    assert vault.restore("[PERSON_1]") == value
-    assert json.loads(vault.restore('{"to": "[PERSON_1]"}', in_json=True)) == {"to": value}
+    assert (
+        vault.add_placeholder(PersonalDataSpan("PERSON", 9, 28, 1.0), json.dumps(value)[1:-1], place)
+        == "[PERSON_1]"
+    )
+    assert vault.restore_text("[PERSON_1]") == value
+    assert json.loads(vault.restore_text('{"to": "[PERSON_1]"}', in_json=True)) == {"to": value}
 
 
 def test_a_vault_is_bounded_and_says_nothing_of_what_it_holds():
@@ -107,10 +113,10 @@ def test_a_vault_is_bounded_and_says_nothing_of_what_it_holds():
 
 
 def test_a_type_of_any_name_makes_a_placeholder():
-    vault = Vault()
-    placeholder = vault.put(PersonalData("b-kunden/nr", 0, 4, 1.0), "4711", ())
+    vault = PlaceholderVault()
+    placeholder = vault.add_placeholder(PersonalDataSpan("b-kunden/nr", 0, 4, 1.0), "4711", ())
     assert placeholder == "[B_KUNDEN_NR_1]"
-    assert vault.restore(placeholder) == "4711"
+    assert vault.restore_text(placeholder) == "4711"
 
 
 WORDS = st.sampled_from(
@@ -124,7 +130,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=12).map("".join), st.data())
 def test_however_an_answer_is_divided_the_same_is_restored(answer, data):
     vault = VAULT
-    restorer, said, at = vault.restorer(), "", 0
+    restorer, said, at = vault.stream_restorer(), "", 0
     while at < len(answer):
         end = data.draw(st.integers(at + 1, len(answer)))
         parts = restorer.grow(answer[at:end])
@@ -138,16 +144,20 @@ _, VAULT = redacted("Anna Weber, Jo Li, anna@x.de")
 
 
 def test_every_split_of_a_placeholder_restores_it():
-    assert isinstance(VAULT, Vault)
+    assert isinstance(VAULT, PlaceholderVault)
     text = "ask [PERSON_1] today"
     for cut in range(len(text)):
-        restorer = VAULT.restorer()
-        parts = [*restorer.grow(text[:cut]), *restorer.grow(text[cut:]), *restorer.end()]
+        restorer = VAULT.stream_restorer()
+        parts = [
+            *restorer.restore_delta(text[:cut]),
+            *restorer.restore_delta(text[cut:]),
+            *restorer.restore_rest(),
+        ]
         assert "".join(part.text for part in parts) == "ask Anna Weber today"
         assert "".join(part.written for part in parts) == text
 
 
 def test_nothing_that_may_be_a_placeholder_leaves_early_and_nothing_else_waits():
-    restorer = VAULT.restorer()
+    restorer = VAULT.stream_restorer()
     assert [part.text for part in restorer.grow("see [1] and [PERS")] == ["see [1] and "]
     assert [part.text for part in restorer.grow("ONAL]")] == ["[PERSONAL]"]

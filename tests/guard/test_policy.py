@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from radixway.config import ConfigError, load_config
-from radixway.config.guard import GuardSection
-from radixway.config.semantic import SemanticSection
+from radixway.config.guard import GuardConfig
+from radixway.config.semantic import SemanticConfig
 from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.policy import Located, counting, judge_pii
-from radixway.guard.settings import Rulebook
-from radixway.guard.texts import Passage
-from radixway.pipeline import PersonalData
+from radixway.guard.policy import LocatedPersonalData, filter_findings, judge_pii
+from radixway.guard.settings import GuardRulebook
+from radixway.guard.texts import TextPassage
+from radixway.pipeline import PersonalDataSpan
 
 EMAIL = frozenset({"EMAIL_ADDRESS"})
 BOTH = EMAIL | {"PHONE_NUMBER"}
@@ -20,8 +20,8 @@ SCORES = [{"model": "public", "score": 1, "use_reasoning": False}]
 
 
 def book(semantic=None, **guard):
-    section = None if semantic is None else SemanticSection.model_validate(semantic)
-    return Rulebook(GuardSection.model_validate(guard), section)
+    section = None if semantic is None else SemanticConfig.model_validate(semantic)
+    return GuardRulebook(GuardConfig.model_validate(guard), section)
 
 
 def classic(**more):
@@ -72,12 +72,12 @@ def test_a_private_model_may_be_shown_what_is_routed_to_it():
 
 def test_findings_count_by_type_and_threshold():
     rules = book(pii={"threshold": 0.8, "thresholds": {"PERSON": 0.5}, "types": ["PERSON", "AGE"]})
-    here = Passage("", "user", ("text",))
+    here = TextPassage("", "user", ("text",))
     found = [
-        Located(here, PersonalData(kind, 0, 1, sure))
+        LocatedPersonalData(here, PersonalDataSpan(kind, 0, 1, sure))
         for kind, sure in (("PERSON", 0.5), ("PERSON", 0.4), ("AGE", 0.79), ("AGE", 0.8), ("GPE", 0.9))
     ]
-    counted = counting(found, rules.of(None, None, None).pii)
+    counted = filter_findings(found, rules.of(None, None, None).pii)
     assert [(each.found.type, each.found.confidence) for each in counted] == [("PERSON", 0.5), ("AGE", 0.8)]
 
 
@@ -111,7 +111,7 @@ def test_plugins_of_the_decision_that_won_go_before_its_category():
     rules = book(classic(decisions=[decision])).of(None, None, "strict")
     assert actions(rules.pii, EMAIL, ("private",)) == ["block"], "as published: nothing is allowed"
     with pytest.raises(ValueError, match="threshold"):
-        SemanticSection.model_validate(
+        SemanticConfig.model_validate(
             {"decisions": [decision | {"plugins": [{"type": "pii", "configuration": {"threshold": 2}}]}]}
         )
 

@@ -7,16 +7,16 @@ import asyncio
 import pytest
 
 from guarded import WordFinder, WordJudge
-from radixway.guard.counts import Counts
-from radixway.guard.scan import Scan
-from radixway.guard.texts import Passage
-from radixway.telemetry import Metrics
+from radixway.guard.counts import GuardMetrics
+from radixway.guard.scan import TextScanner
+from radixway.guard.texts import TextPassage
+from radixway.telemetry import MetricsRegistry
 
 
-@pytest.mark.parametrize("ask", [Scan.personal_data, Scan.attacks])
+@pytest.mark.parametrize("ask", [TextScanner.find_personal_data, TextScanner.find_attacks])
 async def test_a_request_of_very_many_texts_lets_others_go_on(ask):
-    scan = Scan(WordFinder(), WordJudge(), Counts(Metrics()), wait_s=60)
-    passages = [Passage(f"text {at % 7}", "user", ("documents", at)) for at in range(5000)]
+    scan = TextScanner(WordFinder(), WordJudge(), GuardMetrics(MetricsRegistry()), wait_s=60)
+    passages = [TextPassage(f"text {at % 7}", "user", ("documents", at)) for at in range(5000)]
     others = 0
 
     async def go_on():

@@ -8,9 +8,9 @@ import threading
 import msgspec
 import pytest
 
-from radixway.guard.reading import Reading
-from radixway.guard.replacing import mended, replace_texts
-from radixway.guard.texts import DEEPEST, MOST_PASSAGES, TextTooLong, in_words, read_texts
+from radixway.guard.reading import RequestTextReader
+from radixway.guard.replacing import repair_json_numbers, replace_texts
+from radixway.guard.texts import DEEPEST, MOST_PASSAGES, TextTooLongError, format_place, read_texts
 from radixway.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.telemetry import Journal
 
@@ -207,7 +207,7 @@ def test_a_list_with_anything_but_numbers_in_it_is_no_list_of_token_ids():
 )
 async def test_a_field_that_stands_twice_is_refused_as_workers_differ_in_which_they_read(raw):
     with pytest.raises(BadRequest, match="twice"):
-        await Reading().read(request(raw))
+        await RequestTextReader().read_request(request(raw))
 
 
 def test_escapes_in_json_hide_nothing():
@@ -218,8 +218,8 @@ def test_escapes_in_json_hide_nothing():
 
 
 def test_places_in_words_name_keys_and_never_what_clients_invent():
-    assert in_words(("messages", 2, "content", 0, "text")) == "messages[2].content[0].text"
-    assert in_words(("documents", 0, "anna@example.org")) == "documents[0].…"
+    assert format_place(("messages", 2, "content", 0, "text")) == "messages[2].content[0].text"
+    assert format_place(("documents", 0, "anna@example.org")) == "documents[0].…"
 
 
 def test_however_deep_a_body_nests_it_is_read():
@@ -255,7 +255,10 @@ def test_a_new_text_stands_where_the_old_one_was_and_every_other_byte_stays():
 
 
 def test_arguments_stay_json_whatever_is_put_into_them():
-    assert json.loads(mended('{"card": [EMAIL_1], "n": *****, "s": "*****", "t": true}'))["n"] == "*****"
+    assert (
+        json.loads(repair_json_numbers('{"card": [EMAIL_1], "n": *****, "s": "*****", "t": true}'))["n"]
+        == "*****"
+    )
     raw = msgspec.json.encode(ANTHROPIC)
     asked = request(raw)
     replace_texts(asked, {("messages", 1, "content", 1, "input"): '{"to": *****}'})
@@ -281,9 +284,9 @@ async def test_token_ids_are_read_where_their_tokenizer_is_known_and_told_of_whe
         return "m", Letters()
 
     asked = request(b'{"input_ids": [[72, 105, 999, -1], [72]]}', "generate")
-    texts = await Reading(known).read(asked)
+    texts = await RequestTextReader(known).read_request(asked)
     assert [each.text for each in texts.passages] == ["Hi", "H"] and texts.unread == []
-    await Reading().read(asked)
+    await RequestTextReader().read_request(asked)
     (entry,) = asked.journal.explain()["steps"]
     assert (entry["step"], entry["parts"], entry["of_token_ids"]) == ("guard_unread", 2, 2)
 
@@ -297,7 +300,7 @@ async def test_ids_are_read_however_an_engine_may_still_understand_them(written)
         return "m", Letters()
 
     for body in ('{"input_ids": %s}', '{"prompt": [%s]}'):
-        texts = await Reading(known).read(request((body % written).encode(), "generate"))
+        texts = await RequestTextReader(known).read_request(request((body % written).encode(), "generate"))
         assert any("Hi" in each.text for each in texts.passages)
         assert texts.unread == []
 
@@ -312,7 +315,9 @@ async def test_names_that_stand_twice_are_refused_however_deep_the_rest_is():
     for depth in range(800, 1100):
         nested = b"[" * depth + b"]" * depth
         with pytest.raises(BadRequest):
-            await Reading().read(request(b'{"text": "a", "text": "b", "more": %s}' % nested, "generate"))
+            await RequestTextReader().read_request(
+                request(b'{"text": "a", "text": "b", "more": %s}' % nested, "generate")
+            )
 
 
 class Counted(Letters):
@@ -339,7 +344,7 @@ async def test_a_tokenizer_is_asked_once_for_its_size_and_decodes_away_from_the_
         return "m", tokenizer
 
     asked = request(msgspec.json.encode({"input_ids": [[72] * 5_000, [105]]}), "generate")
-    texts = await Reading(known).read(asked)
+    texts = await RequestTextReader(known).read_request(asked)
     assert [len(each.text) for each in texts.passages] == [5_000, 1]
     assert tokenizer.asked == 2
     assert threading.current_thread() not in tokenizer.threads
@@ -352,8 +357,10 @@ async def test_more_token_ids_than_are_read_are_refused_before_they_are_decoded(
     async def known(model):
         return "m", tokenizer
 
-    with pytest.raises(TextTooLong, match="at most 1000 characters") as refused:
-        await Reading(known, max_characters=1000).read(request(msgspec.json.encode({name: ids})))
+    with pytest.raises(TextTooLongError, match="at most 1000 characters") as refused:
+        await RequestTextReader(known, max_characters=1000).read_request(
+            request(msgspec.json.encode({name: ids}))
+        )
     assert (refused.value.status, refused.value.param) == (413, name)
     assert tokenizer.threads == []
 
@@ -366,22 +373,22 @@ async def test_what_token_ids_say_counts_by_its_characters():
     async def known(model):
         return "m", Talkative()
 
-    with pytest.raises(TextTooLong):
-        await Reading(known, max_characters=1000).read(request(b'{"input_ids": [1, 2, 3]}'))
+    with pytest.raises(TextTooLongError):
+        await RequestTextReader(known, max_characters=1000).read_request(request(b'{"input_ids": [1, 2, 3]}'))
 
 
 async def test_more_text_than_is_read_is_refused_naming_the_field():
     raw = msgspec.json.encode({"messages": [{"content": "a" * 600}], "suffix": "b" * 401})
-    with pytest.raises(TextTooLong, match="guard.long_texts.max_characters") as refused:
-        await Reading(max_characters=1000).read(request(raw))
+    with pytest.raises(TextTooLongError, match="guard.long_texts.max_characters") as refused:
+        await RequestTextReader(max_characters=1000).read_request(request(raw))
     assert refused.value.param == "suffix"
-    texts = await Reading(max_characters=1001).read(request(raw))
+    texts = await RequestTextReader(max_characters=1001).read_request(request(raw))
     assert texts.characters == 1001
 
 
 @pytest.mark.parametrize("value", [["a"] * (MOST_PASSAGES + 1), [[1]] * (MOST_PASSAGES + 1)])
 def test_more_texts_than_are_read_are_refused_however_short_they_are(value):
-    with pytest.raises(TextTooLong) as refused:
+    with pytest.raises(TextTooLongError) as refused:
         read_texts({"prompt": value})
     assert refused.value.param == "prompt"
     assert len(read_texts({"prompt": value[1:]}).passages + read_texts({"prompt": value[1:]}).unread) > 1
@@ -396,11 +403,11 @@ async def test_a_large_body_is_read_away_from_the_loop_and_a_small_one_at_once(m
 
     monkeypatch.setattr("radixway.guard.reading.read_texts", noting)
     for size in (1_000, 1_000_000):
-        texts = await Reading().read(request(msgspec.json.encode({"text": "a" * size})))
+        texts = await RequestTextReader().read_request(request(msgspec.json.encode({"text": "a" * size})))
         assert len(texts.passages[0].text) == size
     assert [thread is threading.current_thread() for thread in threads] == [True, False]
 
 
 async def test_a_field_that_stands_twice_in_a_large_body_is_refused_too():
     with pytest.raises(BadRequest, match="twice"):
-        await Reading().read(request(b'{"text": "%b", "text": "b"}' % (b"a" * 1_000_000)))
+        await RequestTextReader().read_request(request(b'{"text": "%b", "text": "b"}' % (b"a" * 1_000_000)))

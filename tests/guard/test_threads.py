@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from radixway.guard.threads import finish, in_turn, run_in_thread, run_steps
+from radixway.guard.threads import run_in_thread, run_steps, run_steps_inline, steps_in_turn
 
 
 async def test_steps_are_done_in_a_thread_and_the_loop_goes_on_meanwhile():
@@ -59,8 +59,8 @@ def test_several_short_texts_are_one_step_and_long_ones_one_each():
         yield
 
     def pauses(texts):
-        return sum(1 for _ in in_turn(texts, measured, len))
+        return sum(1 for _ in steps_in_turn(texts, measured, len))
 
-    assert finish(in_turn(["a", "bb"], measured, len)) == [1, 2]
+    assert run_steps_inline(steps_in_turn(["a", "bb"], measured, len)) == [1, 2]
     assert pauses(["short"] * 100) == 0
     assert pauses(["long" * 10_000] * 5) == 5

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from radixway.net import Allowed, is_public
+from radixway.net import AddressAllowlist, is_public
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700:4700::1111", "::ffff:8.8.8.8"])
@@ -60,6 +60,6 @@ def test_an_address_that_carries_a_private_one_is_as_private(address: str) -> No
 
 
 def test_what_is_allowed_besides_is_allowed_in_every_spelling() -> None:
-    allowed = Allowed(["10.1.0.0/16"])
+    allowed = AddressAllowlist(["10.1.0.0/16"])
     assert allowed("10.1.2.3") and allowed("::ffff:10.1.2.3")
     assert not allowed("10.2.0.1") and not allowed("fe80::1%eth0") and not allowed("localhost")

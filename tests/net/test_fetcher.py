@@ -11,18 +11,18 @@ from urllib.parse import unquote
 import pytest
 
 from radixway.net import (
-    Allowed,
-    BadUrl,
-    Fetcher,
+    AddressAllowlist,
+    BadUrlError,
     FetchError,
-    NotPublic,
-    TimedOut,
-    TooManyRedirects,
-    Unreachable,
+    FetchTimeoutError,
+    HostUnreachableError,
+    NotPublicAddressError,
+    TooManyRedirectsError,
+    UrlFetcher,
 )
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
-HERE = Allowed(["127.0.0.1"])
+HERE = AddressAllowlist(["127.0.0.1"])
 
 
 async def site(exchange: Exchange) -> None:
@@ -66,14 +66,16 @@ async def web() -> AsyncIterator[ScriptedWorker]:
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
-    async with Fetcher(HERE, timeout_s=20, max_bytes=1_000_000) as fetcher:
+async def fetcher() -> AsyncIterator[UrlFetcher]:
+    async with UrlFetcher(HERE, timeout_s=20, max_bytes=1_000_000) as fetcher:
         yield fetcher
 
 
-async def test_what_is_there_is_fetched_in_its_character_set(web: ScriptedWorker, fetcher: Fetcher) -> None:
+async def test_what_is_there_is_fetched_in_its_character_set(
+    web: ScriptedWorker, fetcher: UrlFetcher
+) -> None:
     fetched = await fetcher.fetch(f"{web.url}/page#part")
-    assert (fetched.status, fetched.content_type, fetched.text(), fetched.whole) == (
+    assert (fetched.status, fetched.content_type, fetched.decode_text(), fetched.whole) == (
         200,
         "text/plain",
         "Grüße",
@@ -85,7 +87,7 @@ async def test_what_is_there_is_fetched_in_its_character_set(web: ScriptedWorker
 
 async def test_nobody_is_called_who_is_not_public_however_the_address_is_written(web: ScriptedWorker) -> None:
     port = web.url.rpartition(":")[2]
-    async with Fetcher() as fetcher:
+    async with UrlFetcher() as fetcher:
         for host in (
             "127.0.0.1",
             "localhost",
@@ -97,8 +99,8 @@ async def test_nobody_is_called_who_is_not_public_however_the_address_is_written
         ):
             with pytest.raises(FetchError) as told:
                 await fetcher.fetch(f"http://{host}:{port}/secret")
-            assert not isinstance(told.value, TimedOut), host
-        with pytest.raises(NotPublic, match="127.0.0.1 is not a public address"):
+            assert not isinstance(told.value, FetchTimeoutError), host
+        with pytest.raises(NotPublicAddressError, match="127.0.0.1 is not a public address"):
             await fetcher.fetch(f"http://127.0.0.1:{port}/secret")
     assert not web.requests
 
@@ -116,39 +118,39 @@ async def test_the_address_that_is_checked_is_the_one_that_is_called(
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolve)
-    async with Fetcher() as fetcher:
+    async with UrlFetcher() as fetcher:
         for _ in range(2):
-            with pytest.raises(NotPublic):
+            with pytest.raises(NotPublicAddressError):
                 await fetcher.fetch(f"http://rebinding.example:{port}/secret")
     assert asked == ["rebinding.example"] * 2 and not web.requests
 
 
-async def test_every_redirect_is_checked(web: ScriptedWorker, fetcher: Fetcher) -> None:
+async def test_every_redirect_is_checked(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
     port = web.url.rpartition(":")[2]
     assert (await fetcher.fetch(f"{web.url}/redirect?/page")).url == f"{web.url}/page"
     for target, error in (
-        (f"http://127.0.0.2:{port}/secret", NotPublic),
-        ("http://[::1]:1/", NotPublic),
-        ("file:///etc/passwd", BadUrl),
-        ("gopher://x/", BadUrl),
+        (f"http://127.0.0.2:{port}/secret", NotPublicAddressError),
+        ("http://[::1]:1/", NotPublicAddressError),
+        ("file:///etc/passwd", BadUrlError),
+        ("gopher://x/", BadUrlError),
     ):
         with pytest.raises(error):
             await fetcher.fetch(f"{web.url}/redirect?{target}")
 
 
-async def test_redirects_come_to_an_end(fetcher: Fetcher) -> None:
+async def test_redirects_come_to_an_end(fetcher: UrlFetcher) -> None:
     async def round_and_round(exchange: Exchange) -> None:
         await redirect(exchange, "/again")
 
     async with scripted_worker(round_and_round) as web:
-        with pytest.raises(TooManyRedirects):
+        with pytest.raises(TooManyRedirectsError):
             await fetcher.fetch(web.url)
         assert len(web.requests) == 6
         answer = await fetcher.fetch(web.url, method="POST", body=b"once")
         assert answer.status == 302 and len(web.requests) == 7
 
 
-async def test_headers_stay_with_the_origin_they_are_for(web: ScriptedWorker, fetcher: Fetcher) -> None:
+async def test_headers_stay_with_the_origin_they_are_for(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
     async with scripted_worker(site) as other:
         secret = {"authorization": "Bearer secret"}
         await fetcher.fetch(f"{web.url}/redirect?{other.url}/page", headers=secret)
@@ -159,24 +161,24 @@ async def test_headers_stay_with_the_origin_they_are_for(web: ScriptedWorker, fe
 
 @pytest.mark.parametrize("path", ["/huge", "/bomb"])
 async def test_of_too_much_only_the_beginning_is_fetched(
-    web: ScriptedWorker, fetcher: Fetcher, path: str
+    web: ScriptedWorker, fetcher: UrlFetcher, path: str
 ) -> None:
     fetched = await fetcher.fetch(web.url + path)
     assert len(fetched.body) == 1_000_000 and not fetched.whole
 
 
-async def test_what_hangs_comes_to_an_end(web: ScriptedWorker, fetcher: Fetcher) -> None:
-    with pytest.raises(TimedOut):
+async def test_what_hangs_comes_to_an_end(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
+    with pytest.raises(FetchTimeoutError):
         await fetcher.fetch(f"{web.url}/drip", timeout_s=0.05)
 
 
-async def test_what_is_no_http_or_not_there_is_unreachable(web: ScriptedWorker, fetcher: Fetcher) -> None:
-    with pytest.raises(Unreachable):
+async def test_what_is_no_http_or_not_there_is_unreachable(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
+    with pytest.raises(HostUnreachableError):
         await fetcher.fetch(f"{web.url}/nonsense")
     await web.kill()
-    with pytest.raises(Unreachable):
+    with pytest.raises(HostUnreachableError):
         await fetcher.fetch(web.url)
-    with pytest.raises(Unreachable):
+    with pytest.raises(HostUnreachableError):
         await fetcher.fetch("http://nowhere.invalid/")
 
 
@@ -184,6 +186,6 @@ async def test_what_is_no_http_or_not_there_is_unreachable(web: ScriptedWorker, 
     "url",
     ["", "x", "ftp://a/b", "http://", "http://user:word@a/", "http://a:99999/", "http://[::1/", "//a/b"],
 )
-async def test_what_is_no_url_of_the_web_is_refused(fetcher: Fetcher, url: str) -> None:
-    with pytest.raises(BadUrl):
+async def test_what_is_no_url_of_the_web_is_refused(fetcher: UrlFetcher, url: str) -> None:
+    with pytest.raises(BadUrlError):
         await fetcher.fetch(url)

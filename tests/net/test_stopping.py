@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from radixway.net.stopping import stop
+from radixway.net.stopping import cancel_tasks
 
 
 async def test_a_task_that_takes_a_cancellation_for_its_own_is_ended_all_the_same() -> None:
@@ -22,9 +22,9 @@ async def test_a_task_that_takes_a_cancellation_for_its_own_is_ended_all_the_sam
 
     task = asyncio.create_task(stubborn())
     await begun.wait()
-    await stop([task])
+    await cancel_tasks([task])
     assert task.done() and cancelled == 2
 
 
 async def test_nothing_to_stop_is_stopped_at_once() -> None:
-    await stop([])
+    await cancel_tasks([])

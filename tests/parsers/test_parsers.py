@@ -10,28 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.parsers import (
+    AnswerFormat,
     CallDelta,
-    Delta,
-    Family,
-    Place,
-    Reading,
+    MessageDelta,
+    ModelFamily,
+    ThinkingPlace,
     ToolFamily,
-    thinking_place,
-    thinking_style,
-    tool_family,
+    detect_thinking_place,
+    detect_thinking_style,
+    detect_tool_family,
 )
 
 Message = tuple[str, str, list[tuple[str, str]]]
 """Reasoning, content, and the calls' names with their arguments."""
 
 
-def read(reading: Reading, pieces: Sequence[str]) -> Message:
+def read(reading: AnswerFormat, pieces: Sequence[str]) -> Message:
     """The message that these pieces add up to; every rule of a stream is checked on the way."""
-    reader = reading.reader()
+    reader = reading.create_reader()
     reasoning = content = ""
     calls: list[list[str]] = []
     for number, piece in enumerate([*pieces, ""]):
-        delta: Delta = reader.push(piece, last=number == len(pieces))
+        delta: MessageDelta = reader.read_delta(piece, last=number == len(pieces))
         reasoning += delta.reasoning
         content += delta.content
         for call in delta.calls:
@@ -41,13 +41,13 @@ def read(reading: Reading, pieces: Sequence[str]) -> Message:
             else:
                 assert call.index == len(calls) - 1 and call.id is None and call.arguments
             calls[call.index][1] += call.arguments
-    assert reader.called == bool(calls)
+    assert reader.has_tool_call == bool(calls)
     return reasoning, content, [(name, arguments) for name, arguments in calls]
 
 
-def said(text: str, tools: ToolFamily | None, place: Place = "after", **options: Any) -> Message:
+def said(text: str, tools: ToolFamily | None, place: ThinkingPlace = "after", **options: Any) -> Message:
     """The message a text is read as, whole and letter by letter."""
-    reading = Reading(place, tools, **options)
+    reading = AnswerFormat(place, tools, **options)
     whole = read(reading, [text])
     assert read(reading, list(text)) == whole
     return whole
@@ -118,12 +118,12 @@ def test_calls_are_told_from_content(
     assert said(text, family) == ("", content, calls)
 
 
-def in_order(reading: Reading, pieces: Sequence[str]) -> list[tuple[str, str]]:
+def in_order(reading: AnswerFormat, pieces: Sequence[str]) -> list[tuple[str, str]]:
     """Thoughts, texts and calls in the order in which these pieces say them."""
-    reader = reading.reader()
+    reader = reading.create_reader()
     order: list[tuple[str, str]] = []
     for number, piece in enumerate([*pieces, ""]):
-        for part in reader.read(piece, last=number == len(pieces)):
+        for part in reader.read_parts(piece, last=number == len(pieces)):
             kind, text = type(part).__name__, part.arguments if isinstance(part, CallDelta) else part.text
             kind += str(part.index) if isinstance(part, CallDelta) else ""
             if order and order[-1][0] == kind:
@@ -135,7 +135,7 @@ def in_order(reading: Reading, pieces: Sequence[str]) -> list[tuple[str, str]]:
 def test_what_is_said_around_calls_keeps_its_place() -> None:
     text = f"<think>Hm.</think>Wait. <tool_call>{TOOL}</tool_call> Done."
     order = [("Thought", "Hm."), ("Text", "Wait."), ("CallDelta0", ARGUMENTS), ("Text", " Done.")]
-    assert in_order(Reading("before", "hermes"), [text]) == order
+    assert in_order(AnswerFormat("before", "hermes"), [text]) == order
 
 
 SCALARS = st.text(max_size=6) | st.integers() | st.none()
@@ -189,9 +189,9 @@ FRAGMENTS = st.sampled_from(
     st.lists(st.integers(0, 200), max_size=12),
 )
 def test_how_a_text_is_divided_makes_no_difference(
-    text: str, family: ToolFamily | None, place: Place, cuts: list[int]
+    text: str, family: ToolFamily | None, place: ThinkingPlace, cuts: list[int]
 ) -> None:
-    reading = Reading(place, family)
+    reading = AnswerFormat(place, family)
     whole = read(reading, [text])
     bounds = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     assert read(reading, [text[a:b] for a, b in pairwise(bounds)]) == whole
@@ -248,7 +248,9 @@ def test_only_so_many_calls_are_given_out_as_were_asked_for() -> None:
         ("after", "Yes </think>", "", "Yes </think>"),
     ],
 )
-def test_thinking_is_told_from_the_answer(place: Place, text: str, reasoning: str, content: str) -> None:
+def test_thinking_is_told_from_the_answer(
+    place: ThinkingPlace, text: str, reasoning: str, content: str
+) -> None:
     assert said(text, None, place) == (reasoning, content, [])
 
 
@@ -260,34 +262,36 @@ def test_a_call_comes_after_the_thinking_and_never_from_within() -> None:
 
 
 def test_the_family_is_read_from_the_template() -> None:
-    assert tool_family("… <tool_call>\n{{ tool_call }}\n</tool_call> …") == "hermes"
-    assert tool_family("<tool_call>\n<function=example>") is None
-    assert tool_family("{{ '[TOOL_CALLS]' }}") == "mistral"
-    assert tool_family('{{ "<|python_tag|>" }} {"name": …, "parameters": …}') == "llama3"
-    assert tool_family("[func_name1(params_name1=params_value1)]") == "pythonic"
-    assert tool_family("{{ messages }}") is None
-    assert thinking_style("'<think>\\n\\n</think>\\n\\n'") == "qwen3"
-    assert thinking_style("content.split('</think>')[-1]") == "deepseek_r1"
-    assert thinking_style("{{ messages }}") is None
+    assert detect_tool_family("… <tool_call>\n{{ tool_call }}\n</tool_call> …") == "hermes"
+    assert detect_tool_family("<tool_call>\n<function=example>") is None
+    assert detect_tool_family("{{ '[TOOL_CALLS]' }}") == "mistral"
+    assert detect_tool_family('{{ "<|python_tag|>" }} {"name": …, "parameters": …}') == "llama3"
+    assert detect_tool_family("[func_name1(params_name1=params_value1)]") == "pythonic"
+    assert detect_tool_family("{{ messages }}") is None
+    assert detect_thinking_style("'<think>\\n\\n</think>\\n\\n'") == "qwen3"
+    assert detect_thinking_style("content.split('</think>')[-1]") == "deepseek_r1"
+    assert detect_thinking_style("{{ messages }}") is None
 
 
 def test_what_an_operator_names_goes_before_what_the_templates_tell() -> None:
     templates = ["{{ messages }}", "<tool_call> <think>"]
-    assert Family.of(templates) == Family("hermes", "qwen3")
-    assert Family.of(templates, tools="mistral", thinking="deepseek_r1") == Family("mistral", "deepseek_r1")
-    assert Family.of(templates, tools="none", thinking="none") == Family()
+    assert ModelFamily.detect_family(templates) == ModelFamily("hermes", "qwen3")
+    assert ModelFamily.detect_family(templates, tools="mistral", thinking="deepseek_r1") == ModelFamily(
+        "mistral", "deepseek_r1"
+    )
+    assert ModelFamily.detect_family(templates, tools="none", thinking="none") == ModelFamily()
 
 
 def test_a_reading_names_the_markers_that_its_text_must_contain() -> None:
-    assert Reading("after", None).markers == ()
-    assert Reading("before", "hermes").markers == ("<tool_call>", "</tool_call>", "<think>", "</think>")
+    assert AnswerFormat("after", None).markers == ()
+    assert AnswerFormat("before", "hermes").markers == ("<tool_call>", "</tool_call>", "<think>", "</think>")
 
 
 def test_where_an_answer_begins_is_read_from_its_prompt() -> None:
-    assert thinking_place("qwen3", "<|im_start|>assistant\n", None) == "before"
-    assert thinking_place("qwen3", "<|im_start|>assistant\n<think>\n", None) == "inside"
-    assert thinking_place("qwen3", "assistant\n<think>\n\n</think>\n\n", None) == "after"
-    assert thinking_place("deepseek_r1", "<｜Assistant｜>", None) == "inside"
-    assert thinking_place("deepseek_r1", "…<think>a", "<think>a") == "inside"
-    assert thinking_place("deepseek_r1", "…Yes", "Yes") == "after"
-    assert thinking_place(None, "<think>\n", None) == "after"
+    assert detect_thinking_place("qwen3", "<|im_start|>assistant\n", None) == "before"
+    assert detect_thinking_place("qwen3", "<|im_start|>assistant\n<think>\n", None) == "inside"
+    assert detect_thinking_place("qwen3", "assistant\n<think>\n\n</think>\n\n", None) == "after"
+    assert detect_thinking_place("deepseek_r1", "<｜Assistant｜>", None) == "inside"
+    assert detect_thinking_place("deepseek_r1", "…<think>a", "<think>a") == "inside"
+    assert detect_thinking_place("deepseek_r1", "…Yes", "Yes") == "after"
+    assert detect_thinking_place(None, "<think>\n", None) == "after"

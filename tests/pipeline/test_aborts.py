@@ -7,22 +7,28 @@ from radixway.pipeline import AbortedRequests
 
 async def test_an_abort_marks_the_requests_whose_id_begins_with_it():
     aborts = AbortedRequests()
-    one, two, batch = aborts.begin(["a-1"]), aborts.begin(["b-1"]), aborts.begin(["c_0", "c_1"])
-    assert aborts.abort("a") == 1 and aborts.abort("c_1") == 1 and aborts.abort("zz") == 0
-    assert one.abort_asked and batch.abort_asked and not two.abort_asked
-    assert aborts.abort_all() == 3 and two.abort_asked
+    one, two, batch = (
+        aborts.register_request(["a-1"]),
+        aborts.register_request(["b-1"]),
+        aborts.register_request(["c_0", "c_1"]),
+    )
+    assert (
+        aborts.mark_aborted("a") == 1 and aborts.mark_aborted("c_1") == 1 and aborts.mark_aborted("zz") == 0
+    )
+    assert one.is_abort_requested and batch.is_abort_requested and not two.is_abort_requested
+    assert aborts.mark_all_aborted() == 3 and two.is_abort_requested
 
 
 async def test_what_has_ended_is_forgotten():
     aborts = AbortedRequests()
-    running = aborts.begin(["a"])
-    aborts.end(running)
-    aborts.end(running)
-    assert len(aborts) == 0 and aborts.abort("a") == 0 and not running.abort_asked
+    running = aborts.register_request(["a"])
+    aborts.unregister_request(running)
+    aborts.unregister_request(running)
+    assert len(aborts) == 0 and aborts.mark_aborted("a") == 0 and not running.is_abort_requested
 
 
 async def test_an_abort_ends_a_wait():
-    running = AbortedRequests().begin(["a"])
-    waiting = asyncio.create_task(running.wait(3600))
-    running.ask_abort()
+    running = AbortedRequests().register_request(["a"])
+    waiting = asyncio.create_task(running.wait_for_abort(3600))
+    running.request_abort()
     await waiting

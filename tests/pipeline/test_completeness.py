@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from radixway.pipeline import IncompleteAnswerError, ReplyForm, StreamEnd, check_whole_reply
+from radixway.pipeline import IncompleteReplyError, ReplyForm, StreamEndDetector, check_complete_reply
 
 CHAT, COMPLETION, GENERATE, TGI = ReplyForm.CHAT, ReplyForm.COMPLETION, ReplyForm.GENERATE, ReplyForm.TGI
 DONE = b"data: [DONE]\n\n"
@@ -59,8 +59,8 @@ CUT = {
 }
 
 
-def ended(form: ReplyForm, chunks: list[bytes], answers: int | None = 1) -> StreamEnd:
-    end = StreamEnd(form, answers)
+def ended(form: ReplyForm, chunks: list[bytes], answers: int | None = 1) -> StreamEndDetector:
+    end = StreamEndDetector(form, answers)
     for chunk in chunks:
         end.note(chunk)
     return end
@@ -69,63 +69,63 @@ def ended(form: ReplyForm, chunks: list[bytes], answers: int | None = 1) -> Stre
 @pytest.mark.parametrize("name", WHOLE)
 def test_an_end_is_seen(name: str) -> None:
     form, chunks = WHOLE[name]
-    assert ended(form, chunks).check() == b""
-    assert ended(form, [b"".join(chunks)]).check() == b""
+    assert ended(form, chunks).check_complete() == b""
+    assert ended(form, [b"".join(chunks)]).check_complete() == b""
 
 
 @pytest.mark.parametrize("name", CUT)
 def test_a_stream_without_its_end_is_not_whole(name: str) -> None:
-    with pytest.raises(IncompleteAnswerError, match="finish reason"):
-        ended(*CUT[name]).check()
+    with pytest.raises(IncompleteReplyError, match="finish reason"):
+        ended(*CUT[name]).check_complete()
 
 
 @pytest.mark.parametrize("answers", [2, None])
 def test_of_several_answers_each_must_end(answers: int | None) -> None:
     words = [choices((0, None)), choices((1, None)), choices((0, "stop"))]
     more = [choices((1, None))] * 10
-    with pytest.raises(IncompleteAnswerError):
-        ended(CHAT, [*words, *more], answers).check()
-    assert ended(CHAT, [*words, *more, choices((1, "length"))], answers).check() == b""
-    assert ended(CHAT, [*words, *more, DONE], answers).check() == b""
-    assert ended(GENERATE, [generated(1, "stop"), generated(0, "stop")], answers).check() == b""
+    with pytest.raises(IncompleteReplyError):
+        ended(CHAT, [*words, *more], answers).check_complete()
+    assert ended(CHAT, [*words, *more, choices((1, "length"))], answers).check_complete() == b""
+    assert ended(CHAT, [*words, *more, DONE], answers).check_complete() == b""
+    assert ended(GENERATE, [generated(1, "stop"), generated(0, "stop")], answers).check_complete() == b""
 
 
 def test_an_answer_that_has_not_begun_is_missing_where_it_is_known_how_many_there_are() -> None:
-    with pytest.raises(IncompleteAnswerError):
-        ended(COMPLETION, [choices((0, "stop"))], 2).check()
+    with pytest.raises(IncompleteReplyError):
+        ended(COMPLETION, [choices((0, "stop"))], 2).check_complete()
 
 
 def test_of_a_long_stream_only_the_last_chunks_are_kept() -> None:
     end = ended(CHAT, [WORD] * 10_000)
     assert len(end._last) < 100
     end.note(STOP)
-    assert end.check() == b""
+    assert end.check_complete() == b""
 
 
 @pytest.mark.parametrize("rest", [DONE.strip(), STOP.strip(), STOP.replace(b"\n", b""), b"\n", b""])
 def test_what_no_blank_line_ends_belongs_to_the_stream_if_it_is_whole(rest: bytes) -> None:
     end = ended(CHAT, [WORD] if len(rest) > 5 else [WORD, STOP])
-    assert end.check(rest) == rest
+    assert end.check_complete(rest) == rest
 
 
 @pytest.mark.parametrize("rest", [DONE[:9], STOP[:30], b"da", b": pi", b"event: x\n", b"<html>"])
 def test_what_is_torn_does_not_belong_to_it(rest: bytes) -> None:
-    with pytest.raises(IncompleteAnswerError, match="cut"):
-        ended(CHAT, [WORD]).check(rest)
-    assert ended(CHAT, [WORD, STOP]).check(rest) == b""
+    with pytest.raises(IncompleteReplyError, match="cut"):
+        ended(CHAT, [WORD]).check_complete(rest)
+    assert ended(CHAT, [WORD, STOP]).check_complete(rest) == b""
 
 
 def test_a_worker_that_does_not_stream_answers_with_one_json_text() -> None:
-    assert ended(CHAT, []).check(b' {"choices": []}\n') == b' {"choices": []}\n'
-    with pytest.raises(IncompleteAnswerError, match="no whole JSON"):
-        ended(CHAT, []).check(b'{"choices": [')
+    assert ended(CHAT, []).check_complete(b' {"choices": []}\n') == b' {"choices": []}\n'
+    with pytest.raises(IncompleteReplyError, match="no whole JSON"):
+        ended(CHAT, []).check_complete(b'{"choices": [')
 
 
 @pytest.mark.parametrize("body", [b"", b"no", b"{", b'{"a": "b', b"{}{", b'{"a": 1,}', b"[" * 100_000])
 def test_a_reply_must_be_json(body: bytes) -> None:
-    with pytest.raises(IncompleteAnswerError):
-        check_whole_reply(body)
+    with pytest.raises(IncompleteReplyError):
+        check_complete_reply(body)
 
 
 def test_a_reply_that_is_json_is_whole() -> None:
-    check_whole_reply(b' {"choices": [{"message": {"content": "a"}}]} \n')
+    check_complete_reply(b' {"choices": [{"message": {"content": "a"}}]} \n')

@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from radixway.config import ConfigError, load_config
 from radixway.pipeline import ENDPOINTS, BadRequest, Pipeline, Reply, Request, Services, load_middlewares
-from radixway.telemetry import Journal, Metrics
+from radixway.telemetry import Journal, MetricsRegistry
 
 
 def request(surface="openai.chat", raw=b'{"model": "m", "x": 1}'):
@@ -65,14 +65,14 @@ class ByName(Built):
 
 
 def test_a_middleware_that_goes_by_names_is_told_of_in_the_log(caplog):
-    services = Services(load_config(), Metrics())
+    services = Services(load_config(), MetricsRegistry())
     load_middlewares([f"{__name__}.Built", f"{__name__}.ByName"], services)
     (record,) = caplog.records
     assert "ByName lists its endpoints by name" in record.getMessage()
 
 
 def test_a_middleware_is_built_from_its_dotted_path_with_the_services():
-    services = Services(load_config(), Metrics())
+    services = Services(load_config(), MetricsRegistry())
     (built,) = load_middlewares([f"{__name__}.Built"], services)
     assert built.services is services
 
@@ -82,7 +82,7 @@ def test_a_middleware_is_built_from_its_dotted_path_with_the_services():
 )
 def test_a_dotted_path_that_names_nothing_is_told_in_a_sentence(path):
     with pytest.raises(ConfigError, match="pipeline.middlewares"):
-        load_middlewares([path], Services(load_config(), Metrics()))
+        load_middlewares([path], Services(load_config(), MetricsRegistry()))
 
 
 class NeedsMore(Step):
@@ -102,14 +102,14 @@ class NeedsMore(Step):
 )
 def test_a_dotted_path_that_names_no_middleware_is_told_in_a_sentence(path, told):
     with pytest.raises(ConfigError, match=f"pipeline.middlewares: .*{told}"):
-        load_middlewares([path], Services(load_config(), Metrics()))
+        load_middlewares([path], Services(load_config(), MetricsRegistry()))
 
 
 def test_a_middleware_in_a_module_with_a_syntax_error_is_told_in_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "half_written.py").write_text("class Mine(:\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="'half_written.Mine' cannot be loaded: .*line 1"):
-        load_middlewares(["half_written.Mine"], Services(load_config(), Metrics()))
+        load_middlewares(["half_written.Mine"], Services(load_config(), MetricsRegistry()))
 
 
 def test_an_edit_changes_what_it_names_and_leaves_the_bytes_of_everything_else():

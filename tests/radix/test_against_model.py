@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from radixway.radix import Match, Node, RadixTree, lfu, lru, priority, slru
+from radixway.radix import PrefixMatch, RadixNode, RadixTree, lfu, lru, priority, slru
 
 from .model import Model, Values
 
@@ -38,8 +38,8 @@ class TreeMachine(RuleBasedStateMachine):
     def plant(self, order: Any) -> None:
         self.tree: RadixTree[Any, Values] = RadixTree(width=self.width, order=order)
         self.model = Model(self.width, order)
-        self.found: list[tuple[str | None, Any, Match[Any, Values]]] = []
-        self.held: list[tuple[str | None, Any, Node[Any, Values]]] = []
+        self.found: list[tuple[str | None, Any, PrefixMatch[Any, Values]]] = []
+        self.held: list[tuple[str | None, Any, RadixNode[Any, Values]]] = []
         self.numbers = count()
 
     def _key(self, picks: list[int]) -> Any:
@@ -50,8 +50,8 @@ class TreeMachine(RuleBasedStateMachine):
         """A payload for `key` that never was before."""
         return Values(next(self.numbers) for _ in range(len(key) // self.width))
 
-    def _key_of(self, node: Node[Any, Values]) -> Any:
-        return self.empty.join(above.key for above in node.path())
+    def _key_of(self, node: RadixNode[Any, Values]) -> Any:
+        return self.empty.join(above.key for above in node.path_from_root())
 
     @rule(picks=keys, namespace=namespaces, priority=priorities)
     def insert(self, picks: list[int], namespace: str | None, priority: int) -> None:
@@ -139,18 +139,18 @@ class TreeMachine(RuleBasedStateMachine):
         expected = self.model.remove(lambda name, key: name in where and key.startswith(top))
         if expected is None:
             with pytest.raises(ValueError, match="locked"):
-                self.tree.remove(node)
+                self.tree.remove_subtree(node)
         else:
-            assert sorted(chain(*self.tree.remove(node))) == sorted(expected)
+            assert sorted(chain(*self.tree.remove_subtree(node))) == sorted(expected)
 
     @rule(names=st.sampled_from([(), (None,), ("tenant",), ("nobody",)]))
     def clear(self, names: tuple[str | None, ...]) -> None:
         expected = self.model.remove(lambda name, key: name in names or not names)
         if expected is None:
             with pytest.raises(ValueError, match="locked"):
-                self.tree.clear(*names)
+                self.tree.clear_namespaces(*names)
         else:
-            assert sorted(chain(*self.tree.clear(*names))) == sorted(expected)
+            assert sorted(chain(*self.tree.clear_namespaces(*names))) == sorted(expected)
 
     @invariant()
     def all_is_accounted_for(self) -> None:

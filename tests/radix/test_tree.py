@@ -9,7 +9,7 @@ from itertools import chain
 
 import pytest
 
-from radixway.radix import Node, RadixTree, lfu, lru, priority, slru
+from radixway.radix import RadixNode, RadixTree, lfu, lru, priority, slru
 
 from .model import Values
 
@@ -48,7 +48,7 @@ def test_a_match_ends_at_a_node_or_inside_its_edge() -> None:
     assert (beside.node.key, beside.length, beside.inside) == ("abcd", 4, 0)
     assert (middle.node.key, middle.length, middle.inside) == ("efgh", 6, 2)
     assert texts(middle.payloads()) == ["abcd", "ef"]
-    assert [node.key for node in middle.node.path()] == ["abcd", "efgh"]
+    assert [node.key for node in middle.node.path_from_root()] == ["abcd", "efgh"]
 
 
 def test_a_match_leaves_the_tree_as_it_is() -> None:
@@ -101,7 +101,7 @@ def test_a_later_match_goes_on_where_the_earlier_one_ended() -> None:
     tree.insert("abcde", values("abcde"))
     second = tree.match(key, after=first)
     assert (first.length, second.length) == (3, 5)
-    tree.clear()
+    tree.clear_namespaces()
     assert tree.match(key, after=second).length == 0
 
 
@@ -124,7 +124,7 @@ def test_a_node_keeps_its_place_when_its_edge_is_split() -> None:
     tree.insert("abX", values("abX"))
     tree.insert("abcdY", values("abcdY"))
     assert (node.key, node.start, node.end) == ("ef", 4, 6)
-    assert "".join(above.key for above in node.path()) == "abcdef"
+    assert "".join(above.key for above in node.path_from_root()) == "abcdef"
 
 
 def test_a_payload_that_cannot_be_split_leaves_the_tree_sound() -> None:
@@ -338,7 +338,7 @@ def test_a_prefix_is_worth_as_much_as_the_best_that_goes_on_from_it() -> None:
 
 def test_removing_a_node_takes_all_below_it() -> None:
     tree = text_tree("abc", "abcd", "abce", "b")
-    assert sorted(texts(tree.remove(tree.match("abc").node))) == ["abc", "d", "e"]
+    assert sorted(texts(tree.remove_subtree(tree.match("abc").node))) == ["abc", "d", "e"]
     assert (len(tree), tree.size) == (1, 1)
     tree.check()
 
@@ -347,9 +347,9 @@ def test_what_is_locked_is_not_removed() -> None:
     tree = text_tree("abc", "abcd", "b")
     tree.lock(tree.match("abcd"))
     with pytest.raises(ValueError, match="locked"):
-        tree.remove(tree.match("abc").node)
+        tree.remove_subtree(tree.match("abc").node)
     with pytest.raises(ValueError, match="locked"):
-        tree.clear()
+        tree.clear_namespaces()
     assert tree.size == 5
     tree.check()
 
@@ -357,8 +357,8 @@ def test_what_is_locked_is_not_removed() -> None:
 def test_clearing_a_namespace_leaves_the_others() -> None:
     tree = text_tree("abc")
     tree.insert("xyz", values("xyz"), "tenant")
-    assert texts(tree.clear("tenant", "unheard of")) == ["xyz"]
-    assert texts(tree.clear()) == ["abc"]
+    assert texts(tree.clear_namespaces("tenant", "unheard of")) == ["xyz"]
+    assert texts(tree.clear_namespaces()) == ["abc"]
     assert len(tree) == tree.size == 0
     tree.check()
 
@@ -381,7 +381,7 @@ def test_a_chain_of_five_thousand_turns_is_no_trouble() -> None:
         tree.unlock(holder)
     assert tree.locked_size == 0
     assert len(tree.evict(2500)) == 2500
-    assert len(tree.remove(next(tree.nodes()))) == 2500
+    assert len(tree.remove_subtree(next(tree.nodes()))) == 2500
 
 
 def test_a_node_that_has_left_is_free_at_once() -> None:
@@ -433,7 +433,7 @@ def test_check_notices_a_node_that_is_wrong(name: str, value: object, words: str
     tree = text_tree("abc", "abcd", "abcde")
     if name == "pins":
         tree.lock(tree.match("abcd"))
-    node: Node[str, Values] = tree.match("abc", touch=False).node
+    node: RadixNode[str, Values] = tree.match("abc", touch=False).node
     setattr(node, name, value)
     with pytest.raises(AssertionError, match=words):
         tree.check()

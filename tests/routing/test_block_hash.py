@@ -7,7 +7,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.block_hash import namespace_seed, pack_tokens, text_blocks, token_blocks
+from radixway.routing.block_hash import hash_text_blocks, hash_token_blocks, namespace_seed, pack_tokens
 
 TOKENS = st.lists(st.integers(0, 2**32 - 1), max_size=70)
 
@@ -20,7 +20,7 @@ def test_names_are_chained_as_dynamo_chains_them(tokens, block_size):
         local = xxhash.xxh3_64(block, seed=1337).intdigest()
         chained = struct.pack("<QQ", expected[-1], local) if expected else b""
         expected.append(xxhash.xxh3_64(chained, seed=1337).intdigest() if expected else local)
-    assert token_blocks(pack_tokens(tokens), block_size) == expected
+    assert hash_token_blocks(pack_tokens(tokens), block_size) == expected
 
 
 DYNAMO = [  # adapter, namespace, `compute_block_hash_for_seq(range(40), 16, …)` of ai-dynamo-runtime 1.6.1
@@ -36,17 +36,17 @@ DYNAMO = [  # adapter, namespace, `compute_block_hash_for_seq(range(40), 16, …
 def test_blocks_are_hashed_as_dynamos_runtime_hashes_them(lora, salt, locals_):
     seed = namespace_seed(lora, salt)
     first, second = pack_tokens(range(16)), pack_tokens(range(16, 32))
-    assert token_blocks(first, 16, seed) + token_blocks(second, 16, seed) == locals_
+    assert hash_token_blocks(first, 16, seed) + hash_token_blocks(second, 16, seed) == locals_
     chained = xxhash.xxh3_64_intdigest(struct.pack("<QQ", *locals_), 1337)
-    assert token_blocks(first + second, 16, seed) == [locals_[0], chained]
+    assert hash_token_blocks(first + second, 16, seed) == [locals_[0], chained]
 
 
 @given(TOKENS, st.integers(1, 9), st.integers(0, 8))
 def test_a_chain_can_be_continued_from_any_of_its_names(tokens, block_size, at):
     packed = pack_tokens(tokens)
-    names = token_blocks(packed, block_size)
+    names = hash_token_blocks(packed, block_size)
     at = min(at, len(names))
-    rest = token_blocks(packed[at * block_size * 4 :], block_size, parent=names[at - 1] if at else None)
+    rest = hash_token_blocks(packed[at * block_size * 4 :], block_size, parent=names[at - 1] if at else None)
     assert names[:at] + rest == names
 
 
@@ -55,7 +55,7 @@ def test_texts_share_names_exactly_as_far_as_they_share_blocks(one, other, size)
     common = next(
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
-    first, second = text_blocks(one, size), text_blocks(other, size)
+    first, second = hash_text_blocks(one, size), hash_text_blocks(other, size)
     shared = sum(a == b for a, b in zip(first, second, strict=False))
     assert shared == common // size
     assert len(first) == len(one) // size

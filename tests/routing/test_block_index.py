@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from radixway.routing import BlockIndex, Tier
+from radixway.routing import BlockIndex, StorageTier
 
 WORKERS = 4
 CHAINS = [tuple(range(100 * chain, 100 * chain + 12)) for chain in range(4)]
@@ -19,20 +19,20 @@ def depth(blocks, held):
 
 def test_a_prefix_ends_at_the_first_block_that_is_missing():
     index = BlockIndex()
-    slot = index.enroll()
-    index.follow(slot, True)
-    index.stored(slot, [1, 2, 3, 4])
-    index.removed(slot, [2])
-    assert index.match([1, 2, 3, 4], 0.0).device == {slot: 1}
+    slot = index.add_slot()
+    index.set_followed(slot, True)
+    index.add_blocks(slot, [1, 2, 3, 4])
+    index.remove_blocks(slot, [2])
+    assert index.match_prefix([1, 2, 3, 4], 0.0).device == {slot: 1}
 
 
 def test_who_holds_nothing_of_a_prompt_is_left_out():
     index = BlockIndex()
-    slots = [index.enroll() for _ in range(3)]
-    index.stored(slots[1], [1])
-    assert index.match([1, 2], 0.0).device == {slots[1]: 1}
-    assert index.match([7], 0.0).device == {}
-    assert index.match([], 0.0).device == {}
+    slots = [index.add_slot() for _ in range(3)]
+    index.add_blocks(slots[1], [1])
+    assert index.match_prefix([1, 2], 0.0).device == {slots[1]: 1}
+    assert index.match_prefix([7], 0.0).device == {}
+    assert index.match_prefix([], 0.0).device == {}
 
 
 def test_long_prompts_lose_workers_at_the_right_blocks():
@@ -40,57 +40,57 @@ def test_long_prompts_lose_workers_at_the_right_blocks():
     ends = [1, 127, 128, 129, 300, 512, 999, 1000]
     blocks = list(range(5000, 6000))
     for end in ends:
-        slot = index.enroll()
-        index.follow(slot, True)
-        index.stored(slot, blocks[:end])
-    assert index.match(blocks, 0.0).device == dict(enumerate(ends))
+        slot = index.add_slot()
+        index.set_followed(slot, True)
+        index.add_blocks(slot, blocks[:end])
+    assert index.match_prefix(blocks, 0.0).device == dict(enumerate(ends))
 
 
 def test_tiers_continue_each_other():
     index = BlockIndex()
-    slot = index.enroll()
-    index.follow(slot, True)
-    index.stored(slot, [1, 2])
-    index.stored(slot, [1, 2, 3], Tier.HOST)
-    index.stored(slot, [4, 6], Tier.DISK)
-    matches = index.match([1, 2, 3, 4, 5, 6], 0.0)
+    slot = index.add_slot()
+    index.set_followed(slot, True)
+    index.add_blocks(slot, [1, 2])
+    index.add_blocks(slot, [1, 2, 3], StorageTier.HOST)
+    index.add_blocks(slot, [4, 6], StorageTier.DISK)
+    matches = index.match_prefix([1, 2, 3, 4, 5, 6], 0.0)
     assert (matches.device[slot], matches.host[slot], matches.disk[slot]) == (2, 3, 4)
     assert matches.credit(slot, 0.75, 0.25) == 3.0
 
 
 def test_every_copy_must_go_before_the_block_is_gone():
     index = BlockIndex()
-    slot = index.enroll()
-    index.follow(slot, True)
+    slot = index.add_slot()
+    index.set_followed(slot, True)
     for _ in range(3):
-        index.stored(slot, [1])
+        index.add_blocks(slot, [1])
     for _ in range(2):
-        index.removed(slot, [1])
-        assert index.match([1], 0.0).device == {slot: 1}
-    index.removed(slot, [1])
-    assert index.match([1], 0.0).device == {}
+        index.remove_blocks(slot, [1])
+        assert index.match_prefix([1], 0.0).device == {slot: 1}
+    index.remove_blocks(slot, [1])
+    assert index.match_prefix([1], 0.0).device == {}
 
 
 def test_predictions_last_until_events_are_due_and_assumptions_until_the_cache_is_full():
     index = BlockIndex(predicted_s=5.0)
-    followed, silent = index.enroll(), index.enroll()
-    index.follow(followed, True)
-    index.resize(silent, 3)
-    index.sent(followed, [1, 2], 0.0, told=True)
-    index.sent(silent, [1, 2], 0.0, told=True)
-    assert index.match([1, 2], 4.0).device == {followed: 2, silent: 2}
-    assert index.match([1, 2], 6.0).device == {silent: 2}
-    index.sent(silent, [7, 8], 7.0, told=True)
-    assert index.match([1, 2], 7.0).device == {silent: 1}
-    assert index.match([7, 8], 7.0).device == {silent: 2}
+    followed, silent = index.add_slot(), index.add_slot()
+    index.set_followed(followed, True)
+    index.set_capacity(silent, 3)
+    index.predict_blocks(followed, [1, 2], 0.0, told=True)
+    index.predict_blocks(silent, [1, 2], 0.0, told=True)
+    assert index.match_prefix([1, 2], 4.0).device == {followed: 2, silent: 2}
+    assert index.match_prefix([1, 2], 6.0).device == {silent: 2}
+    index.predict_blocks(silent, [7, 8], 7.0, told=True)
+    assert index.match_prefix([1, 2], 7.0).device == {silent: 1}
+    assert index.match_prefix([7, 8], 7.0).device == {silent: 2}
 
 
 def test_a_followed_worker_is_assumed_to_hold_blocks_that_its_events_do_not_speak_of():
     index = BlockIndex(predicted_s=5.0)
-    slot = index.enroll()
-    index.follow(slot, True)
-    index.sent(slot, [1, 2], 0.0, told=False)
-    assert index.match([1, 2], 1e6).device == {slot: 2}
+    slot = index.add_slot()
+    index.set_followed(slot, True)
+    index.predict_blocks(slot, [1, 2], 0.0, told=False)
+    assert index.match_prefix([1, 2], 1e6).device == {slot: 2}
 
 
 class IndexMachine(RuleBasedStateMachine):
@@ -101,46 +101,46 @@ class IndexMachine(RuleBasedStateMachine):
         self.index = BlockIndex(assumed_blocks=20, predicted_s=5.0)
         self.now = 0.0
         self.slots: list[int] = []
-        self.exact: list[dict[Tier, Counter]] = []
+        self.exact: list[dict[StorageTier, Counter]] = []
         self.sent: list[list[tuple[float, tuple[int, ...]]]] = []
         for number in range(WORKERS):
-            self.slots.append(self.index.enroll())
-            self.exact.append({tier: Counter() for tier in Tier})
+            self.slots.append(self.index.add_slot())
+            self.exact.append({tier: Counter() for tier in StorageTier})
             self.sent.append([])
-            self.index.follow(self.slots[number], number < 2)
+            self.index.set_followed(self.slots[number], number < 2)
 
     a_chain = st.tuples(st.sampled_from(CHAINS), st.integers(1, 12)).map(lambda drawn: drawn[0][: drawn[1]])
     some_blocks = st.lists(
         st.sampled_from([block for chain in CHAINS for block in chain]), max_size=8, unique=True
     )
-    a_tier = st.sampled_from(Tier)
+    a_tier = st.sampled_from(StorageTier)
 
     @rule(number=st.integers(0, 1), blocks=some_blocks, tier=a_tier)
     def store(self, number, blocks, tier):
-        self.index.stored(self.slots[number], blocks, tier)
+        self.index.add_blocks(self.slots[number], blocks, tier)
         for block in blocks:
             self.exact[number][tier][block] += 1
 
     @rule(number=st.integers(0, 1), blocks=some_blocks, tier=a_tier)
     def remove(self, number, blocks, tier):
-        self.index.removed(self.slots[number], blocks, tier)
+        self.index.remove_blocks(self.slots[number], blocks, tier)
         for block in blocks:
             self.exact[number][tier][block] = max(0, self.exact[number][tier][block] - 1)
 
     @rule(number=st.integers(0, WORKERS - 1), blocks=a_chain)
     def send(self, number, blocks):
-        self.index.sent(self.slots[number], blocks, self.now, told=True)
+        self.index.predict_blocks(self.slots[number], blocks, self.now, told=True)
         self.sent[number].append((self.now, blocks))
 
     @rule(number=st.integers(0, WORKERS - 1))
     def clear(self, number):
-        self.index.clear(self.slots[number])
+        self.index.clear_slot(self.slots[number])
         self.forget(number)
 
     @rule(number=st.integers(2, WORKERS - 1))
     def replace(self, number):
-        self.index.dismiss(self.slots[number])
-        self.slots[number] = self.index.enroll()
+        self.index.remove_slot(self.slots[number])
+        self.slots[number] = self.index.add_slot()
         self.forget(number)
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 6.0]))
@@ -148,7 +148,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.now += seconds
 
     def forget(self, number):
-        self.exact[number] = {tier: Counter() for tier in Tier}
+        self.exact[number] = {tier: Counter() for tier in StorageTier}
         self.sent[number] = []
 
     @invariant()
@@ -158,17 +158,17 @@ class IndexMachine(RuleBasedStateMachine):
     @invariant()
     def events_are_kept_exactly(self):
         for slot, exact in zip(self.slots, self.exact, strict=True):
-            for tier in Tier:
-                assert self.index.held(slot, tier) == {
+            for tier in StorageTier:
+                assert self.index.blocks_in_tier(slot, tier) == {
                     block for block, copies in exact[tier].items() if copies
                 }
 
     @precondition(lambda self: True)
     @rule(blocks=a_chain)
     def match(self, blocks):
-        matches = self.index.match(blocks, self.now)
+        matches = self.index.match_prefix(blocks, self.now)
         for number, slot in enumerate(self.slots):
-            device = {block for block, copies in self.exact[number][Tier.DEVICE].items() if copies}
+            device = {block for block, copies in self.exact[number][StorageTier.DEVICE].items() if copies}
             least = depth(blocks, device)
             recently = {b for at, sent in self.sent[number] if self.now - at <= 5.0 for b in sent}
             ever = {b for _, sent in self.sent[number] for b in sent}

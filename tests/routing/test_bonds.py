@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.policies.bonds import Bonds
+from radixway.routing.policies.bonds import SessionBindings
 from routing_requests import workers
 
 TTL_S, MOST = 10.0, 4
@@ -20,33 +20,33 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_whatever_happens_bonds_agree_with_a_plain_list(steps):
-    fleet, bonds, now = workers(3), Bonds(TTL_S, MOST), 0.0
+    fleet, bonds, now = workers(3), SessionBindings(TTL_S, MOST), 0.0
     model = {}
     for step, *given_ in steps:
         if step == "bind":
             name, number, later = given_
             now += later
-            bonds.bind(name, fleet[number], now)
+            bonds.bind_session(name, fleet[number], now)
             model.pop(name, None)
             model[name] = (fleet[number], now + TTL_S)
             model = {key: bond for key, bond in model.items() if bond[1] > now}
             model = dict(list(model.items())[-MOST:])
         elif step == "finish":
-            assert bonds.finish(given_[0]) == (model.pop(given_[0], None) is not None)
+            assert bonds.release_session(given_[0]) == (model.pop(given_[0], None) is not None)
         else:
-            bonds.forget(fleet[given_[0]])
+            bonds.release_worker(fleet[given_[0]])
             model = {key: bond for key, bond in model.items() if bond[0] is not fleet[given_[0]]}
         bonds.check()
         assert len(bonds) == len(model)
         for name in "abcdefg":
-            assert bonds.find(name, now) is model.get(name, (None,))[0]
+            assert bonds.find_worker(name, now) is model.get(name, (None,))[0]
         for worker in fleet:
-            assert bonds.sessions(worker) == sum(bound is worker for bound, _ in model.values())
+            assert bonds.count_sessions(worker) == sum(bound is worker for bound, _ in model.values())
 
 
 def test_a_session_is_not_found_once_its_time_is_over():
     (worker,) = workers(1)
-    bonds = Bonds(TTL_S, MOST)
-    bonds.bind("s", worker, now=0.0)
-    assert bonds.find("s", now=9.9) is worker
-    assert bonds.find("s", now=10.0) is None
+    bonds = SessionBindings(TTL_S, MOST)
+    bonds.bind_session("s", worker, now=0.0)
+    assert bonds.find_worker("s", now=9.9) is worker
+    assert bonds.find_worker("s", now=10.0) is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radixway.config import BreakerSection
-from radixway.routing import Breakers, BreakerState, Ledger, WorkerState
+from radixway.config import BreakerConfig
+from radixway.routing import BreakerState, CircuitBreakers, LoadLedger, WorkerState
 from routing_requests import Clock, workers
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
@@ -12,33 +12,33 @@ CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.H
 class Fleet:
     def __init__(self, count=2, **config):
         self.clock = Clock()
-        self.breakers = Breakers(BreakerSection(**config), self.clock)
-        self.ledger = Ledger(self.clock)
+        self.breakers = CircuitBreakers(BreakerConfig(**config), self.clock)
+        self.ledger = LoadLedger(self.clock)
         self.workers = workers(count)
 
     def send(self, worker):
         lease = self.ledger.reserve(worker)
-        self.breakers.sent(worker, lease)
+        self.breakers.record_sent(worker, lease)
         return lease
 
     def break_(self, worker, times=1):
         for _ in range(times):
             lease = self.send(worker)
             lease.release()
-            self.breakers.broke(worker)
+            self.breakers.record_disconnect(worker)
 
     def answer(self, worker, status=200):
         self.send(worker).release()
-        self.breakers.answered(worker, status)
+        self.breakers.record_answer(worker, status)
 
     def admitted(self):
-        return list(self.breakers.admitted(self.workers))
+        return list(self.breakers.filter_admitted(self.workers))
 
 
 def test_while_all_is_well_the_candidates_stay_the_very_same():
     fleet = Fleet()
     fleet.answer(fleet.workers[0])
-    assert fleet.breakers.admitted(fleet.workers) is fleet.workers
+    assert fleet.breakers.filter_admitted(fleet.workers) is fleet.workers
 
 
 def test_the_second_failure_in_a_row_opens_it():
@@ -98,7 +98,7 @@ def test_one_request_probes_a_worker_and_its_answer_brings_it_back():
     assert fleet.admitted() == [bad, good]
     fleet.send(bad)
     assert fleet.admitted() == [good], "the others wait for the probe"
-    fleet.breakers.answered(bad, 200)
+    fleet.breakers.record_answer(bad, 200)
     assert fleet.breakers.state(bad) is CLOSED
     assert fleet.admitted() == [bad, good]
 
@@ -139,7 +139,7 @@ def test_requests_sent_before_it_opened_do_not_open_it_for_longer():
     bad = fleet.workers[0]
     fleet.break_(bad, times=2)
     for _ in range(10):
-        fleet.breakers.broke(bad)
+        fleet.breakers.record_disconnect(bad)
     fleet.clock.now += 1
     assert fleet.breakers.state(bad) is HALF_OPEN
 
@@ -156,7 +156,7 @@ def test_a_worker_that_comes_back_may_prove_itself_at_once():
     bad, good = fleet.workers
     fleet.break_(bad, times=2)
     bad.state = WorkerState.READY
-    fleet.breakers.note_state(bad)
+    fleet.breakers.on_state_change(bad)
     assert fleet.admitted() == [bad, good]
     fleet.send(bad)
     assert fleet.admitted() == [good]
@@ -165,8 +165,8 @@ def test_a_worker_that_comes_back_may_prove_itself_at_once():
 def test_a_removed_worker_leaves_nothing_behind():
     fleet = Fleet()
     fleet.break_(fleet.workers[0], times=2)
-    fleet.breakers.forget(fleet.workers[0])
-    assert fleet.breakers.admitted(fleet.workers) is fleet.workers
+    fleet.breakers.remove_worker(fleet.workers[0])
+    assert fleet.breakers.filter_admitted(fleet.workers) is fleet.workers
 
 
 def test_a_request_that_fails_after_its_worker_was_removed_leaves_nothing_behind_either():
@@ -174,4 +174,4 @@ def test_a_request_that_fails_after_its_worker_was_removed_leaves_nothing_behind
     gone = fleet.workers[0]
     gone.removed = True
     fleet.break_(gone, times=2)
-    assert fleet.breakers.admitted(fleet.workers) is fleet.workers
+    assert fleet.breakers.filter_admitted(fleet.workers) is fleet.workers

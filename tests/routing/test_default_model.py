@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from radixway.config import WorkerSection
-from radixway.pipeline import Tenancy
-from radixway.routing import DefaultModel, Registry
+from radixway.config import WorkerSettings
+from radixway.pipeline import TenantPolicy
+from radixway.routing import DefaultModelResolver, WorkerRegistry
 
 
-def resolver(*workers: dict, configured: str = "", auto: str = "auto") -> DefaultModel:
-    registry = Registry()
+def resolver(*workers: dict, configured: str = "", auto: str = "auto") -> DefaultModelResolver:
+    registry = WorkerRegistry()
     for number, fields in enumerate(workers):
-        registry.add(WorkerSection(url=f"http://w{number}", **fields))
-    return DefaultModel(registry, lambda: configured, lambda name: name == auto)
+        registry.add_worker(WorkerSettings(url=f"http://w{number}", **fields))
+    return DefaultModelResolver(registry, lambda: configured, lambda name: name == auto)
 
 
 SILENT = {"models": []}
@@ -29,13 +29,13 @@ OTHER = {"models": ["c"], "pools": ["mine"]}
         ([SILENT, TWO, OTHER], {}, None, "a"),
         ([TWO, OTHER], {"configured": "c"}, None, "c"),
         ([TWO, OTHER], {"configured": "gone"}, None, "a"),
-        ([TWO, OTHER], {}, Tenancy("t", models=re.compile("b|c")), "b"),
-        ([TWO, OTHER], {"configured": "a"}, Tenancy("t", models=re.compile("b|c")), "b"),
-        ([TWO, OTHER], {}, Tenancy("t", pools=frozenset({"mine"})), "c"),
-        ([TWO], {}, Tenancy("t", models=re.compile("x")), None),
+        ([TWO, OTHER], {}, TenantPolicy("t", models=re.compile("b|c")), "b"),
+        ([TWO, OTHER], {"configured": "a"}, TenantPolicy("t", models=re.compile("b|c")), "b"),
+        ([TWO, OTHER], {}, TenantPolicy("t", pools=frozenset({"mine"})), "c"),
+        ([TWO], {}, TenantPolicy("t", models=re.compile("x")), None),
         ([TWO, {"models": ["default"]}], {}, None, None),
         ([TWO], {"auto": "default"}, None, None),
     ],
 )
 def test_default_is_the_configured_model_or_the_first_that_may_be_used(workers, more, tenancy, model):
-    assert resolver(*workers, **more).resolve(tenancy) == model
+    assert resolver(*workers, **more).resolve_default_model(tenancy) == model

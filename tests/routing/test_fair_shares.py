@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 import pytest
 
-from radixway.config import RoutingSection
+from radixway.config import RoutingConfig
 from radixway.routing import Selector, Worker
 from routing_requests import Clock, prompt, workers
 
@@ -35,10 +35,10 @@ class ClosedLoop:
         self._draw = random.Random(self.seed)
         self._workers = workers(len(self.slowness))
         self._selector = Selector(
-            RoutingSection(policy=self.policy), clock=self.clock, rng=random.Random(self.seed)
+            RoutingConfig(policy=self.policy), clock=self.clock, rng=random.Random(self.seed)
         )
         for worker in self._workers:
-            self._selector.enroll(worker)
+            self._selector.add_worker(worker)
         self._events: list = []
         self._scheduled = 0
         self._sent = 0
@@ -52,7 +52,7 @@ class ClosedLoop:
         while self._events:
             self.clock.now, _, step, lease = heappop(self._events)
             if step == "first token":
-                lease.prefill_done()
+                lease.mark_prefill_done()
                 self._at(0.05 * self._draw.uniform(0.8, 1.2), "end", lease)
             else:
                 lease.release()
@@ -65,7 +65,7 @@ class ClosedLoop:
         self._sent += 1
         own = [self._sent * 1000 + number for number in range(self._draw.randint(1, 20))]
         request = prompt(*self.system_blocks, *own, stream=True)
-        choice = self._selector.pick(request, self._workers)
+        choice = self._selector.select_worker(request, self._workers)
         lease = self._selector.reserve(choice)
         seconds = 0.005 + 1e-4 * (request.tokens - choice.cached_tokens)
         self._at(seconds * self._factor(choice.worker), "first token", lease)

@@ -2,28 +2,28 @@
 
 import pytest
 
-from radixway.config import RoutingSection, WorkerSection
-from radixway.routing import Ledger, Limits
+from radixway.config import RoutingConfig, WorkerSettings
+from radixway.routing import LoadLedger, WorkerLimits
 from routing_requests import Clock, prompt, workers
 
 
-def limits(**fields) -> Limits:
-    return Limits(RoutingSection(**fields))
+def limits(**fields) -> WorkerLimits:
+    return WorkerLimits(RoutingConfig(**fields))
 
 
 def test_without_any_limit_nothing_is_looked_at():
     limit, fleet = limits(), workers(2)
-    limit.review(fleet)
+    limit.refresh_limits(fleet)
     assert not limit.on
-    assert limit.with_room(fleet, prompt()) is fleet
+    assert limit.filter_with_capacity(fleet, prompt()) is fleet
 
 
 def test_a_worker_with_a_limit_of_its_own_turns_limits_on_while_it_is_there():
     limit, (one, other) = limits(), workers(2)
-    other.update(WorkerSection(url=other.url, max_in_flight=1))
-    limit.review([one, other])
+    other.update_config(WorkerSettings(url=other.url, max_in_flight=1))
+    limit.refresh_limits([one, other])
     assert limit.on
-    limit.review([one])
+    limit.refresh_limits([one])
     assert not limit.on
 
 
@@ -40,31 +40,31 @@ def test_a_worker_with_a_limit_of_its_own_turns_limits_on_while_it_is_there():
     ],
 )
 def test_whose_word_counts(routing, worker, most):
-    assert limits(**routing).most_requests(workers(1, **worker)[0]) == most
+    assert limits(**routing).max_requests(workers(1, **worker)[0]) == most
 
 
 def test_a_worker_at_its_limit_has_no_room_until_a_request_ends():
-    limit, ledger, fleet = limits(max_in_flight_per_worker=2), Ledger(Clock()), workers(2)
+    limit, ledger, fleet = limits(max_in_flight_per_worker=2), LoadLedger(Clock()), workers(2)
     leases = [ledger.reserve(fleet[0]) for _ in range(2)]
-    assert list(limit.with_room(fleet, prompt())) == [fleet[1]]
+    assert list(limit.filter_with_capacity(fleet, prompt())) == [fleet[1]]
     leases[0].release()
-    assert list(limit.with_room(fleet, prompt())) == fleet
+    assert list(limit.filter_with_capacity(fleet, prompt())) == fleet
 
 
 def test_kv_tokens_in_use_leave_room_only_for_what_fits_beside_them():
-    limit, ledger = limits(max_kv_share=0.5), Ledger(Clock())
+    limit, ledger = limits(max_kv_share=0.5), LoadLedger(Clock())
     (worker,) = workers(1, kv_tokens=320)  # 160 tokens, ten blocks
     lease = ledger.reserve(worker, prompt(*range(6), tokens=96))
-    assert limit.has_room(worker, prompt(100, 101, tokens=64))
-    assert not limit.has_room(worker, prompt(100, 101, tokens=65))
-    assert limit.has_room(worker, prompt(*range(6), 7, 8, 9, tokens=160)), "what they share is there once"
-    lease.output_block(2)
-    assert not limit.has_room(worker, prompt(100, tokens=48))
+    assert limit.has_capacity(worker, prompt(100, 101, tokens=64))
+    assert not limit.has_capacity(worker, prompt(100, 101, tokens=65))
+    assert limit.has_capacity(worker, prompt(*range(6), 7, 8, 9, tokens=160)), "what they share is there once"
+    lease.add_output_blocks(2)
+    assert not limit.has_capacity(worker, prompt(100, tokens=48))
 
 
 def test_a_request_larger_than_any_limit_goes_to_an_idle_worker():
-    limit, ledger = limits(max_kv_share=0.5), Ledger(Clock())
+    limit, ledger = limits(max_kv_share=0.5), LoadLedger(Clock())
     (worker,) = workers(1, kv_tokens=100)
-    assert limit.has_room(worker, prompt(tokens=5000))
+    assert limit.has_capacity(worker, prompt(tokens=5000))
     ledger.reserve(worker)
-    assert not limit.has_room(worker, prompt(tokens=5000))
+    assert not limit.has_capacity(worker, prompt(tokens=5000))

@@ -32,8 +32,10 @@ def chosen(policy):
     selector = Selector(load_config(overrides={"routing": {"policy": policy}}).routing)
     fleet = workers(3)
     for worker in fleet:
-        selector.enroll(worker)
-    return fleet.index(selector.pick(RoutingRequest(), fleet).worker), selector.policy(None)
+        selector.add_worker(worker)
+    return fleet.index(selector.select_worker(RoutingRequest(), fleet).worker), selector.policy_for_model(
+        None
+    )
 
 
 @pytest.mark.parametrize("written", ["mine.Last:by=2", {"name": "mine.Last", "by": 2}])
@@ -50,7 +52,9 @@ def test_what_is_in_effect_can_be_read_again():
 def test_a_model_may_have_one():
     routing = load_config(overrides={"routing": {"model_policies": {"m": "mine.Last"}}}).routing
     selector = Selector(routing)
-    assert isinstance(selector.policy("m"), Last) and not isinstance(selector.policy("n"), Last)
+    assert isinstance(selector.policy_for_model("m"), Last) and not isinstance(
+        selector.policy_for_model("n"), Last
+    )
 
 
 def test_ours_have_paths_too():

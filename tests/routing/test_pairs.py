@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.config import DisaggregationSection, RoutingSection, WorkerSection
-from radixway.routing import Findings, Pairs, Registry, RoutingRequest, Selector, Worker, WorkerState
+from radixway.config import DisaggregationConfig, RoutingConfig, WorkerSettings
+from radixway.routing import (
+    PairSelector,
+    RoutingRequest,
+    Selector,
+    ServerInfo,
+    Worker,
+    WorkerRegistry,
+    WorkerState,
+)
 from routing_requests import Clock, prompt
 
 LONG = range(1, 301)
@@ -19,16 +27,16 @@ class Fleet:
 
     def __init__(self, *, prefill=2, decode=2, both=0, dialect="vllm", policy="expected_time", **fields):
         self.clock = Clock()
-        self.selector = Selector(RoutingSection(policy=policy), clock=self.clock, rng=random.Random(1))
-        self.pairs = Pairs(self.selector, DisaggregationSection(**fields))
+        self.selector = Selector(RoutingConfig(policy=policy), clock=self.clock, rng=random.Random(1))
+        self.pairs = PairSelector(self.selector, DisaggregationConfig(**fields))
         self.prefill = [self._worker(f"p{i}", "prefill", dialect) for i in range(prefill)]
         self.decode = [self._worker(f"d{i}", "decode", dialect) for i in range(decode)]
         self.both = [self._worker(f"a{i}", "any", None) for i in range(both)]
 
     def _worker(self, name, role, dialect):
-        section = WorkerSection(url=f"http://{name}", models=("m",), role=role, disaggregation=dialect)
+        section = WorkerSettings(url=f"http://{name}", models=("m",), role=role, disaggregation=dialect)
         worker = Worker(section, state=WorkerState.READY)
-        self.selector.enroll(worker)
+        self.selector.add_worker(worker)
         return worker
 
     @property
@@ -36,7 +44,7 @@ class Fleet:
         return self.prefill + self.decode + self.both
 
     def pick(self, request, **more):
-        return self.pairs.pick(request, self.decode + self.both, self.prefill, **more)
+        return self.pairs.select_pair(request, self.decode + self.both, self.prefill, **more)
 
     def send(self, request):
         choice = self.pick(request)
@@ -101,7 +109,7 @@ def test_few_uncached_tokens_are_prefilled_where_they_are_decoded(cached_blocks,
     fleet = Fleet(decode=1, by_expected_time=False)
     cached = list(range(1, cached_blocks + 1))
     if cached:
-        fleet.selector.index.sent(fleet.decode[0].slot, cached, fleet.clock(), told=True)
+        fleet.selector.index.predict_blocks(fleet.decode[0].slot, cached, fleet.clock(), told=True)
     request = prompt(*cached, *range(1000, 1000 + more_blocks), model="m")
     choice = fleet.pick(request)
     assert choice.weighed.uncached_tokens == request.tokens - 16 * cached_blocks
@@ -110,7 +118,7 @@ def test_few_uncached_tokens_are_prefilled_where_they_are_decoded(cached_blocks,
 
 def test_what_prefill_workers_hold_says_nothing_of_decode_workers():
     fleet = Fleet(prefill=2, decode=2, by_expected_time=False)
-    fleet.selector.index.sent(fleet.prefill[1].slot, list(LONG), fleet.clock(), told=True)
+    fleet.selector.index.predict_blocks(fleet.prefill[1].slot, list(LONG), fleet.clock(), told=True)
     choice = fleet.pick(long_prompt())
     assert choice.weighed.uncached_tokens == 4804
     assert choice.prefills.worker is fleet.prefill[1]
@@ -125,7 +133,7 @@ def test_the_prefill_worker_is_chosen_by_queue_and_cached_prefix():
         assert (
             fleet.pick(prompt(*range(1000 * number + 1000, 1000 * number + 1300))).prefills.worker is not busy
         )
-    lease.prefill_done()
+    lease.mark_prefill_done()
     for _ in range(4):
         choice = fleet.pick(long_prompt(777))
         assert choice.prefills.worker is busy and choice.prefills.cached_tokens == 4800
@@ -134,7 +142,7 @@ def test_the_prefill_worker_is_chosen_by_queue_and_cached_prefix():
 def test_the_decode_worker_is_chosen_by_the_kv_in_use_and_not_by_its_cache():
     fleet = Fleet(decode=2, by_expected_time=False)
     holder, other = fleet.decode
-    fleet.selector.index.sent(holder.slot, list(range(1, 101)), fleet.clock(), told=True)
+    fleet.selector.index.predict_blocks(holder.slot, list(range(1, 101)), fleet.clock(), told=True)
     fleet.selector.ledger.reserve(holder, prompt(*range(5000, 5010)), prefills=False)
     choice = fleet.pick(long_prompt())
     assert choice.answers.worker is other
@@ -145,7 +153,7 @@ def test_the_decode_worker_is_chosen_by_the_kv_in_use_and_not_by_its_cache():
 def test_a_small_decode_worker_is_full_sooner_than_a_large_one():
     fleet = Fleet(decode=2, by_expected_time=False)
     small, large = fleet.decode
-    small.told, large.told = Findings(kv_tokens=10_000), Findings(kv_tokens=100_000)
+    small.told, large.told = ServerInfo(kv_tokens=10_000), ServerInfo(kv_tokens=100_000)
     fleet.selector.ledger.reserve(large, prompt(*range(5000, 5010)), prefills=False)
     assert fleet.pick(long_prompt()).answers.worker is large
 
@@ -182,7 +190,7 @@ def test_sglangs_decode_workers_never_prefill():
 def test_workers_that_do_both_answer_alone_what_is_short():
     fleet = Fleet(dialect="sglang", both=1, by_expected_time=False)
     request = prompt(1, 2, 3, model="m")
-    fleet.selector.index.sent(fleet.both[0].slot, [1, 2], fleet.clock(), told=True)
+    fleet.selector.index.predict_blocks(fleet.both[0].slot, [1, 2], fleet.clock(), told=True)
     assert names(fleet.pick(request)) == (None, "a0")
     assert names(fleet.pick(long_prompt()))[0] is not None
 
@@ -190,7 +198,7 @@ def test_workers_that_do_both_answer_alone_what_is_short():
 def test_a_pair_speaks_one_dialect():
     fleet = Fleet(prefill=1, decode=1, by_expected_time=False)
     other = fleet._worker("s0", "prefill", "sglang")
-    assert fleet.pairs.pick(long_prompt(), fleet.decode, [other]).prefills is None
+    assert fleet.pairs.select_pair(long_prompt(), fleet.decode, [other]).prefills is None
     fleet.prefill.append(other)
     for _ in range(4):
         assert fleet.pick(long_prompt()).prefills.worker is fleet.prefill[0]
@@ -209,9 +217,9 @@ def test_only_the_prefill_worker_has_the_prompt_to_prefill():
     assert (prefilling.prefill_tokens, prefilling.blocks, prefilling.prefilling) == (4804, 0, 1)
     assert (decoding.prefill_tokens, decoding.blocks, decoding.prefilling) == (0, 300, 0)
     fleet.clock.now += 0.5
-    prefill.prefill_done()
+    prefill.mark_prefill_done()
     assert prefilling.own_rate.observed == 1
-    answer.prefill_done()
+    answer.mark_prefill_done()
     assert decoding.own_rate.observed == 0
 
 
@@ -219,7 +227,7 @@ def test_after_a_pair_both_hold_the_prompt_unless_the_decode_worker_keeps_none()
     for dialect, kept in (("vllm", 300), ("sglang", 0)):
         fleet = Fleet(dialect=dialect, by_expected_time=False)
         choice, _ = fleet.send(long_prompt())
-        held = fleet.selector.index.match(list(LONG), fleet.clock()).device
+        held = fleet.selector.index.match_prefix(list(LONG), fleet.clock()).device
         assert held[choice.prefills.worker.slot] == 300
         assert held.get(choice.answers.worker.slot, 0) == kept
 
@@ -265,15 +273,15 @@ def test_whatever_happens_to_pairs_nothing_is_left_when_all_have_gone(steps, by_
         elif number in held:
             answer, prefill = held[number]
             if step == "prefilled" and prefill is not None:
-                prefill.prefill_done()
+                prefill.mark_prefill_done()
                 prefill.release()
             elif step == "prefill_died" and prefill is not None:
                 prefill.release()
                 answer.release()
             elif step == "first":
-                answer.prefill_done()
+                answer.mark_prefill_done()
             elif step == "output":
-                answer.output_block()
+                answer.add_output_blocks()
             elif step == "end":
                 answer.release()
         for worker in fleet.all:
@@ -292,9 +300,9 @@ def test_whatever_happens_to_pairs_nothing_is_left_when_all_have_gone(steps, by_
 
 
 def registry_of(*sections):
-    registry = Registry()
+    registry = WorkerRegistry()
     for section in sections:
-        registry.set_state(registry.add(WorkerSection(models=("m",), **section)), WorkerState.READY)
+        registry.set_state(registry.add_worker(WorkerSettings(models=("m",), **section)), WorkerState.READY)
     return registry
 
 
@@ -322,7 +330,7 @@ def test_vllms_decode_workers_are_candidates_alone_and_prefill_workers_never():
 def test_our_own_engine_says_itself_what_it_was_started_for(role):
     registry = registry_of({"url": "http://w"})
     worker = registry.get("http://w")
-    registry.learn(worker, Findings(models=("m",), engine="radixway", role=role, bootstrap_port=9000))
+    registry.learn(worker, ServerInfo(models=("m",), engine="radixway", role=role, bootstrap_port=9000))
     assert (worker.role, worker.dialect, worker.bootstrap_port) == (role, "radixway", 9000)
     assert registry.candidates("m") == ((worker,) if role == "decode" else ()), "it can answer alone"
 
@@ -330,7 +338,7 @@ def test_our_own_engine_says_itself_what_it_was_started_for(role):
 def test_our_own_engine_given_another_role_than_it_was_started_for_does_both(caplog):
     registry = registry_of(P)
     worker = registry.get("http://p")
-    registry.learn(worker, Findings(models=("m",), engine="radixway"))
+    registry.learn(worker, ServerInfo(models=("m",), engine="radixway"))
     assert worker.role == "any" and registry.candidates("m") == (worker,)
     assert registry.prefillers("m") == ()
     assert "not started to prefill only" in caplog.text
@@ -338,5 +346,5 @@ def test_our_own_engine_given_another_role_than_it_was_started_for_does_both(cap
 
 def test_a_role_needs_a_way_to_pass_kv():
     with pytest.raises(ValueError, match="role decode needs disaggregation: vllm or sglang"):
-        WorkerSection(url="http://d", role="decode")
-    assert WorkerSection(**P).disaggregation.bootstrap_port == 8998
+        WorkerSettings(url="http://d", role="decode")
+    assert WorkerSettings(**P).disaggregation.bootstrap_port == 8998

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from radixway.config import RoutingSection, parse_policy
-from radixway.routing import RoutingRequest, Selector, Tier
+from radixway.config import RoutingConfig, parse_policy
+from radixway.routing import RoutingRequest, Selector, StorageTier
 from routing_requests import Clock, prompt, workers
 
 
@@ -15,16 +15,16 @@ class Fleet:
     def __init__(self, policy, count=3):
         self.clock = Clock()
         self.workers = workers(count)
-        self.selector = Selector(RoutingSection(policy=policy), clock=self.clock, rng=random.Random(0))
+        self.selector = Selector(RoutingConfig(policy=policy), clock=self.clock, rng=random.Random(0))
         for worker in self.workers:
-            self.selector.enroll(worker)
+            self.selector.add_worker(worker)
 
     def pick(self, request):
-        return self.selector.pick(request, self.workers)
+        return self.selector.select_worker(request, self.workers)
 
     def send(self, request, to=None):
         return self.selector.reserve(
-            self.selector.pick(request, self.workers if to is None else [self.workers[to]])
+            self.selector.select_worker(request, self.workers if to is None else [self.workers[to]])
         )
 
     def pick_and_release(self, request):
@@ -51,7 +51,7 @@ class TestSession:
         request = RoutingRequest(session="s")
         hashed = fleet.pick(request).worker
         other = next(worker for worker in fleet.workers if worker is not hashed)
-        fleet.selector.reserve(fleet.selector.pick(request, [other]))
+        fleet.selector.reserve(fleet.selector.select_worker(request, [other]))
         assert fleet.pick(request).worker is other
         assert fleet.pick(request).scores.reason == "bound"
         fleet.clock.now += 61
@@ -66,7 +66,7 @@ class TestSession:
             fleet.selector.reserve(choice).release()
             homes[str(number)] = choice.worker
         gone = fleet.workers.pop()
-        fleet.selector.forget(gone)
+        fleet.selector.remove_worker(gone)
         for session, home in homes.items():
             if home is not gone:
                 assert fleet.pick(RoutingRequest(session=session)).worker is home
@@ -76,7 +76,7 @@ class TestSession:
         for number in range(10):
             name = str(number) * 1_000_000
             fleet.selector.reserve(fleet.pick(RoutingRequest(session=name)))
-        kept = fleet.selector.policy(None)._bonds._bound
+        kept = fleet.selector.policy_for_model(None)._bonds._bound
         assert len(kept) == 10 and max(map(len, kept)) <= 16
 
     def test_two_gateways_that_share_nothing_agree(self):
@@ -157,15 +157,15 @@ class TestStickyLeastLoaded:
         fleet = Fleet("sticky_least_loaded", 2)
         request = RoutingRequest(session="s")
         fleet.send(request, to=0).release()
-        choice = fleet.selector.pick(request, fleet.workers[1:])
+        choice = fleet.selector.select_worker(request, fleet.workers[1:])
         assert (choice.worker, choice.scores.reason) == (fleet.workers[1], "its worker cannot answer")
 
     def test_a_finished_session_is_free_at_once_and_counts_no_more(self):
         fleet = Fleet("sticky_least_loaded", 2)
         request = RoutingRequest(session="s")
         fleet.send(request, to=0).release()
-        assert fleet.selector.finish_session("s")
-        assert not fleet.selector.finish_session("s")
+        assert fleet.selector.end_session("s")
+        assert not fleet.selector.end_session("s")
         choice = fleet.pick(request)
         assert choice.scores.reason == "new session"
         assert choice.scores.parts == [(0, 0), (0, 0)]
@@ -176,7 +176,7 @@ class TestStickyLeastLoaded:
         fleet.clock.now += 61
         assert fleet.pick(RoutingRequest(session="s")).scores.reason == "new session"
         fleet.send(RoutingRequest(session="s"), to=0).release()
-        fleet.selector.forget(fleet.workers[0])
+        fleet.selector.remove_worker(fleet.workers[0])
         assert fleet.pick(RoutingRequest(session="s")).scores.reason == "new session"
 
     def test_a_request_without_a_session_goes_where_least_is_in_hand_and_binds_nothing(self):
@@ -188,14 +188,14 @@ class TestStickyLeastLoaded:
         assert choice.scores.parts == [(1, 0), (0, 0)]
 
     def test_a_session_finishes_under_every_policy_that_knows_it(self):
-        config = RoutingSection(policy="session", model_policies={"m": "sticky_least_loaded"})
+        config = RoutingConfig(policy="session", model_policies={"m": "sticky_least_loaded"})
         selector, fleet = Selector(config), workers(1)
         for model in (None, "m"):
             request = RoutingRequest(session="s", model=model)
-            selector.reserve(selector.pick(request, fleet)).release()
-        assert selector.finish_session("s")
+            selector.reserve(selector.select_worker(request, fleet)).release()
+        assert selector.end_session("s")
         reasons = [
-            selector.pick(RoutingRequest(session="s", model=model), fleet).scores.reason
+            selector.select_worker(RoutingRequest(session="s", model=model), fleet).scores.reason
             for model in (None, "m")
         ]
         assert reasons == ["hashed", "new session"]
@@ -276,9 +276,9 @@ class TestKvAware:
 
     def test_slower_tiers_count_for_less(self):
         fleet = Fleet("kv_aware", 3)
-        for number, tier in enumerate(Tier):
-            fleet.selector.index.follow(number, True)
-            fleet.selector.index.stored(number, [1, 2, 3, 4], tier)
+        for number, tier in enumerate(StorageTier):
+            fleet.selector.index.set_followed(number, True)
+            fleet.selector.index.add_blocks(number, [1, 2, 3, 4], tier)
         assert [parts[0] for parts in fleet.pick(prompt(1, 2, 3, 4)).scores.parts] == [4, 3, 1]
 
     def test_a_weight_of_nothing_leaves_load_alone(self):
@@ -300,7 +300,7 @@ class TestExpectedTime:
     def test_running_answers_are_spared(self):
         fleet = Fleet("expected_time", 2)
         for lease in fleet.keep_busy(0, 5):
-            lease.prefill_done()
+            lease.mark_prefill_done()
         assert fleet.pick(prompt(*range(50))).worker is fleet.workers[1]
 
     def test_a_slow_worker_gets_less(self):
@@ -309,7 +309,7 @@ class TestExpectedTime:
             for tokens in range(200, 1200, 50):
                 lease = fleet.selector.ledger.reserve(fleet.workers[number], prompt(stream=True), tokens)
                 fleet.clock.now += tokens * per_token
-                lease.prefill_done()
+                lease.mark_prefill_done()
                 lease.release()
         picked = [fleet.send(prompt(1000 + n, tokens=1000)) and None for n in range(10)]
         assert len(picked) == 10
@@ -322,7 +322,7 @@ class TestExpectedTime:
         for number in range(20):
             fleet.send(prompt(*shared, 100 + number)).release()
         fleet.workers.append(workers(3)[2])
-        fleet.selector.enroll(fleet.workers[2])
+        fleet.selector.add_worker(fleet.workers[2])
         for number in range(30):
             fleet.send(prompt(*shared, 200 + number, stream=True))
         assert fleet.workers[2].load.requests >= 4

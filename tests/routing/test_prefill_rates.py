@@ -4,21 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.load import Load
-from radixway.routing.prefill_rates import PrefillRates
+from radixway.routing.load import WorkerLoad
+from radixway.routing.prefill_rates import PrefillRateRegistry
 
 
-def fleet(count: int) -> tuple[PrefillRates, list[Load]]:
-    rates, loads = PrefillRates(), [Load() for _ in range(count)]
+def fleet(count: int) -> tuple[PrefillRateRegistry, list[WorkerLoad]]:
+    rates, loads = PrefillRateRegistry(), [WorkerLoad() for _ in range(count)]
     for load in loads:
-        rates.add(load)
+        rates.add_load(load)
     return rates, loads
 
 
-def observe(rates: PrefillRates, load: Load, times: int, slowness: float = 1.0) -> None:
+def observe(rates: PrefillRateRegistry, load: WorkerLoad, times: int, slowness: float = 1.0) -> None:
     for _ in range(times):
         tokens = 100 + 50 * (rates.fleet.observed % 9)
-        rates.observe(load, tokens, slowness * (0.01 + tokens * 1e-4))
+        rates.observe_prefill(load, tokens, slowness * (0.01 + tokens * 1e-4))
 
 
 def test_workers_that_are_alike_share_the_fleets_rate_however_much_each_has_shown():
@@ -67,18 +67,18 @@ def test_a_worker_that_has_gone_is_looked_at_no_more():
     rates, (usual, other) = fleet(2)
     observe(rates, usual, 10)
     observe(rates, other, 10, 4)
-    rates.remove(other)
+    rates.remove_load(other)
     believed, count = other.rate, other.own_rate.count
     observe(rates, usual, 100)
     assert other.rate is believed and other.own_rate.count == count
     with pytest.raises(ValueError, match="not in deque"):
-        rates.remove(other)
+        rates.remove_load(other)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 10**6), st.floats(0, 1e4)), max_size=80))
 def test_every_rate_that_is_believed_can_be_divided_by(observations):
     rates, loads = fleet(3)
     for index, tokens, seconds in observations:
-        rates.observe(loads[index], tokens, seconds)
+        rates.observe_prefill(loads[index], tokens, seconds)
         assert all(load.rate in (load.own_rate, rates.fleet) for load in loads)
         assert all(load.rate.seconds_per_token > 0 for load in loads)

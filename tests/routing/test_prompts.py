@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from engine.server.scripted_engine import GUIDE
-from radixway.config import ConfigError, RoutingSection, WorkerSection
+from radixway.config import ConfigError, RoutingConfig, WorkerSettings
 from radixway.pipeline import ENDPOINTS, Request
-from radixway.routing import Findings, PromptReader, RoutingRequest, Tokenizers, Worker
-from radixway.routing.block_hash import namespace_seed, pack_tokens, token_blocks
+from radixway.routing import PromptReader, RoutingRequest, ServerInfo, TokenizerRegistry, Worker
+from radixway.routing.block_hash import hash_token_blocks, namespace_seed, pack_tokens
 from radixway.telemetry import Journal
 from radixway.tokenizer import Tokenizer
 
@@ -41,8 +41,8 @@ def request(body, model="m") -> Request:
 
 
 def worker(name="w", **told) -> Worker:
-    made = Worker(WorkerSection(url=f"http://{name}"))
-    made.told = Findings(models=("m",), **told)
+    made = Worker(WorkerSettings(url=f"http://{name}"))
+    made.info = ServerInfo(models=("m",), **told)
     return made
 
 
@@ -51,9 +51,9 @@ class Reader:
 
     def __init__(self, tokenizer=None, ask=None, **routing) -> None:
         given = {"m": str(tokenizer)} if tokenizer else {}
-        config = RoutingSection(tokenizers=given, text_block_bytes=128, **routing)
-        self.tokenizers = Tokenizers(config)
-        self.tokenizers.wait()
+        config = RoutingConfig(tokenizers=given, text_block_bytes=128, **routing)
+        self.tokenizers = TokenizerRegistry(config)
+        self.tokenizers.wait_loaded()
         self.now = 100.0
         self.fallbacks: list[str] = []
         self.reader = PromptReader(
@@ -61,7 +61,7 @@ class Reader:
         )
 
     def begin(self, body, workers=None, policy=Reads, model="m", alone=False):
-        return self.reader.read(request(body, model), policy(), workers or [worker()], alone=alone)
+        return self.reader.read_prompt(request(body, model), policy(), workers or [worker()], alone=alone)
 
     async def read(self, body, **more) -> RoutingRequest:
         found = self.begin(body, **more)
@@ -79,7 +79,7 @@ def rendered(tokenizer: Tokenizer, messages) -> list[int]:
 
 
 def blocks_of(ids, seed=1337):
-    return token_blocks(pack_tokens(ids), 16, seed)
+    return hash_token_blocks(pack_tokens(ids), 16, seed)
 
 
 # ---------------------------------------------------------------- ids in the request
@@ -178,7 +178,7 @@ async def test_a_worker_that_says_where_its_model_lies_is_believed_if_it_lies_he
     reader = Reader()
     workers = [worker("far", tokenizer_path="/somewhere/else"), worker("near", tokenizer_path=str(GUIDE))]
     assert (await reader.read(CHAT, workers=workers)).source == "text"
-    reader.tokenizers.wait()
+    reader.tokenizers.wait_loaded()
     assert (await reader.read(CHAT, workers=workers)).source == "tokenizer"
     assert (await reader.read(CHAT, workers=workers[:1])).source == "text"
     assert not reader.fallbacks
@@ -187,7 +187,7 @@ async def test_a_worker_that_says_where_its_model_lies_is_believed_if_it_lies_he
 async def test_for_any_model_the_candidates_must_agree():
     reader = Reader(GUIDE)
     other = worker("other")
-    other.told = Findings(models=("another",))
+    other.info = ServerInfo(models=("another",))
     assert (await reader.read(CHAT, model="auto")).source == "tokenizer"
     assert (await reader.read(CHAT, model=None, workers=[worker(), other])).source == "text"
 
@@ -216,7 +216,7 @@ async def test_without_the_packages_it_says_so_once_and_reads_text(monkeypatch, 
     reader = Reader(GUIDE)
     workers = [worker(), worker("other", tokenizer_path=str(tmp_path))]
     assert (await reader.read(CHAT, workers=workers)).source == "text"
-    reader.tokenizers.wait()
+    reader.tokenizers.wait_loaded()
     assert (await reader.read(CHAT, workers=workers)).source == "text"
     assert len([record for record in caplog.records if "radixway[tokenizers]" in record.message]) == 1
 
@@ -255,7 +255,7 @@ async def test_who_leaves_while_threads_are_busy_is_not_tokenized_for(monkeypatc
 
 
 async def test_where_too_many_wait_the_next_is_known_by_its_text(monkeypatch):
-    monkeypatch.setattr("radixway.routing.prompt_tokens._MOST_WAITING", 0)
+    monkeypatch.setattr("radixway.routing.prompt_tokens._MAX_WAITING_PROMPTS", 0)
     reader = Reader(GUIDE)
     assert (await reader.read({"messages": [{"role": "user", "content": "x " * 3000}]})).fallback == "busy"
 

@@ -16,10 +16,10 @@ from engine.tiny_models import random_model
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine
 from radixway.engine.server import build_app
-from radixway.engine.text import AnswerText
+from radixway.engine.text import DetokenizedStream
 from radixway.pipeline import ENDPOINTS
-from radixway.routing.prompt_bodies import read_prompt_body
-from radixway.routing.prompt_tokens import CannotTokenize, PromptTokens
+from radixway.routing.prompt_bodies import parse_prompt_body
+from radixway.routing.prompt_tokens import LocalTokenEncoder, TokenizationError
 from radixway.routing.token_cache import TokenCache
 from radixway.routing.tokenizers import PromptTokenizer
 from radixway.tokenizer import Tokenizer
@@ -43,7 +43,7 @@ async def engine(model: str, directory: Path) -> AsyncIterator[Served]:
     path = "bundled" if model == "guide" else str(directory / model)
     config = EngineConfig(model=path, dtype="float32", threads=1, kv_tokens=4096, context_length=512)
     tokenizers: list[Tokenizer] = []
-    running = Engine(config, text=lambda params: AnswerText(tokenizers[0], params))
+    running = Engine(config, text=lambda params: DetokenizedStream(tokenizers[0], params))
     tokenizers.append(Tokenizer.load(running.model_info.path))
     running.start()
     async with serving(build_app(running, tokenizers[0], config)) as served:
@@ -67,19 +67,19 @@ class Router:
 
     def __init__(self, path: str) -> None:
         cache = TokenCache(2**16)
-        self.tokens = PromptTokens(cache, threads=1)
+        self.tokens = LocalTokenEncoder(cache, threads=1)
         self.tokenizer = PromptTokenizer(Tokenizer.load(path), cache)
 
     async def ids(self, surface: str, body: dict[str, Any]) -> list[int] | str:
         """The tokens, or why there are none."""
         raw = msgspec.json.encode(body)
-        read = read_prompt_body(ENDPOINTS[surface], raw)
+        read = parse_prompt_body(ENDPOINTS[surface], raw)
         assert read is not None
         try:
-            given = read.ids()
-            packed = given.packed if given else self.tokens.read(read, len(raw), self.tokenizer)
+            given = read.token_ids()
+            packed = given.packed if given else self.tokens.encode_prompt(read, len(raw), self.tokenizer)
             packed = packed if isinstance(packed, bytes) else await packed
-        except CannotTokenize as error:
+        except TokenizationError as error:
             return error.reason
         return memoryview(packed).cast("I").tolist()
 
@@ -89,7 +89,7 @@ async def routers(engines: dict[str, Served]) -> AsyncIterator[dict[str, Router]
     made = {name: Router((await served.info())["tokenizer_path"]) for name, served in engines.items()}
     yield made
     for router in made.values():
-        router.tokens.close()
+        router.tokens.shutdown_threads()
 
 
 TEXT = st.text(max_size=12) | st.sampled_from(

@@ -3,17 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.config import QueueSection
-from radixway.routing import RequestQueue, Waiting
+from radixway.config import QueueConfig
+from radixway.routing import QueuedRequest, RequestQueue
 from routing_requests import prompt
 
 
-def queue(**fields) -> RequestQueue[Waiting]:
-    return RequestQueue(QueueSection(**fields))
+def queue(**fields) -> RequestQueue[QueuedRequest]:
+    return RequestQueue(QueueConfig(**fields))
 
 
-def waiting(arrived=0.0, line="m", **fields) -> Waiting:
-    return Waiting(prompt(), line, arrived, **fields)
+def waiting(arrived=0.0, line="m", **fields) -> QueuedRequest:
+    return QueuedRequest(prompt(), line, arrived, **fields)
 
 
 def serve(line, places=1, now=0.0, uncached=lambda waiting: waiting.uncached_tokens):
@@ -52,8 +52,8 @@ def test_a_step_of_priority_is_worth_some_waiting_and_no_more():
 
 
 def test_priorities_are_read_in_the_configured_sense_and_within_bounds():
-    assert [queue(most_priority=5).priority_of(given) for given in (3, 99, -99)] == [3, 5, -5]
-    assert queue(lower_priority_first=True).priority_of(-3) == 3
+    assert [queue(most_priority=5).clamp_priority(given) for given in (3, 99, -99)] == [3, 5, -5]
+    assert queue(lower_priority_first=True).clamp_priority(-3) == 3
 
 
 def test_the_shortest_goes_first_where_that_is_the_order():
@@ -75,32 +75,32 @@ def test_what_has_been_cached_since_a_request_came_counts_when_a_place_frees():
 def test_a_full_queue_leaves_out_the_newcomer():
     line, late = queue(size=1), waiting(1.0)
     fill(line, waiting(0.0))
-    assert line.push(late) is late
+    assert line.enqueue(late) is late
     assert len(line) == 1
 
 
 def test_a_full_queue_leaves_out_a_lesser_one_for_a_newcomer_that_goes_before_it():
     line, kept, lesser, urgent = queue(size=2), waiting(0.0), waiting(1.0), waiting(2.0, priority=1)
     fill(line, kept, lesser)
-    assert line.push(urgent) is lesser
+    assert line.enqueue(urgent) is lesser
     assert serve(line, places=2) == [urgent, kept]
     patient = queue(size=1, aging_s=1)
     fill(patient, waiting(0.0))
-    assert patient.push(late := waiting(100.0, priority=1)) is late, (
+    assert patient.enqueue(late := waiting(100.0, priority=1)) is late, (
         "the other has waited for longer than that"
     )
 
 
 def test_a_queue_of_no_size_lets_nobody_wait():
     line, one = queue(size=0), waiting()
-    assert line.push(one) is one
+    assert line.enqueue(one) is one
 
 
 def test_who_leaves_makes_room_and_may_leave_twice():
     line, one, other = queue(size=1), waiting(), waiting()
     fill(line, one)
-    line.remove(one)
-    line.remove(one)
+    line.dequeue(one)
+    line.dequeue(one)
     fill(line, other)
     assert list(line) == [other]
 
@@ -109,18 +109,18 @@ def test_a_line_that_is_stuck_does_not_hold_up_another():
     line, stuck, free = queue(), waiting(0.0, line="a"), waiting(1.0, line="b")
     fill(line, stuck, free)
     served = []
-    line.serve(lambda one: one is free and not served.append(one), lambda one: 0, 0.0)
+    line.fill_free_slots(lambda one: one is free and not served.append(one), lambda one: 0, 0.0)
     assert served == [free] and list(line) == [stuck]
 
 
 def test_the_expected_drain_is_learnt_from_the_places_given():
     line = queue()
-    assert line.drain_s() is None and line.retry_after_s() == 1
+    assert line.estimate_drain_s() is None and line.estimate_retry_after_s() == 1
     fill(line, *(waiting() for _ in range(20)))
     for second in range(10):
         serve(line, now=3.0 * second)
-    assert line.drain_s() == 3.0 * (10 + 1)
-    assert line.retry_after_s() == 33
+    assert line.estimate_drain_s() == 3.0 * (10 + 1)
+    assert line.estimate_retry_after_s() == 33
 
 
 def test_an_idle_time_is_not_taken_for_a_slow_one():
@@ -128,7 +128,7 @@ def test_an_idle_time_is_not_taken_for_a_slow_one():
     for now in (0.0, 1.0):
         fill(line, waiting(), waiting())
         serve(line, places=2, now=now * 1000)
-    assert line.drain_s() == 0.0
+    assert line.estimate_drain_s() == 0.0
 
 
 steps = st.lists(
@@ -145,16 +145,16 @@ steps = st.lists(
 @given(steps, st.integers(0, 12), st.sampled_from(["fcfs", "shortest_uncached_first"]))
 def test_whatever_happens_it_is_bounded_in_order_and_loses_nobody(steps, size, order):
     line = queue(size=size, order=order)
-    here: set[Waiting] = set()
+    here: set[QueuedRequest] = set()
     for now, (step, name, priority, tokens) in enumerate(steps):
         if step == "come":
             one = waiting(float(now), name, priority=priority, uncached_tokens=tokens)
             here.add(one)
-            here.discard(line.push(one))
+            here.discard(line.enqueue(one))
         elif step == "leave" and here:
             one = min(here, key=lambda one: one.number)
             here.discard(one)
-            line.remove(one)
+            line.dequeue(one)
         elif step == "serve":
             best = min(line, default=None)
             served = serve(line, now=float(now))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.routing import Report, read_report
+from radixway.routing import EngineMetrics, parse_engine_metrics
 
 VLLM = b"""\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -38,21 +38,23 @@ radixway_engine_gpu_utilisation_ratio{gpu="3"} 0.9
 @pytest.mark.parametrize(
     ("page", "report"),
     [
-        (VLLM, Report(kv_usage=0.375, running=4, waiting=7)),
-        (OLDER_VLLM, Report(kv_usage=0.125, running=2)),
-        (SGLANG, Report(kv_usage=0.28, running=161, waiting=2826)),
-        (TGI, Report(running=8, waiting=4)),
-        (LLAMA, Report(kv_usage=0.75, running=1, waiting=2)),
+        (VLLM, EngineMetrics(kv_usage=0.375, running=4, waiting=7)),
+        (OLDER_VLLM, EngineMetrics(kv_usage=0.125, running=2)),
+        (SGLANG, EngineMetrics(kv_usage=0.28, running=161, waiting=2826)),
+        (TGI, EngineMetrics(running=8, waiting=4)),
+        (LLAMA, EngineMetrics(kv_usage=0.75, running=1, waiting=2)),
         (
             OURS,
-            Report(0.0625, 2, 0, {"device": 4096, "disk": 1e6}, {"device": 1024}, gpu_utilisation={"3": 0.9}),
+            EngineMetrics(
+                0.0625, 2, 0, {"device": 4096, "disk": 1e6}, {"device": 1024}, gpu_utilisation={"3": 0.9}
+            ),
         ),
-        (b"", Report()),
-        (b"<html>not found</html>", Report()),
+        (b"", EngineMetrics()),
+        (b"<html>not found</html>", EngineMetrics()),
     ],
 )
-def test_every_engine_is_read_by_its_own_names(page: bytes, report: Report) -> None:
-    assert read_report(page) == report
+def test_every_engine_is_read_by_its_own_names(page: bytes, report: EngineMetrics) -> None:
+    assert parse_engine_metrics(page) == report
 
 
 @pytest.mark.parametrize(
@@ -73,9 +75,9 @@ def test_every_engine_is_read_by_its_own_names(page: bytes, report: Report) -> N
     ],
 )
 def test_what_makes_no_sense_is_left_out(line: bytes) -> None:
-    assert read_report(line + b"\ntgi_batch_current_size 8\n") == Report(running=8)
+    assert parse_engine_metrics(line + b"\ntgi_batch_current_size 8\n") == EngineMetrics(running=8)
 
 
 def test_a_worker_cannot_make_series_without_end() -> None:
     lines = [b'radixway_engine_gpu_utilisation_ratio{gpu="%d"} 0.5' % number for number in range(100_000)]
-    assert len(read_report(b"\n".join(lines)).gpu_utilisation) == 64
+    assert len(parse_engine_metrics(b"\n".join(lines)).gpu_utilisation) == 64

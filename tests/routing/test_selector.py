@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-from radixway.config import RoutingSection
+from radixway.config import RoutingConfig
 from radixway.routing import RoutingRequest, Selector
 from routing_requests import Clock, prompt, workers
 
 
 def selector_for(candidates, policy, **fields):
-    selector = Selector(RoutingSection(policy=policy, **fields), clock=Clock(), rng=random.Random(1))
+    selector = Selector(RoutingConfig(policy=policy, **fields), clock=Clock(), rng=random.Random(1))
     for worker in candidates:
-        selector.enroll(worker)
+        selector.add_worker(worker)
     return selector
 
 
@@ -135,7 +135,7 @@ def test_a_model_may_have_a_policy_of_its_own():
 def test_the_choice_explains_every_candidate():
     candidates = workers(2)
     selector = selector_for(candidates, "expected_time")
-    selector.reserve(selector.pick(prompt(1, 2, 3), [candidates[1]])).prefill_done()
+    selector.reserve(selector.pick(prompt(1, 2, 3), [candidates[1]])).mark_prefill_done()
     told = selector.pick(prompt(1, 2, 3), candidates).explain()
     assert told["worker"] == "w1" and told["policy"] == "expected_time"
     assert told["prompt"] == {"tokens": 52} and told["expected_cached_tokens"] == 48

@@ -5,15 +5,15 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from radixway.config import RoutingSection
+from radixway.config import RoutingConfig
 from radixway.pipeline import ENDPOINTS, Request
-from radixway.routing import PromptReader, RoutingRequest, Selector, Tokenizers
+from radixway.routing import PromptReader, RoutingRequest, Selector, TokenizerRegistry
 from radixway.telemetry import Journal
 
 
 def session_of(given=(), body=None, **session):
-    config = RoutingSection(policy="session", session=session)
-    reader = PromptReader(config, Tokenizers(config))
+    config = RoutingConfig(policy="session", session=session)
+    reader = PromptReader(config, TokenizerRegistry(config))
     request = Request(
         id="r",
         endpoint=ENDPOINTS["openai.chat"],
@@ -22,8 +22,8 @@ def session_of(given=(), body=None, **session):
         raw=json.dumps(body or {}).encode(),
         headers=tuple((name.encode(), value.encode()) for name, value in given),
     )
-    prompt = reader.read(request, Selector(config).policy(None), ())
-    reader.close()
+    prompt = reader.read_prompt(request, Selector(config).policy_for_model(None), ())
+    reader.shutdown_threads()
     assert isinstance(prompt, RoutingRequest)
     return prompt.session
 
@@ -48,4 +48,4 @@ def test_what_is_empty_or_no_text_names_no_session():
 
 def test_a_header_that_would_never_be_seen_is_refused():
     with pytest.raises(ValidationError, match="must begin with x-"):
-        RoutingSection(session={"headers": ["session-id"]})
+        RoutingConfig(session={"headers": ["session-id"]})

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.config import WeightsSection, WorkerSection
+from radixway.config import WeightsConfig, WorkerSettings
 from radixway.pipeline import ENDPOINTS, Request
-from radixway.routing import Registry, WeightVersions, WorkerState
+from radixway.routing import WeightVersionTracker, WorkerRegistry, WorkerState
 from radixway.telemetry import Journal
 
 
@@ -16,25 +16,25 @@ class Fleet:
     """Ready workers that have said these versions, and what is kept of them."""
 
     def __init__(self, *versions, **config):
-        self.registry = Registry()
-        self.weights = WeightVersions(self.registry, WeightsSection(**config))
+        self.registry = WorkerRegistry()
+        self.weights = WeightVersionTracker(self.registry, WeightsConfig(**config))
         self.doubted = []
         self.weights.on_doubt.append(self.doubted.append)
         self.workers = [self.join(f"http://w{n}", version) for n, version in enumerate(versions)]
 
     def join(self, url, version):
         """A worker is added, or added again, and probed."""
-        worker = self.registry.add(WorkerSection(url=url))
+        worker = self.registry.add_worker(WorkerSettings(url=url))
         self.probed(worker, version)
         return worker
 
     def probed(self, worker, version):
-        self.weights.told(worker, version, since=worker.weight_revision)
-        self.weights.settle(worker)
+        self.weights.record_probe(worker, version, since=worker.weight_revision)
+        self.weights.apply_staleness(worker)
 
     def update(self, version, taken, missed=()):
-        with self.weights.updating(version):
-            self.weights.updated(
+        with self.weights.update_in_progress(version):
+            self.weights.record_update(
                 {self.workers[n]: version for n in taken}, [self.workers[n] for n in missed], version
             )
 
@@ -43,7 +43,7 @@ class Fleet:
 
     def within(self, **limits):
         request = Request(id="r", endpoint=ENDPOINTS["generate"], path="/", journal=Journal("r"), **limits)
-        return [self.workers.index(worker) for worker in self.weights.within(request, self.workers)]
+        return [self.workers.index(worker) for worker in self.weights.filter_fresh(request, self.workers)]
 
 
 class TestTheGate:
@@ -78,7 +78,7 @@ class TestTheGate:
     def test_a_worker_added_again_is_asked_before_it_is_used(self):
         fleet = Fleet("1")
         fleet.update("2", taken=[0])
-        fleet.registry.add(WorkerSection(url="http://w0"))
+        fleet.registry.add_worker(WorkerSettings(url="http://w0"))
         assert fleet.states() == ["joining"]
         fleet.probed(fleet.workers[0], "default")
         assert fleet.states() == ["stale"]
@@ -86,7 +86,7 @@ class TestTheGate:
     def test_it_opens_when_nothing_is_expected_any_more(self):
         fleet = Fleet("1", "1")
         fleet.update("2", taken=[0])
-        fleet.weights.expect(None)
+        fleet.weights.set_expected(None)
         assert fleet.states() == ["ready", "ready"]
 
     def test_an_update_that_nobody_took_changes_nothing(self):
@@ -124,8 +124,8 @@ class TestTheGate:
 
     def test_while_an_update_is_under_way_either_version_will_do(self):
         fleet = Fleet("1", "1")
-        fleet.weights.expect("1")
-        with fleet.weights.updating("2"):
+        fleet.weights.set_expected("1")
+        with fleet.weights.update_in_progress("2"):
             fleet.probed(fleet.workers[0], "2")
             assert fleet.states() == ["ready", "ready"]
         assert fleet.states() == ["stale", "ready"]
@@ -134,7 +134,7 @@ class TestTheGate:
         fleet = Fleet("1")
         asked_at = fleet.workers[0].weight_revision
         fleet.update("2", taken=[0])
-        fleet.weights.told(fleet.workers[0], "1", since=asked_at)
+        fleet.weights.record_probe(fleet.workers[0], "1", since=asked_at)
         assert fleet.workers[0].weight_version == "2"
 
     def test_switched_off_it_lets_everybody_pass(self):
@@ -168,15 +168,15 @@ def test_whatever_happens_a_ready_worker_that_says_a_version_has_the_expected_on
             version, taken = said
             fleet.update(version, taken, missed=[n for n in range(3) if n not in taken])
         elif step == "expect":
-            fleet.weights.expect(*said)
+            fleet.weights.set_expected(*said)
         elif step == "probed":
             fleet.probed(worker, said[1])
         elif step == "died":
             fleet.registry.set_state(worker, WorkerState.DOWN)
         elif step == "added again":
-            fleet.registry.add(worker.given)
+            fleet.registry.add_worker(worker.given)
         elif worker.state is WorkerState.READY:
-            fleet.weights.passed(worker, said[1])
+            fleet.weights.record_reply(worker, said[1])
         expected = fleet.weights.expected
         for ready in fleet.registry.candidates(None):
             unknown = ready.weight_version is None and not required
@@ -187,26 +187,26 @@ def test_whatever_happens_a_ready_worker_that_says_a_version_has_the_expected_on
 class TestReplies:
     def test_a_reply_tells_the_version_of_a_worker_that_says_none(self):
         fleet = Fleet(None)
-        fleet.weights.passed(fleet.workers[0], "3")
+        fleet.weights.record_reply(fleet.workers[0], "3")
         assert fleet.workers[0].weight_version == "3"
 
     def test_a_reply_of_other_weights_has_a_worker_wait_that_says_none_and_took_no_update(self):
         fleet = Fleet("1", None)
         fleet.update("2", taken=[0])
-        fleet.weights.passed(fleet.workers[1], "1")
+        fleet.weights.record_reply(fleet.workers[1], "1")
         assert fleet.states() == ["ready", "stale"]
 
     def test_a_late_reply_of_old_weights_takes_nobody_out_but_has_the_worker_asked(self):
         fleet = Fleet("1")
         fleet.update("2", taken=[0])
-        fleet.weights.passed(fleet.workers[0], "1")
+        fleet.weights.record_reply(fleet.workers[0], "1")
         assert (fleet.workers[0].weight_version, fleet.states()) == ("2", ["ready"])
         assert fleet.doubted == fleet.workers
 
     def test_where_nothing_is_expected_replies_only_move_a_worker_forward(self):
         fleet = Fleet("4")
-        fleet.weights.passed(fleet.workers[0], "5")
-        fleet.weights.passed(fleet.workers[0], "3")
+        fleet.weights.record_reply(fleet.workers[0], "5")
+        fleet.weights.record_reply(fleet.workers[0], "3")
         assert fleet.workers[0].weight_version == "5"
         assert fleet.doubted == []
 
@@ -221,7 +221,7 @@ class TestLimits:
 
     def test_they_count_from_what_is_expected_where_something_is(self):
         fleet = Fleet("8", "9", gate=False)
-        fleet.weights.expect("12")
+        fleet.weights.set_expected("12")
         assert fleet.within(max_staleness=3) == [1]
 
     def test_other_versions_count_by_when_they_were_first_heard_of(self):
@@ -231,7 +231,7 @@ class TestLimits:
 
     def test_a_fleet_that_goes_back_has_its_old_version_as_the_newest(self):
         fleet = Fleet("blue", "amber", gate=False)
-        fleet.weights.expect("blue")
+        fleet.weights.set_expected("blue")
         assert fleet.within(max_staleness=0) == [0]
 
     def test_a_least_version_holds_for_numbers_and_for_the_very_same_text(self):
@@ -247,13 +247,13 @@ class TestLimits:
         assert Fleet(None, None).within(min_weight_version="1") == []
 
     def test_the_order_of_versions_is_bounded_and_the_oldest_count_as_old(self, monkeypatch):
-        monkeypatch.setattr("radixway.routing.weights._MOST_VERSIONS", 10)
+        monkeypatch.setattr("radixway.routing.weights._MAX_VERSIONS", 10)
         fleet = Fleet("first")
         for number in range(50):
-            fleet.weights.passed(fleet.workers[0], f"v{number}")
+            fleet.weights.record_reply(fleet.workers[0], f"v{number}")
         assert len(fleet.weights._arrived) == 10
-        assert fleet.weights.lag("v3", "v49") == float("inf")
-        assert fleet.weights.lag("v47", "v49") == 2
+        assert fleet.weights.version_lag("v3", "v49") == float("inf")
+        assert fleet.weights.version_lag("v47", "v49") == 2
 
 
 @pytest.mark.parametrize(
@@ -270,6 +270,6 @@ class TestLimits:
     ],
 )
 def test_the_version_in_a_reply_is_found_without_decoding_it(reply, version):
-    from radixway.transports.reply_version import weight_version_in
+    from radixway.transports.reply_version import find_weight_version
 
-    assert weight_version_in(json.dumps(reply).encode()) == version
+    assert find_weight_version(json.dumps(reply).encode()) == version

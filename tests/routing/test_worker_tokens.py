@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from radixway.routing.worker import KvEventsState, KvEventsStatus
-from radixway.routing.worker_tokens import Refused, Silent
+from radixway.routing.worker_tokens import TokenizeRefusedError, TokenizeTimeoutError
 from routing.test_prompts import CHAT, IDS, Reader, blocks_of, worker
 
 
@@ -46,7 +46,7 @@ async def test_the_least_busy_is_asked():
 
 @pytest.mark.parametrize(
     ("failure", "reason", "pause_s"),
-    [(Silent(), "worker_silent", 10.0), (Refused(), "worker_refused", 5.0)],
+    [(TokenizeTimeoutError(), "worker_silent", 10.0), (TokenizeRefusedError(), "worker_refused", 5.0)],
 )
 async def test_a_worker_that_fails_is_left_alone_for_a_while(failure, reason, pause_s):
     asked = Asked(failure)
@@ -105,10 +105,10 @@ async def test_workers_are_asked_by_default_while_somebodys_events_are_followed(
 
 
 async def test_a_worker_that_is_gone_is_forgotten():
-    asked = Asked(Silent())
+    asked = Asked(TokenizeTimeoutError())
     reader = Reader(ask=asked, tokenize={"ask_workers": "always"})
     gone = worker(tokenizes=True)
     await reader.read(CHAT, workers=[gone])
-    reader.reader.forget(gone)
+    reader.reader.remove_worker(gone)
     await reader.read(CHAT, workers=[gone])
     assert len(asked.questions) == 2

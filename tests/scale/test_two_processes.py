@@ -11,7 +11,7 @@ import pytest
 from engine_process import engine_process
 from free_ports import find_port
 from gateway_process import gateway_process
-from radixway.scale.owners import Fleet
+from radixway.scale.owners import GatewayFleet
 
 PATIENCE_S = 90
 QUESTION = "What is the capital of France?"
@@ -86,7 +86,7 @@ async def test_an_answer_that_one_keeps_the_other_gives(gateways, client):
 
 
 async def test_turns_that_wander_between_them_are_one_exact_trajectory(gateways, client):
-    name = Fleet(gateways[0], gateways).draw()
+    name = GatewayFleet(gateways[0], gateways).make_owned_name()
     text, made = "", []
     for turn, url in enumerate((*gateways, *gateways)):
         text += f"<|im_start|>user\nQuestion {turn}?<|im_end|>\n<|im_start|>assistant\n"
@@ -104,7 +104,7 @@ async def test_turns_that_wander_between_them_are_one_exact_trajectory(gateways,
 
 
 async def test_an_agents_session_goes_on_at_either(gateways, client):
-    name = Fleet(gateways[1], gateways).draw()
+    name = GatewayFleet(gateways[1], gateways).make_owned_name()
     said = [{"role": "user", "content": "Hello"}]
     for url in gateways:
         body = {"messages": said, "max_tokens": 6, "temperature": 0}

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from radixway.config import ConfigError, SemanticCacheSection
-from radixway.config.semantic import SemanticSection, is_cached_by_default, whole_cache
+from radixway.config import ConfigError, SemanticCacheConfig
+from radixway.config.semantic import SemanticConfig, is_cached_by_default, merge_cache_section
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -123,22 +123,25 @@ async def test_a_rule_that_blocks_goes_before_a_kept_answer():
 
 
 def section(**said):
-    return SemanticSection.model_validate(said)
+    return SemanticConfig.model_validate(said)
 
 
 def test_the_classic_section_in_ours():
     classic = {"enabled": True, "max_entries": 7, "ttl_seconds": 60, "eviction_policy": "lfu"}
-    cache = whole_cache(
-        SemanticCacheSection(), section(semantic_cache=classic, bert_model={"threshold": 0.7})
+    cache = merge_cache_section(
+        SemanticCacheConfig(), section(semantic_cache=classic, bert_model={"threshold": 0.7})
     )
     assert (cache.enabled, cache.max_entries, cache.ttl_s, cache.eviction) == (True, 7, 60, "lfu")
     assert cache.similarity_threshold == 0.7  # bert_model's stands in
 
 
 def test_what_our_own_section_says_goes_before_the_classic_one():
-    own = SemanticCacheSection(enabled=False, ttl_s=5)
+    own = SemanticCacheConfig(enabled=False, ttl_s=5)
     semantic = section(semantic_cache={"enabled": True, "ttl_seconds": 60})
-    assert (whole_cache(own, semantic).enabled, whole_cache(own, semantic).ttl_s) == (False, 5)
+    assert (merge_cache_section(own, semantic).enabled, merge_cache_section(own, semantic).ttl_s) == (
+        False,
+        5,
+    )
     assert not is_cached_by_default(own, semantic)
 
 
@@ -151,7 +154,7 @@ def test_milvus_from_the_published_file(tmp_path):
         "collection:\n  name: answers\n  index: {type: HNSW}\nsearch: {topk: 10}\n"
     )
     classic = {"enabled": True, "backend_type": "milvus", "backend_config_path": str(file)}
-    milvus = whole_cache(SemanticCacheSection(), section(semantic_cache=classic)).milvus
+    milvus = merge_cache_section(SemanticCacheConfig(), section(semantic_cache=classic)).milvus
     assert milvus.uri == "https://vectors:19531"
     assert milvus.token.get_secret_value() == "me:secret"
     assert (milvus.database, milvus.collection) == ("cache", "radixway_answers")
@@ -163,14 +166,14 @@ def test_a_mistake_in_that_file_is_told_by_path_and_line(tmp_path):
     file.write_text("connection:\n  host: vectors\n  port: many\n")
     classic = {"enabled": True, "backend_type": "milvus", "backend_config_path": str(file)}
     with pytest.raises(ConfigError, match=r"milvus.yaml:3: connection.port"):
-        whole_cache(SemanticCacheSection(), section(semantic_cache=classic))
+        merge_cache_section(SemanticCacheConfig(), section(semantic_cache=classic))
 
 
 def test_valkey_from_a_file(tmp_path):
     file = tmp_path / "valkey.yaml"
     file.write_text("connection: {host: keys, port: 6380, database: 2, password: 'a/b'}\n")
     classic = {"enabled": True, "backend_type": "valkey", "backend_config_path": str(file)}
-    valkey = whole_cache(SemanticCacheSection(), section(semantic_cache=classic)).valkey
+    valkey = merge_cache_section(SemanticCacheConfig(), section(semantic_cache=classic)).valkey
     assert valkey.url.get_secret_value() == "redis://:a%2Fb@keys:6380/2"
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from quality_fit import fit_quality, to_quality_head
-from radixway.config import ConfigError, EncodersSection
-from radixway.config.semantic import SemanticSection
+from radixway.config import ConfigError, EncodersConfig
+from radixway.config.semantic import SemanticConfig
 from radixway.encoders import load_encoder
-from radixway.semantic import Question, Reader, judge, take_snapshot
+from radixway.semantic import RequestQuestion, SignalReader, compile_snapshot, judge_signals
 
 PROOFS = [
     "Prove that there are infinitely many primes",
@@ -20,7 +20,7 @@ GREETINGS = ["Good morning", "Hello, how are you today?", "Thanks a lot, bye!", 
 
 @pytest.fixture(scope="module")
 def encoder():
-    return load_encoder(EncodersSection(backend="numpy"))
+    return load_encoder(EncodersConfig(backend="numpy"))
 
 
 @pytest.fixture
@@ -49,17 +49,15 @@ def section(head, /, **rule):
         "modelRefs": [{"model": "strong", "use_reasoning": False}],
     }
     signals = {"complexity": [{"name": "tier", "head": str(head), "threshold": 0.5, **rule}]}
-    return SemanticSection.model_validate(
-        {"default_model": "weak", "signals": signals, "decisions": [strong]}
-    )
+    return SemanticConfig.model_validate({"default_model": "weak", "signals": signals, "decisions": [strong]})
 
 
 async def test_questions_that_only_the_strong_model_answers_go_there(head, encode):
-    snapshot = await take_snapshot(section(head), encode, None)
+    snapshot = await compile_snapshot(section(head), encode, None)
 
     async def rule_for(text):
-        _, verdict, failed = await Reader(encode).read(
-            snapshot, Question(text, text), lambda signals: judge(snapshot.rules, signals)
+        _, verdict, failed = await SignalReader(encode).read_signals(
+            snapshot, RequestQuestion(text, text), lambda signals: judge_signals(snapshot.rules, signals)
         )
         assert not failed
         return verdict.rule and verdict.rule.name
@@ -72,7 +70,7 @@ async def test_a_head_that_cannot_be_used_is_refused_with_the_rules_name(head, e
     broken = tmp_path / "broken.npz"
     broken.write_bytes(head.read_bytes()[:-50])
     with pytest.raises(ConfigError, match="tier: .*broken.npz is no head"):
-        await take_snapshot(section(broken), encode, None)
+        await compile_snapshot(section(broken), encode, None)
 
     async def other(text):
         encoding = await encode(text)
@@ -80,12 +78,12 @@ async def test_a_head_that_cannot_be_used_is_refused_with_the_rules_name(head, e
         return encoding
 
     with pytest.raises(ConfigError, match="tier: .*another encoder"):
-        await take_snapshot(section(head), other, None)
+        await compile_snapshot(section(head), other, None)
     vectors = np.eye(encoder.size, dtype=np.float32)[:9]
     reads_domains = fit_quality(vectors, np.ones((9, 14), np.float32), np.ones((9, 2), np.float32))
     to_quality_head(reads_domains, ["weak", "strong"], encoder, "").save(tmp_path / "domains.npz")
     with pytest.raises(ConfigError, match="tier: .*the vector alone"):
-        await take_snapshot(section(tmp_path / "domains.npz"), encode, None)
+        await compile_snapshot(section(tmp_path / "domains.npz"), encode, None)
 
 
 @pytest.mark.parametrize("rule", [{"hard": {"candidates": ["a"]}}, {"head": None}])

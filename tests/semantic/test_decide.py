@@ -7,30 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.config import ConfigError
-from radixway.config.semantic import Condition, FusionSection, ModelRef
-from radixway.semantic.conditions import All, Any, Matched, Not, from_tree
-from radixway.semantic.decide import Missing, Rule, Rules, Verdict, judge, judge_blocks
-from radixway.semantic.expression import parse
+from radixway.config.semantic import FusionConfig, ModelRef, SignalCondition
+from radixway.semantic.conditions import AllOf, AnyOf, NotNode, SignalMatched, build_condition
+from radixway.semantic.decide import (
+    CompiledRule,
+    CompiledRules,
+    DecisionVerdict,
+    MissingSignals,
+    judge_blocks,
+    judge_signals,
+)
+from radixway.semantic.expression import parse_expression
 from radixway.semantic.reasoning import decide_reasoning
-from radixway.semantic.signals.base import Domain, Signal, Signals
+from radixway.semantic.signals.base import DomainValue, SignalSet, SignalValue
 
 REFS = (ModelRef(model="m"),)
 
 
 def keyword(name, confidence=1.0, category=None):
-    return Signal("keyword", name, True, True, confidence, category)
+    return SignalValue("keyword", name, True, True, confidence, category)
 
 
 def domain(**shares):
     best = max(shares, key=shares.get)
-    found = Domain(best, shares[best], shares, 0.0)
-    return Signal("domain", "", best, shares[best] >= 0.6, shares[best], best, found)
+    found = DomainValue(best, shares[best], shares, 0.0)
+    return SignalValue("domain", "", best, shares[best] >= 0.6, shares[best], best, found)
 
 
-def known(**kinds) -> Signals:
-    signals = Signals()
+def known(**kinds) -> SignalSet:
+    signals = SignalSet()
     for kind, found in kinds.items():
-        signals.add(kind, found)
+        signals.add_signals(kind, found)
     return signals
 
 
@@ -55,10 +62,10 @@ def test_expressions(text, truth):
     signals = known(
         keyword=[keyword("k8s"), keyword("two words")],
         domain=[domain(**{"computer science": 0.9, "math": 0.1})],
-        embedding=[Signal("embedding", "reasoning", 0.8, True, 0.8)],
+        embedding=[SignalValue("embedding", "reasoning", 0.8, True, 0.8)],
         language=[],
     )
-    assert parse(text).truth(signals) is truth
+    assert parse_expression(text).evaluate(signals) is truth
 
 
 @pytest.mark.parametrize(
@@ -79,21 +86,21 @@ def test_expressions(text, truth):
 )
 def test_what_is_no_expression_is_told_in_words(text, said):
     with pytest.raises(ConfigError, match=said):
-        parse(text)
+        parse_expression(text)
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_an_expression_or_a_configuration_error(text):
     with suppress(ConfigError):
-        parse(text)
+        parse_expression(text)
 
 
 nodes = st.recursive(
-    st.builds(Matched, st.sampled_from(["keyword", "embedding", "domain"]), st.sampled_from("ab")),
+    st.builds(SignalMatched, st.sampled_from(["keyword", "embedding", "domain"]), st.sampled_from("ab")),
     lambda inner: st.one_of(
-        st.builds(Not, inner),
-        st.builds(lambda parts: All(tuple(parts)), st.lists(inner, max_size=3)),
-        st.builds(lambda parts: Any(tuple(parts)), st.lists(inner, max_size=3)),
+        st.builds(NotNode, inner),
+        st.builds(lambda parts: AllOf(tuple(parts)), st.lists(inner, max_size=3)),
+        st.builds(lambda parts: AnyOf(tuple(parts)), st.lists(inner, max_size=3)),
     ),
     max_leaves=8,
 )
@@ -102,18 +109,22 @@ nodes = st.recursive(
 @given(nodes, st.sets(st.sampled_from(["keyword", "embedding"])), st.sets(st.sampled_from("ab")))
 def test_what_is_certain_stays_so_whatever_is_read_later(node, kinds, names):
     """The promise that lazy reading stands on."""
-    some = known(**{kind: [Signal(kind, name, True) for name in names] for kind in kinds})
+    some = known(**{kind: [SignalValue(kind, name, True) for name in names] for kind in kinds})
     truth = node.truth(some)
-    for later in ([], [Signal("x", "a", True)], [Signal("x", "a", True), Signal("x", "b", True)]):
-        everything = known(**{kind: list(some.of(kind)) for kind in kinds})
+    for later in (
+        [],
+        [SignalValue("x", "a", True)],
+        [SignalValue("x", "a", True), SignalValue("x", "b", True)],
+    ):
+        everything = known(**{kind: list(some.signals_of(kind)) for kind in kinds})
         for kind in {"keyword", "embedding", "domain"} - kinds:
-            everything.add(kind, later)
+            everything.add_signals(kind, later)
         assert node.truth(everything) is not None
         assert truth is None or node.truth(everything) is truth
 
 
 def test_a_tree_of_conditions_is_that_tree():
-    tree = Condition.model_validate(
+    tree = SignalCondition.model_validate(
         {
             "operator": "and",
             "conditions": [
@@ -122,60 +133,71 @@ def test_a_tree_of_conditions_is_that_tree():
             ],
         }
     )
-    assert from_tree(tree) == All((Matched("keyword", "a"), Not(Matched("language", "zh"))))
-    assert from_tree(Condition()).truth(Signals()) is True
+    assert build_condition(tree) == AllOf(
+        (SignalMatched("keyword", "a"), NotNode(SignalMatched("language", "zh")))
+    )
+    assert build_condition(SignalCondition()).evaluate(SignalSet()) is True
 
 
 def test_a_keyword_that_is_certain_needs_no_encoder():
-    rules = Rules(chain=("keyword", "embedding", "domain"))
-    verdict = judge(rules, known(keyword=[keyword("math", 0.8, "math")]))
-    assert isinstance(verdict, Verdict) and verdict.category == "math" and verdict.reason == "keyword"
+    rules = CompiledRules(chain=("keyword", "embedding", "domain"))
+    verdict = judge_signals(rules, known(keyword=[keyword("math", 0.8, "math")]))
+    assert isinstance(verdict, DecisionVerdict) and verdict.category == "math" and verdict.reason == "keyword"
 
 
 def test_one_that_is_less_than_certain_holds_unless_a_later_one_is_sure():
-    rules = Rules(chain=("keyword", "domain"), fusion=FusionSection(certain_at=0.8, override_at=0.95))
+    rules = CompiledRules(chain=("keyword", "domain"), fusion=FusionConfig(certain_at=0.8, override_at=0.95))
     said = {"keyword": [keyword("math", 0.67, "math")]}
-    assert judge(rules, known(**said)) == Missing(frozenset({"domain"}))
-    kept = judge(rules, known(**said, domain=[domain(law=0.9, math=0.1)]))
+    assert judge_signals(rules, known(**said)) == MissingSignals(frozenset({"domain"}))
+    kept = judge_signals(rules, known(**said, domain=[domain(law=0.9, math=0.1)]))
     assert kept.category == "math"
-    lost = judge(rules, known(**said, domain=[domain(law=0.97, math=0.03)]))
+    lost = judge_signals(rules, known(**said, domain=[domain(law=0.97, math=0.03)]))
     assert lost.category == "law" and lost.reason == "domain_overrides"
-    agreed = judge(rules, known(**said, domain=[domain(math=0.9, law=0.1)]))
+    agreed = judge_signals(rules, known(**said, domain=[domain(math=0.9, law=0.1)]))
     assert agreed.agreeing == ("keyword", "domain")
 
 
 def test_a_domain_below_the_threshold_is_none_and_a_boost_may_lift_it():
     signals = known(keyword=[keyword("steps")], domain=[domain(math=0.55, law=0.45)])
-    assert judge(Rules(chain=("domain",)), signals).category is None
-    boost = Rule("b", Matched("keyword", "steps"), "boost_category", 100, category="math", boost_weight=2)
-    verdict = judge(Rules(policies=(boost,), chain=("domain",)), signals)
+    assert judge_signals(CompiledRules(chain=("domain",)), signals).category is None
+    boost = CompiledRule(
+        "b", SignalMatched("keyword", "steps"), "boost_category", 100, category="math", boost_weight=2
+    )
+    verdict = judge_signals(CompiledRules(policies=(boost,), chain=("domain",)), signals)
     assert verdict.category == "math" and verdict.confidence == pytest.approx(1.1 / 1.55)
 
 
 def test_the_first_rule_that_holds_wins_and_one_that_falls_through_ends_its_list():
-    through = Rule("t", Matched("keyword", "a"), "fallthrough", 200)
-    never = Rule("n", Matched("keyword", "a"), "route", 100, refs=REFS)
-    decision = Rule("d", Matched("keyword", "a"), "route", 0, refs=REFS)
+    through = CompiledRule("t", SignalMatched("keyword", "a"), "fallthrough", 200)
+    never = CompiledRule("n", SignalMatched("keyword", "a"), "route", 100, refs=REFS)
+    decision = CompiledRule("d", SignalMatched("keyword", "a"), "route", 0, refs=REFS)
     signals = known(keyword=[keyword("a")])
-    assert judge(Rules(policies=(through, never), decisions=(decision,)), signals).rule is decision
-    assert judge(Rules(policies=(never, through), decisions=(decision,)), signals).rule is never
+    assert (
+        judge_signals(CompiledRules(policies=(through, never), decisions=(decision,)), signals).rule
+        is decision
+    )
+    assert (
+        judge_signals(CompiledRules(policies=(never, through), decisions=(decision,)), signals).rule is never
+    )
 
 
 def test_by_confidence_the_surest_decision_wins_over_the_first():
-    first = Rule("first", Matched("keyword", "a"), "route", 100, refs=REFS)
-    surest = Rule("surest", Matched("keyword", "b"), "route", 1, refs=REFS)
+    first = CompiledRule("first", SignalMatched("keyword", "a"), "route", 100, refs=REFS)
+    surest = CompiledRule("surest", SignalMatched("keyword", "b"), "route", 1, refs=REFS)
     signals = known(keyword=[keyword("a", 0.6), keyword("b", 0.9)])
-    assert judge(Rules(decisions=(first, surest), strategy="confidence"), signals).rule is surest
-    assert judge(Rules(decisions=(first, surest)), signals).rule is first
+    assert (
+        judge_signals(CompiledRules(decisions=(first, surest), strategy="confidence"), signals).rule is surest
+    )
+    assert judge_signals(CompiledRules(decisions=(first, surest)), signals).rule is first
 
 
 def test_for_an_explicit_model_only_rules_that_block_are_judged():
-    route = Rule("r", Matched("keyword", "a"), "route", 300, refs=REFS)
-    block = Rule("b", Matched("regex", "ssn"), "block", 200)
-    rules = Rules(policies=(route, block))
-    assert judge_blocks(rules, known()) == Missing(frozenset({"regex"}))
+    route = CompiledRule("r", SignalMatched("keyword", "a"), "route", 300, refs=REFS)
+    block = CompiledRule("b", SignalMatched("regex", "ssn"), "block", 200)
+    rules = CompiledRules(policies=(route, block))
+    assert judge_blocks(rules, known()) == MissingSignals(frozenset({"regex"}))
     assert judge_blocks(rules, known(regex=[])) is None
-    assert judge_blocks(rules, known(regex=[Signal("regex", "ssn", True)])).rule is block
+    assert judge_blocks(rules, known(regex=[SignalValue("regex", "ssn", True)])).rule is block
 
 
 SPREAD = dict.fromkeys(map(str, range(14)), 1 / 14)

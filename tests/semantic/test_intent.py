@@ -4,9 +4,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from radixway.semantic.classification.intent import Intent
-from radixway.semantic.decide import Verdict
-from radixway.semantic.signals.base import Domain, Signals
+from radixway.semantic.classification.intent import TextIntent
+from radixway.semantic.decide import DecisionVerdict
+from radixway.semantic.signals.base import DomainValue, SignalSet
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,6 @@ from radixway.semantic.signals.base import Domain, Signals
     ],
 )
 def test_a_confidence_is_high_from_the_callers_threshold_on_even_if_that_is_nothing(threshold, said):
-    domain = Domain("law", 0.4, {"law": 0.4, "history": 0.6}, 0.9)
-    intent = Intent(Mock(), domain, Signals(), Verdict(), Mock())
+    domain = DomainValue("law", 0.4, {"law": 0.4, "history": 0.6}, 0.9)
+    intent = TextIntent(Mock(), domain, SignalSet(), DecisionVerdict(), Mock())
     assert intent.routing_decision(threshold) == said

@@ -282,7 +282,7 @@ async def test_a_reload_that_meets_a_defect_keeps_the_last_good_configuration(tm
         raise RuntimeError("a defect")
 
     async with deciding(section={"config": str(file), "watch": False}) as (running, _):
-        monkeypatch.setattr("radixway.semantic.holder.take_snapshot", broken)
+        monkeypatch.setattr("radixway.semantic.holder.compile_snapshot", broken)
         status, said, _ = await running.post("/config/semantic/reload", {})
         assert status == 409 and said["message"] == "internal error (RuntimeError)"
         assert (await ask(running, "hello"))[0] == 200
@@ -361,13 +361,13 @@ async def test_what_is_blocked_is_blocked_on_generate_too():
 
 async def test_a_long_text_is_judged_in_a_thread_of_its_own(monkeypatch):
     threads = set()
-    read = KeywordDetector.read
+    read = KeywordDetector.detect_signals
 
     def watched(self, question, encoding=None):
         threads.add(threading.current_thread())
         return read(self, question, encoding)
 
-    monkeypatch.setattr(KeywordDetector, "read", watched)
+    monkeypatch.setattr(KeywordDetector, "detect_signals", watched)
     async with deciding() as (running, _):
         await ask(running, "theorem")
         assert threads == {threading.main_thread()}
@@ -377,13 +377,13 @@ async def test_a_long_text_is_judged_in_a_thread_of_its_own(monkeypatch):
 
 
 async def test_signals_and_cache_share_one_pass_whether_a_text_comes_whole_or_in_parts(monkeypatch):
-    read, passes = EncoderService.read, []
+    read, passes = EncoderService.encode_unshared, []
 
     async def counted(self, text, **more):
         passes.append(text)
         return await read(self, text, **more)
 
-    monkeypatch.setattr(EncoderService, "read", counted)
+    monkeypatch.setattr(EncoderService, "encode_unshared", counted)
     parts = [{"type": "text", "text": each} for each in ("How do plants", "make sugar?")]
     async with scripted_worker(models=MODELS) as worker:
         on = {"enabled": True}

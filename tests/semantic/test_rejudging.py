@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from radixway.config.semantic import FeedbackSection, SemanticSection
-from radixway.semantic import Missing
-from radixway.semantic.decide import judge, judge_blocks
-from radixway.semantic.detect import Checked, Stopped
+from radixway.config.semantic import FeedbackConfig, SemanticConfig
+from radixway.semantic import MissingSignals
+from radixway.semantic.decide import judge_blocks, judge_signals
+from radixway.semantic.detect import BlockCheck, BlockedDecision
 from radixway.semantic.offline import every_model_is_ready
-from radixway.semantic.plan import Wish, make_plan
-from radixway.semantic.question import Question
-from radixway.semantic.reading import Reader
-from radixway.semantic.rejudging import Rejudgement, recorded_outcome, rejudge
-from radixway.semantic.scores import Feedback
-from radixway.semantic.snapshot import take_snapshot
+from radixway.semantic.plan import SelectionPreferences, make_plan
+from radixway.semantic.question import RequestQuestion
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.rejudging import SignalReplay, recorded_outcome, replay_decision
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.snapshot import compile_snapshot
 
 TREE = {
     "default_model": "small",
@@ -24,31 +24,33 @@ TREE = {
         {"name": "math", "model_scores": [{"model": "big", "score": 1.0, "use_reasoning": True}]},
     ],
 }
-FEEDBACK = Feedback(FeedbackSection())
+FEEDBACK = ScoreFeedback(FeedbackConfig())
 
 
 async def snapshot_of(**more):
-    return await take_snapshot(SemanticSection.model_validate(TREE | more), None, None)
+    return await compile_snapshot(SemanticConfig.model_validate(TREE | more), None, None)
 
 
 async def recorded(snapshot, text, *, named=False):
     """What a journal would have of it."""
-    rules, question = snapshot.rules, Question(text, text)
+    rules, question = snapshot.rules, RequestQuestion(text, text)
     if named:
-        signals, verdict, failed = await Reader(None).read(
+        signals, verdict, failed = await SignalReader(None).read_signals(
             snapshot, question, lambda known: judge_blocks(rules, known)
         )
-        return Checked(snapshot, signals, verdict, "small", tuple(failed))
-    signals, verdict, _ = await Reader(None).read(snapshot, question, lambda known: judge(rules, known))
+        return BlockCheck(snapshot, signals, verdict, "small", tuple(failed))
+    signals, verdict, _ = await SignalReader(None).read_signals(
+        snapshot, question, lambda known: judge_signals(rules, known)
+    )
     if verdict.action == "block":
-        return Stopped(snapshot, signals, verdict)
-    wish = Wish("best", "", 256)
+        return BlockedDecision(snapshot, signals, verdict)
+    wish = SelectionPreferences("best", "", 256)
     return make_plan(snapshot, question, signals, verdict, wish, every_model_is_ready, FEEDBACK)
 
 
 async def again(entry, **more):
     new = await snapshot_of(**more)
-    return rejudge(entry, Rejudgement(entry.snapshot.section, new), every_model_is_ready, FEEDBACK)
+    return replay_decision(entry, SignalReplay(entry.snapshot.section, new), every_model_is_ready, FEEDBACK)
 
 
 async def test_the_same_rules_say_the_same():
@@ -63,7 +65,9 @@ async def test_another_consequence_of_the_same_reading_is_known():
     entry = await recorded(await snapshot_of(), "theorem 1234-5678")
     assert recorded_outcome(entry, every_model_is_ready, FEEDBACK).blocked
     plain = {"regex_rules": [{"name": "card", "pattern": r"\d{4}-\d{4}", "action": "log"}]}
-    assert isinstance(await again(entry, **plain), Missing)  # the block came first: words were not read
+    assert isinstance(
+        await again(entry, **plain), MissingSignals
+    )  # the block came first: words were not read
     routed = [{"name": "card", "pattern": r"\d{4}-\d{4}", "action": "route", "models": ["careful"]}]
     outcome = await again(entry, regex_rules=routed)
     assert (outcome.model, outcome.rule, outcome.blocked) == ("careful", "card", False)
@@ -79,7 +83,7 @@ async def test_another_consequence_of_the_same_reading_is_known():
 async def test_another_reading_is_not_known_without_the_text(more, kinds):
     entry = await recorded(await snapshot_of(), "a theorem")
     missing = await again(entry, **more)
-    assert isinstance(missing, Missing) and missing.kinds == kinds
+    assert isinstance(missing, MissingSignals) and missing.kinds == kinds
 
 
 async def test_a_rule_that_is_gone_and_models_that_are_others_are_known():
@@ -99,7 +103,7 @@ async def test_a_request_that_names_its_model_is_judged_by_what_blocks_alone():
 
 
 def test_scores_are_not_drawn():
-    exploring = Feedback(FeedbackSection(explore=True))
+    exploring = ScoreFeedback(FeedbackConfig(explore=True))
 
     async def outcomes():
         snapshot = await snapshot_of(
@@ -114,7 +118,7 @@ def test_scores_are_not_drawn():
             ]
         )
         entry = await recorded(snapshot, "a theorem")
-        by = Rejudgement(snapshot.section, snapshot)
-        return {rejudge(entry, by, every_model_is_ready, exploring).model for _ in range(50)}
+        by = SignalReplay(snapshot.section, snapshot)
+        return {replay_decision(entry, by, every_model_is_ready, exploring).model for _ in range(50)}
 
     assert asyncio.run(outcomes()) == {"big"}

@@ -9,16 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.config.semantic import CATEGORIES, AbSplit, FeedbackSection, Pricing, ReasoningFamily
-from radixway.semantic.prompts import inject
-from radixway.semantic.scores import Feedback
-from radixway.semantic.selection import Candidate, Weighed, choose, pareto_front, split, weigh
+from radixway.config.semantic import CATEGORIES, AbSplit, FeedbackConfig, ModelPricing, ReasoningFamily
+from radixway.semantic.prompts import inject_system_prompt
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.selection import (
+    ModelCandidate,
+    WeighedCandidate,
+    choose_model,
+    pareto_front,
+    pick_ab_split,
+    weigh_candidates,
+)
 from radixway.semantic.shipped_prompts import SHIPPED
 from radixway.semantic.thinking import thinking_fields
 
 
 def weighed(model, score, cost=0.0, latency_s=0.0, available=True):
-    return Weighed(Candidate(model, score), cost, latency_s, available)
+    return WeighedCandidate(ModelCandidate(model, score), cost, latency_s, available)
 
 
 BIG = weighed("big", 0.95, cost=10, latency_s=2.0)
@@ -31,7 +38,7 @@ ALL = [DOMINATED, POOR, CHEAP, FAST, BIG]
 
 @pytest.mark.parametrize(("preference", "best"), [("best", "big"), ("fast", "fast"), ("cheap", "cheap")])
 def test_a_preference_chooses_on_the_front_among_those_that_are_good_enough(preference, best):
-    choice = choose(ALL, preference, least_share=0.8)
+    choice = choose_model(ALL, preference, least_share=0.8)
     assert choice.best.model == best
     assert {each.candidate.model for each in choice.ranked} == {"big", "fast", "cheap", "poor", "dominated"}
 
@@ -49,9 +56,9 @@ def test_the_front_holds_the_best_the_cheapest_and_the_fastest(rows):
 
 
 def test_who_cannot_answer_comes_last():
-    choice = choose([weighed("best", 1.0, available=False), weighed("second", 0.5)], "best", 0.8)
+    choice = choose_model([weighed("best", 1.0, available=False), weighed("second", 0.5)], "best", 0.8)
     assert [each.candidate.model for each in choice.ranked] == ["second", "best"]
-    none = choose([weighed("best", 1.0, available=False)], "best", 0.8)
+    none = choose_model([weighed("best", 1.0, available=False)], "best", 0.8)
     assert none.best.model == "best" and none.reason == "best_though_none_is_ready"
 
 
@@ -66,8 +73,10 @@ class State:
 
 def test_price_is_of_both_sides_and_time_is_what_the_workers_were_measured_at():
     states = {"m": State(1, 0.01)}
-    pricing = {"m": Pricing(prompt_per_1m=2, completion_per_1m=8)}
-    known, unknown = weigh([Candidate("m", 1), Candidate("n", 1)], pricing, states.get, 100, 50)
+    pricing = {"m": ModelPricing(prompt_per_1m=2, completion_per_1m=8)}
+    known, unknown = weigh_candidates(
+        [ModelCandidate("m", 1), ModelCandidate("n", 1)], pricing, states.get, 100, 50
+    )
     assert known.cost == pytest.approx((100 * 2 + 50 * 8) / 1e6)
     assert known.latency_s == pytest.approx(1.0) and known.available
     assert not unknown.available and unknown.cost == 0
@@ -75,31 +84,31 @@ def test_price_is_of_both_sides_and_time_is_what_the_workers_were_measured_at():
 
 def test_a_split_keeps_a_session_and_shares_out_by_weight():
     splits = [AbSplit(name="s", category="math", models={"a": 3, "b": 1})]
-    assert split(splits, "law", "x") is None
-    models = [split(splits, "math", f"session-{number}")[1] for number in range(2000)]
+    assert pick_ab_split(splits, "law", "x") is None
+    models = [pick_ab_split(splits, "math", f"session-{number}")[1] for number in range(2000)]
     assert 0.70 < models.count("a") / 2000 < 0.80
-    assert models == [split(splits, "math", f"session-{number}")[1] for number in range(2000)]
+    assert models == [pick_ab_split(splits, "math", f"session-{number}")[1] for number in range(2000)]
 
 
 def test_judgements_move_a_score_towards_them_and_each_request_is_judged_once():
-    feedback = Feedback(FeedbackSection(strength=10, remembered=2))
+    feedback = ScoreFeedback(FeedbackConfig(strength=10, remembered=2))
     for request in "abc":
-        feedback.remember(request, "math", "m")
-    assert feedback.judge("a", 0.0) is None  # forgotten: only two are remembered
-    assert feedback.judge("b", 0.0) == ("math", "m") and feedback.judge("b", 0.0) is None
-    assert feedback.score("math", "m", 1.0) == pytest.approx(10 / 11)
-    assert feedback.score("law", "m", 0.7) == pytest.approx(0.7)
+        feedback.remember_decision(request, "math", "m")
+    assert feedback.record_feedback("a", 0.0) is None  # forgotten: only two are remembered
+    assert feedback.record_feedback("b", 0.0) == ("math", "m") and feedback.record_feedback("b", 0.0) is None
+    assert feedback.current_score("math", "m", 1.0) == pytest.approx(10 / 11)
+    assert feedback.current_score("law", "m", 0.7) == pytest.approx(0.7)
 
 
 def test_thompson_sampling_finds_the_better_model_and_then_stays_with_it():
     rng = random.Random(7)
-    feedback = Feedback(FeedbackSection(strength=4, explore=True), rng)
+    feedback = ScoreFeedback(FeedbackConfig(strength=4, explore=True), rng)
     worth = {"worse": 0.3, "better": 0.8}
     chosen = []
     for number in range(400):
-        model = max(worth, key=lambda name: feedback.score("math", name, 0.5))
-        feedback.remember(str(number), "math", model)
-        feedback.judge(str(number), float(rng.random() < worth[model]))
+        model = max(worth, key=lambda name: feedback.current_score("math", name, 0.5))
+        feedback.remember_decision(str(number), "math", model)
+        feedback.record_feedback(str(number), float(rng.random() < worth[model]))
         chosen.append(model)
     assert chosen[-200:].count("better") > 180
 
@@ -144,7 +153,7 @@ def test_thinking_is_said_as_each_family_reads_it(body, family, on, fields):
 
 
 def injected(messages, prompt="P", mode="replace"):
-    found = inject(json.dumps(messages).encode(), prompt, mode)
+    found = inject_system_prompt(json.dumps(messages).encode(), prompt, mode)
     return None if found is None else json.loads(msgspec.json.encode(found))
 
 

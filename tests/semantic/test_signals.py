@@ -3,8 +3,13 @@
 import pytest
 
 from radixway.config import ConfigError
-from radixway.config.semantic import ContextSignal, HeaderSignal, KeywordSignal, RegexSignal
-from radixway.semantic.question import Question, read_question
+from radixway.config.semantic import (
+    ContextSignalConfig,
+    HeaderSignalConfig,
+    KeywordSignalConfig,
+    RegexSignalConfig,
+)
+from radixway.semantic.question import RequestQuestion, read_question
 from radixway.semantic.signals.complexity import lexical_complexity
 from radixway.semantic.signals.context_length import ContextLengthDetector
 from radixway.semantic.signals.header import HeaderDetector
@@ -14,8 +19,8 @@ from radixway.semantic.signals.regex import RegexDetector
 
 
 def matches(text: str, **rule) -> bool:
-    detector = KeywordDetector([KeywordSignal(name="r", **rule)])
-    return any(signal.matched for signal in detector.read(Question(text)))
+    detector = KeywordDetector([KeywordSignalConfig(name="r", **rule)])
+    return any(signal.matched for signal in detector.detect_signals(RequestQuestion(text)))
 
 
 @pytest.mark.parametrize(
@@ -48,16 +53,23 @@ def test_keywords(rule, text, matched):
 
 
 def test_of_any_of_keywords_two_are_surer_than_one():
-    detector = KeywordDetector([KeywordSignal(name="math", keywords=["定理", "证明", "积分"])], ["math"])
-    one, two = (next(iter(detector.read(Question(text)))) for text in ("勾股定理", "证明费马大定理"))
+    detector = KeywordDetector(
+        [KeywordSignalConfig(name="math", keywords=["定理", "证明", "积分"])], ["math"]
+    )
+    one, two = (
+        next(iter(detector.detect_signals(RequestQuestion(text)))) for text in ("勾股定理", "证明费马大定理")
+    )
     assert one.confidence == pytest.approx(2 / 3) and two.confidence == pytest.approx(0.8)
     assert two.category == "math"
 
 
 def test_thousands_of_words_are_one_automaton():
     words = [f"word{number}" for number in range(5000)]
-    detector = KeywordDetector([KeywordSignal(name=f"r{word}", keywords=[word]) for word in words])
-    found = [signal.name for signal in detector.read(Question("only word17 and word4999 are here"))]
+    detector = KeywordDetector([KeywordSignalConfig(name=f"r{word}", keywords=[word]) for word in words])
+    found = [
+        signal.name
+        for signal in detector.detect_signals(RequestQuestion("only word17 and word4999 are here"))
+    ]
     assert found == ["rword17", "rword4999"]
 
 
@@ -68,7 +80,7 @@ def test_a_pattern_that_backtracks_elsewhere_takes_linear_time_here():
 @pytest.mark.parametrize("pattern", ["(a", "(?<=a)b", "\\1"])
 def test_a_pattern_that_is_none_of_re2s_is_refused_in_words(pattern):
     with pytest.raises(ConfigError, match="is not one of RE2's"):
-        KeywordDetector([KeywordSignal(name="r", keywords=[pattern], method="regex")])
+        KeywordDetector([KeywordSignalConfig(name="r", keywords=[pattern], method="regex")])
 
 
 def test_patterns_look_at_every_turn():
@@ -77,8 +89,10 @@ def test_patterns_look_at_every_turn():
         {"role": "assistant", "content": "noted"},
         {"role": "user", "content": "repeat it"},
     ]
-    detector = RegexDetector([RegexSignal(name="ssn", pattern=r"\d{3}-\d{2}-\d{4}")])
-    assert [signal.name for signal in detector.read(read_question({"messages": messages}))] == ["ssn"]
+    detector = RegexDetector([RegexSignalConfig(name="ssn", pattern=r"\d{3}-\d{2}-\d{4}")])
+    assert [signal.name for signal in detector.detect_signals(read_question({"messages": messages}))] == [
+        "ssn"
+    ]
 
 
 SSN = "123-45-6789"
@@ -97,9 +111,11 @@ SSN = "123-45-6789"
     ],
 )
 def test_what_must_not_pass_is_found_wherever_in_a_message_it_stands(message):
-    detector = RegexDetector([RegexSignal(name="ssn", pattern=r"\d{3}-\d{2}-\d{4}")])
+    detector = RegexDetector([RegexSignalConfig(name="ssn", pattern=r"\d{3}-\d{2}-\d{4}")])
     messages = [message, {"role": "user", "content": "repeat it"}]
-    assert [signal.name for signal in detector.read(read_question({"messages": messages}))] == ["ssn"]
+    assert [signal.name for signal in detector.detect_signals(read_question({"messages": messages}))] == [
+        "ssn"
+    ]
 
 
 def test_the_conversation_is_all_that_is_said_and_nothing_of_its_pictures():
@@ -151,22 +167,25 @@ def test_languages(text, language):
 
 def test_how_long_a_conversation_is():
     detector = ContextLengthDetector(
-        [ContextSignal(name="short", max_tokens=10), ContextSignal(name="long", min_tokens=11)]
+        [ContextSignalConfig(name="short", max_tokens=10), ContextSignalConfig(name="long", min_tokens=11)]
     )
-    assert [signal.name for signal in detector.read(Question("hello"))] == ["", "short"]
-    assert [signal.name for signal in detector.read(Question("x", whole="word " * 100))] == ["", "long"]
+    assert [signal.name for signal in detector.detect_signals(RequestQuestion("hello"))] == ["", "short"]
+    assert [signal.name for signal in detector.detect_signals(RequestQuestion("x", whole="word " * 100))] == [
+        "",
+        "long",
+    ]
 
 
 def test_headers_by_value_by_pattern_and_by_being_there():
     detector = HeaderDetector(
         [
-            HeaderSignal(name="gold", header="X-Plan", values=("gold",)),
-            HeaderSignal(name="beta", header="x-build", pattern=r"\d+-beta"),
-            HeaderSignal(name="any", header="x-anything"),
+            HeaderSignalConfig(name="gold", header="X-Plan", values=("gold",)),
+            HeaderSignalConfig(name="beta", header="x-build", pattern=r"\d+-beta"),
+            HeaderSignalConfig(name="any", header="x-anything"),
         ]
     )
-    question = Question("", headers={"x-plan": "gold", "x-build": "12-beta2"})
-    assert [signal.name for signal in detector.read(question)] == ["gold"]
+    question = RequestQuestion("", headers={"x-plan": "gold", "x-build": "12-beta2"})
+    assert [signal.name for signal in detector.detect_signals(question)] == ["gold"]
 
 
 def test_a_proof_is_harder_than_a_greeting():
@@ -176,19 +195,22 @@ def test_a_proof_is_harder_than_a_greeting():
 
 
 def test_what_the_guard_found_is_known_by_its_type_and_by_the_signals_that_are_configured():
-    from radixway.config.semantic import SignalsSection
-    from radixway.pipeline import Attack, GuardFindings, PersonalData
-    from radixway.semantic.signals.guard import read_guard
+    from radixway.config.semantic import SignalsConfig
+    from radixway.pipeline import AttackAssessment, GuardFindings, PersonalDataSpan
+    from radixway.semantic.signals.guard import guard_signals
 
-    section = SignalsSection.model_validate(
+    section = SignalsConfig.model_validate(
         {
             "pii": [{"name": "private", "threshold": 0.8, "pii_types_allowed": ["GPE"]}],
             "jailbreak": [{"name": "careful", "threshold": 0.3}],
         }
     )
-    found = [PersonalData("GPE", 0, 4, 0.95), PersonalData("PERSON", 5, 9, 0.75)]
-    attacks = [Attack(0.1, {"prompt_injection": 0.1}), Attack(0.4, {"prompt_injection": 0.4})]
-    said = read_guard(GuardFindings(found, attacks, 0.7, 0.7), section)
+    found = [PersonalDataSpan("GPE", 0, 4, 0.95), PersonalDataSpan("PERSON", 5, 9, 0.75)]
+    attacks = [
+        AttackAssessment(0.1, {"prompt_injection": 0.1}),
+        AttackAssessment(0.4, {"prompt_injection": 0.4}),
+    ]
+    said = guard_signals(GuardFindings(found, attacks, 0.7, 0.7), section)
     told = {(s.kind, s.name): (s.matched, s.confidence) for found in said.values() for s in found}
     assert told == {
         ("pii", "GPE"): (True, 0.95),

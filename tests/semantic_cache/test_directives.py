@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.semantic_cache.directives import ANYTHING, Directives, read_directives
+from radixway.semantic_cache.directives import ANYTHING, CacheDirectives, read_directives
 
 
 @pytest.mark.parametrize(
@@ -10,15 +10,15 @@ from radixway.semantic_cache.directives import ANYTHING, Directives, read_direct
     [
         (None, ANYTHING),
         ("", ANYTHING),
-        ("no-cache", Directives(may_answer=False)),
-        ("No-Store", Directives(may_answer=False, may_keep=False)),
-        ("bypass", Directives(may_answer=False, may_keep=False)),
-        ("max-age=60", Directives(max_age_s=60)),
-        ('max-age="60", ttl=5', Directives(max_age_s=60, ttl_s=5)),
-        ("max-age=60,max-age=30", Directives(max_age_s=30)),
-        ("max-age=soon", Directives(max_age_s=0)),
-        ("max-age=-1", Directives(max_age_s=0)),
-        ("max-age=" + "9" * 400, Directives(max_age_s=10**9)),
+        ("no-cache", CacheDirectives(may_answer=False)),
+        ("No-Store", CacheDirectives(may_answer=False, may_keep=False)),
+        ("bypass", CacheDirectives(may_answer=False, may_keep=False)),
+        ("max-age=60", CacheDirectives(max_age_s=60)),
+        ('max-age="60", ttl=5', CacheDirectives(max_age_s=60, ttl_s=5)),
+        ("max-age=60,max-age=30", CacheDirectives(max_age_s=30)),
+        ("max-age=soon", CacheDirectives(max_age_s=0)),
+        ("max-age=-1", CacheDirectives(max_age_s=0)),
+        ("max-age=" + "9" * 400, CacheDirectives(max_age_s=10**9)),
         ("private, immutable", ANYTHING),
     ],
 )

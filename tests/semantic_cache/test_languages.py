@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.config import SemanticCacheSection
+from radixway.config import SemanticCacheConfig
 from radixway.semantic_cache import least_similarity
-from radixway.semantic_cache.ngrams import is_by_characters, ngram_vector
+from radixway.semantic_cache.ngrams import ngram_vector, uses_characters
 from radixway.semantic_cache.verifier import verify
 from radixway.semantic_cache.verifier.language import is_foreign
 
@@ -24,14 +24,14 @@ LATIN_FOREIGN = [
 
 @pytest.mark.parametrize("text", ENGLISH)
 def test_english_takes_what_is_configured_for_it(text):
-    assert not is_foreign(text) and not is_by_characters(text)
-    assert least_similarity(SemanticCacheSection(), text, 0.85) == 0.85
+    assert not is_foreign(text) and not uses_characters(text)
+    assert least_similarity(SemanticCacheConfig(), text, 0.85) == 0.85
 
 
 @pytest.mark.parametrize("text", [*BY_CHARACTERS, *LATIN_FOREIGN])
 def test_every_other_language_takes_nearly_the_same_text(text):
-    assert is_foreign(text) and is_by_characters(text) == (text in BY_CHARACTERS)
-    config = SemanticCacheSection()
+    assert is_foreign(text) and uses_characters(text) == (text in BY_CHARACTERS)
+    config = SemanticCacheConfig()
     assert least_similarity(config, text, 0.85) == pytest.approx(0.94)
     assert 0.94 < least_similarity(config, text, 0.95) < 1
     assert 0.85 < least_similarity(config, text, 0.8) < 0.94
@@ -45,7 +45,7 @@ def test_a_threshold_that_is_set_is_what_counts():
         ({"similarity_threshold": 0.6}, 0.6, 0.94),
         ({"similarity_threshold": 1}, 0.9, 0.94),
     ):
-        config = SemanticCacheSection(**section)
+        config = SemanticCacheConfig(**section)
         assert least_similarity(config, "怎么做米饭", least) == pytest.approx(wanted)
         assert least_similarity(config, "How do I cook rice?", least) == least
 
@@ -61,7 +61,7 @@ def test_a_threshold_that_is_set_is_what_counts():
 )
 def test_questions_that_differ_in_a_word_have_no_answer_in_common(one, other):
     cosine = float(ngram_vector(one) @ ngram_vector(other))
-    assert cosine < least_similarity(SemanticCacheSection(), one, 0.85)
+    assert cosine < least_similarity(SemanticCacheConfig(), one, 0.85)
 
 
 def test_the_same_question_in_other_little_words_is_still_found():

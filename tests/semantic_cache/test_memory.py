@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cache_entries import entry, unit
-from radixway.semantic_cache import Filter, MemoryStore
+from radixway.semantic_cache import EntryFilter, MemoryStore
 
 
 async def filled(*entries, size=100, eviction="lru"):
     store = MemoryStore(size, eviction)
     for each in entries:
-        await store.put(each, now=0)
+        await store.put_entry(each, now=0)
     store.check()
     return store
 
@@ -74,12 +74,12 @@ async def test_a_full_store_lets_go_in_its_order(eviction, gone):
 @pytest.mark.parametrize(
     ("which", "left"),
     [
-        (Filter(), set()),
-        (Filter(tenant="t"), {"c"}),
-        (Filter(user="u"), {"b", "c"}),
-        (Filter(model="m", tenant="t"), {"b", "c"}),
-        (Filter(exact="b"), {"a", "c"}),
-        (Filter(id="nobody"), {"a", "b", "c"}),
+        (EntryFilter(), set()),
+        (EntryFilter(tenant="t"), {"c"}),
+        (EntryFilter(user="u"), {"b", "c"}),
+        (EntryFilter(model="m", tenant="t"), {"b", "c"}),
+        (EntryFilter(exact="b"), {"a", "c"}),
+        (EntryFilter(id="nobody"), {"a", "b", "c"}),
     ],
 )
 async def test_a_purge_takes_what_agrees_with_every_field(which, left):
@@ -108,16 +108,16 @@ async def test_whatever_happens_the_accounts_agree(done, eviction):
         match step:
             case ("put", name, scope, ttl):
                 vector = None if name == 0 else (name, scope + 1, 1)
-                await store.put(entry(str(name), str(scope), vector, expires_at=now + ttl), now)
+                await store.put_entry(entry(str(name), str(scope), vector, expires_at=now + ttl), now)
             case ("use", name, scope):
-                found = await store.find(str(scope), str(name), now)
+                found = await store.find_exact(str(scope), str(name), now)
                 if found is not None:
                     assert found.is_fresh(now)
-                    await store.used(found)
+                    await store.mark_used(found)
             case ("remove", name):
-                await store.remove(Filter(exact=str(name)))
+                await store.remove_entries(EntryFilter(exact=str(name)))
             case ("wait", seconds):
                 now += seconds
         store.check()
-        for match in await store.nearest("1", unit(1, 1, 1), 3, now):
+        for match in await store.find_nearest("1", unit(1, 1, 1), 3, now):
             assert match.entry.scope == "1" and match.entry.is_fresh(now)

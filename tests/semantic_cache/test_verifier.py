@@ -5,17 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation import cache as evaluation
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import load_encoder
 from radixway.semantic_cache import verify
 from radixway.semantic_cache.ngrams import ngram_vector
 from radixway.semantic_cache.verifier import bundled_head, verify_blind
-from radixway.semantic_cache.verifier.chinese import numbers_of
+from radixway.semantic_cache.verifier.chinese import extract_numbers
 
 
 @pytest.fixture(scope="module")
 def encoder():
-    return load_encoder(EncodersSection())
+    return load_encoder(EncodersConfig())
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +105,9 @@ def test_other_words_for_the_same_pass(one, other):
 
 
 def test_numbers_are_read_in_chinese_too():
-    assert numbers_of("一千二百三十四") == [1234]
-    assert numbers_of("十二万") == [120_000]
-    assert numbers_of("二〇二四") == [2024]
+    assert extract_numbers("一千二百三十四") == [1234]
+    assert extract_numbers("十二万") == [120_000]
+    assert extract_numbers("二〇二四") == [2024]
 
 
 words = st.text(

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from radixway.simulate import Task, sample
+from radixway.simulate import SimulationTask, make_sample_trace
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def child(tmp_path):
 
 def line(policies: str) -> bytes:
     """What it is told."""
-    task = Task(
+    task = SimulationTask(
         trace="trace",
         policies=policies,
         workers=4,
@@ -44,7 +44,7 @@ def line(policies: str) -> bytes:
 
 
 def test_it_ends_with_whoever_wants_its_result(child, tmp_path):
-    (tmp_path / "trace").write_bytes(sample("agents"))
+    (tmp_path / "trace").write_bytes(make_sample_trace("agents"))
     policies = ",".join(f"kv_aware:overlap_weight={weight}" for weight in range(1, 200))
     said, _ = child.communicate(line(policies), timeout=120)
     assert child.returncode == 1

@@ -3,8 +3,8 @@
 import pytest
 
 from planned_traffic import trace
-from radixway.config import ExpectedTimePolicy, LeastLoadedPolicy
-from radixway.simulate import Setting, Simulation
+from radixway.config import ExpectedTimePolicyConfig, LeastLoadedPolicyConfig
+from radixway.simulate import SimulationSettings, TraceSimulation
 from radixway.simulate.elastic import ElasticSimulation
 
 LOAD = trace(lambda _: 3.0, 120)
@@ -20,41 +20,41 @@ class Script:
         self.came_, self.firsts, self.ends = 0, 0, 0
         self.seen = []
 
-    def came(self):
+    def on_arrival(self):
         self.came_ += 1
 
-    def placed(self, prompt_tokens, uncached_tokens):
+    def on_placed(self, prompt_tokens, uncached_tokens):
         assert 0 <= uncached_tokens <= prompt_tokens
 
-    def first_token(self, ttft_s):
+    def on_first_token(self, ttft_s):
         assert ttft_s > 0
         self.firsts += 1
 
-    def ended(self, output_tokens, decode_s):
+    def on_finished(self, output_tokens, decode_s):
         self.ends += 1
 
-    def decide(self, now, ready, starting):
+    def decide_replicas(self, now, ready, starting):
         self.seen.append((now, len(ready), starting))
         return self._counts.pop(0) if len(self._counts) > 1 else self._counts[0]
 
 
 def grow(script, workers, startup_s=20.0, policy=None):
-    policy = policy or LeastLoadedPolicy()
-    simulation = ElasticSimulation(LOAD, policy, Setting(workers=workers), script, startup_s)
-    growth = simulation.grow()
+    policy = policy or LeastLoadedPolicyConfig()
+    simulation = ElasticSimulation(LOAD, policy, SimulationSettings(workers=workers), script, startup_s)
+    growth = simulation.run_elastic()
     simulation.check()
     return growth
 
 
 def test_a_fleet_that_nobody_scales_does_what_a_fixed_one_does():
     growth = grow(Script(2), 2)
-    fixed = Simulation(LOAD, LeastLoadedPolicy(), Setting(workers=2)).run()
+    fixed = TraceSimulation(LOAD, LeastLoadedPolicyConfig(), SimulationSettings(workers=2)).run_trace()
     assert sorted(served.ttft_s for served in growth.served) == pytest.approx(sorted(fixed.ttft_s))
     assert growth.replica_s == pytest.approx(2 * LOAD.requests[-1].at)
 
 
 def test_every_request_is_answered_however_the_fleet_changes():
-    for policy in (LeastLoadedPolicy(), ExpectedTimePolicy()):
+    for policy in (LeastLoadedPolicyConfig(), ExpectedTimePolicyConfig()):
         script = Script(1, 6, 2, 9, 1, 1, 4, 1, 8, 1)
         assert len(grow(script, 3, 7.0, policy).served) == len(LOAD.requests)
         assert script.came_ == script.firsts == script.ends == len(LOAD.requests)
@@ -88,4 +88,4 @@ def test_more_replicas_answer_sooner():
 
 def test_several_gateways_would_each_scale_the_fleet():
     with pytest.raises(ValueError, match="one gateway"):
-        ElasticSimulation(LOAD, LeastLoadedPolicy(), Setting(gateways=2), Script(1), 1.0)
+        ElasticSimulation(LOAD, LeastLoadedPolicyConfig(), SimulationSettings(gateways=2), Script(1), 1.0)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.simulate import EngineConstants, EngineModel
-from radixway.simulate.engine_model import Job
+from radixway.simulate.engine_model import SimulatedRequest
 
 BLOCK = 4
 PLAIN = EngineConstants(
@@ -34,7 +34,7 @@ def engine(kv_tokens=400, constants=PLAIN):
 
 
 def job(*blocks, extra=1, output=1):
-    return Job(blocks, len(blocks) * BLOCK + extra, output, 0.0)
+    return SimulatedRequest(blocks, len(blocks) * BLOCK + extra, output, 0.0)
 
 
 def finish(model):
@@ -148,7 +148,7 @@ def test_laws_of_the_engine(asked, capacity, max_running):
 
     for now, blocks, tokens, output in asked:
         work(now)
-        jobs.append(Job(blocks, tokens, output, now))
+        jobs.append(SimulatedRequest(blocks, tokens, output, now))
         model.submit(jobs[-1], now)
         model.check()
     work(float("inf"))
@@ -171,7 +171,7 @@ def test_looking_at_the_engine_in_between_changes_nothing(asked, looks):
             while looks and looks[0] < now:
                 happened += model.run_until(looks.pop(0))
             happened += model.run_until(now)
-            jobs.append(Job(blocks, tokens, output, now))
+            jobs.append(SimulatedRequest(blocks, tokens, output, now))
             model.submit(jobs[-1], now)
         happened += model.run_until(float("inf"))
         return [(job.first_token, job.finished) for job in jobs]
@@ -180,7 +180,9 @@ def test_looking_at_the_engine_in_between_changes_nothing(asked, looks):
 
 
 def test_constants_are_read_from_text_and_refused_in_words():
-    assert EngineConstants.parse("step_s=0.5, step_tokens=64") == EngineConstants(step_s=0.5, step_tokens=64)
+    assert EngineConstants.parse_constants("step_s=0.5, step_tokens=64") == EngineConstants(
+        step_s=0.5, step_tokens=64
+    )
     for text, why in (
         ("speed=3", "step_s, prefill_s"),
         ("step_s=fast", "step_s must be a number"),
@@ -191,4 +193,4 @@ def test_constants_are_read_from_text_and_refused_in_words():
         ("step_s=0,prefill_s=0,decode_s=0", "no time"),
     ):
         with pytest.raises(ValueError, match=why):
-            EngineConstants.parse(text)
+            EngineConstants.parse_constants(text)

@@ -7,20 +7,20 @@ from statistics import fmean
 import pytest
 
 from radixway.config import parse_policy
-from radixway.simulate import Setting, Simulation, Trace, TraceRequest
+from radixway.simulate import RequestTrace, SimulationSettings, TraceRequest, TraceSimulation
 from simulated_traces import BLOCK, conversations
 
-SMALL = Setting(workers=3, kv_tokens=4000)
+SMALL = SimulationSettings(workers=3, kv_tokens=4000)
 
 
 def run(policy, trace, setting):
-    simulation = Simulation(trace, parse_policy(policy), setting)
-    outcome = simulation.run()
+    simulation = TraceSimulation(trace, parse_policy(policy), setting)
+    outcome = simulation.run_trace()
     simulation.check()
     return outcome
 
 
-def crowd(count: int) -> Trace:
+def crowd(count: int) -> RequestTrace:
     """Prompts of many lengths that have nothing in common, at times of their own."""
     rng, at, requests = random.Random(5), 0.0, []
     for number in range(count):
@@ -28,7 +28,7 @@ def crowd(count: int) -> Trace:
         size = rng.choice((2, 4, 8, 120))
         blocks = tuple(range(1000 * number, 1000 * number + size))
         requests.append(TraceRequest(at, size * BLOCK, rng.randint(2, 60), blocks))
-    return Trace(requests, BLOCK)
+    return RequestTrace(requests, BLOCK)
 
 
 @pytest.mark.parametrize("policy", ["least_loaded", "prefix_affinity", "kv_aware", "expected_time"])
@@ -40,7 +40,7 @@ def test_every_request_is_served_once_and_every_place_given_back(policy, sync_de
 
 
 def test_gateways_that_hear_each_other_at_once_do_as_well_as_one_and_late_news_are_better_than_none():
-    trace, setting = crowd(600), Setting(workers=4, kv_tokens=200_000)
+    trace, setting = crowd(600), SimulationSettings(workers=4, kv_tokens=200_000)
 
     def ttft(gateways: int, sync_delay_s: float | None) -> float:
         simulated = replace(setting, gateways=gateways, sync_delay_s=sync_delay_s)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.simulate import TraceError, read_trace
-from radixway.simulate.recorder import Recorder
+from radixway.simulate.recorder import TraceRecorder
 
 
 def line(*blocks, size=16, tokens=None, **more):
@@ -20,9 +20,9 @@ def line(*blocks, size=16, tokens=None, **more):
 
 def recorded(*lines, block_tokens=None):
     written = []
-    recorder = Recorder(written.append, block_tokens)
+    recorder = TraceRecorder(written.append, block_tokens)
     for text in lines:
-        recorder.take(text)
+        recorder.record_line(text)
     return recorder, [json.loads(text) for text in written]
 
 

@@ -7,18 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.config import parse_policy
-from radixway.simulate import Outcome, Setting, Simulation, Trace, figures_of
-from radixway.simulate.comparison import compare, read_policies
-from radixway.simulate.figures import percentile
+from radixway.simulate import (
+    RequestTrace,
+    SimulationOutcome,
+    SimulationSettings,
+    TraceSimulation,
+    compute_figures,
+)
+from radixway.simulate.comparison import compare_policies, parse_policies
+from radixway.simulate.figures import nearest_rank_percentile
 from simulated_traces import BLOCK, conversations
 
-SMALL = Setting(workers=3, kv_tokens=4000)
+SMALL = SimulationSettings(workers=3, kv_tokens=4000)
 POLICIES = "round_robin,random,least_loaded,power_of_two,prefix_affinity,kv_aware,expected_time"
 
 
 def run(policy, trace, setting=SMALL):
-    simulation = Simulation(trace, parse_policy(policy), setting)
-    outcome = simulation.run()
+    simulation = TraceSimulation(trace, parse_policy(policy), setting)
+    outcome = simulation.run_trace()
     simulation.check()
     return outcome
 
@@ -41,18 +47,18 @@ def test_the_same_simulation_gives_the_same_outcome(policy, workers, count, seed
 
 
 def test_processes_do_not_change_the_outcome():
-    trace, policies = conversations(5, 4), read_policies("expected_time, random,power_of_two")
+    trace, policies = conversations(5, 4), parse_policies("expected_time, random,power_of_two")
     seen = []
-    here = compare(trace, policies, SMALL, 1, seen.append)
+    here = compare_policies(trace, policies, SMALL, 1, seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 3 * len(trace.requests)
-    assert compare(trace, policies, SMALL, 2) == here
+    assert compare_policies(trace, policies, SMALL, 2) == here
     assert list(here) == ["expected_time", "random", "power_of_two"]
 
 
 def test_a_policy_that_knows_prefixes_hits_where_turns_do_not():
     trace = conversations(5, 6)
-    turns, knows = figures_of(run("round_robin", trace)), figures_of(run("expected_time", trace))
+    turns, knows = compute_figures(run("round_robin", trace)), compute_figures(run("expected_time", trace))
     assert knows.hit_rate > 0.6
     assert knows.hit_rate > turns.hit_rate + 0.2
     assert knows.ttft_mean_s < turns.ttft_mean_s
@@ -80,28 +86,36 @@ def test_a_request_that_fits_nowhere_is_skipped_and_counted():
 
 
 def test_imbalance_is_the_busiest_workers_work_over_the_mean():
-    found = figures_of(Outcome(ttft_s=[1.0], work_s=[3.0, 1.0, 2.0], busy_s=[9, 9, 9], requests=[4, 1, 1]))
+    found = compute_figures(
+        SimulationOutcome(ttft_s=[1.0], work_s=[3.0, 1.0, 2.0], busy_s=[9, 9, 9], requests=[4, 1, 1])
+    )
     assert found.imbalance == 1.5
     assert found.request_imbalance == 2
-    assert figures_of(Outcome()).imbalance is None
+    assert compute_figures(SimulationOutcome()).imbalance is None
 
 
 def test_percentiles_are_of_the_nearest_rank():
-    assert [percentile([1, 2, 3, 4], share) for share in (0.0, 0.5, 0.51, 0.99, 1.0)] == [1, 2, 3, 4, 4]
-    assert percentile([], 0.5) is None
+    assert [nearest_rank_percentile([1, 2, 3, 4], share) for share in (0.0, 0.5, 0.51, 0.99, 1.0)] == [
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
+    assert nearest_rank_percentile([], 0.5) is None
 
 
 def test_a_policy_by_sessions_needs_a_trace_that_tells_them():
-    trace, policies = conversations(4, 3), read_policies("session,round_robin")
+    trace, policies = conversations(4, 3), parse_policies("session,round_robin")
     with pytest.raises(ValueError, match="no sessions"):
-        compare(trace, policies, SMALL)
-    told = Trace([replace(asked, session=asked.blocks[0]) for asked in trace.requests], BLOCK)
-    outcomes = compare(told, policies, SMALL)
-    assert figures_of(outcomes["session"]).hit_rate > figures_of(outcomes["round_robin"]).hit_rate
+        compare_policies(trace, policies, SMALL)
+    told = RequestTrace([replace(asked, session=asked.blocks[0]) for asked in trace.requests], BLOCK)
+    outcomes = compare_policies(told, policies, SMALL)
+    assert compute_figures(outcomes["session"]).hit_rate > compute_figures(outcomes["round_robin"]).hit_rate
 
 
 def test_policies_keep_the_names_that_they_were_given():
-    assert list(read_policies("kv_aware:overlap_weight=8, kv_aware")) == [
+    assert list(parse_policies("kv_aware:overlap_weight=8, kv_aware")) == [
         "kv_aware:overlap_weight=8",
         "kv_aware",
     ]
@@ -119,7 +133,7 @@ def test_policies_keep_the_names_that_they_were_given():
 )
 def test_policies_that_cannot_be_simulated_are_refused(text, why):
     with pytest.raises(ValueError, match=why):
-        read_policies(text)
+        parse_policies(text)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 from fastapi import Request
 
-from radixway.config import GatewaySection
-from radixway.pipeline import Unauthorized
+from radixway.config import GatewayConfig
+from radixway.pipeline import UnauthorizedError
 from radixway.surfaces import AdminAccess
 
 KEY = [(b"authorization", b"Bearer hush")]
@@ -14,8 +14,8 @@ CALL = {"type": "http", "method": "POST", "path": "/add_worker"}
 def passes(host: str, headers=(), **section) -> bool:
     scope = {**CALL, "client": (host, 1234), "headers": list(headers)}
     try:
-        AdminAccess(GatewaySection(**section))(Request(scope))
-    except Unauthorized:
+        AdminAccess(GatewayConfig(**section))(Request(scope))
+    except UnauthorizedError:
         return False
     return True
 
@@ -44,8 +44,10 @@ def test_a_page_whose_name_was_led_to_this_machine_is_no_administrator(name):
 
 def test_who_is_refused_for_a_name_is_told_so():
     scope = {**CALL, "client": ("127.0.0.1", 1), "headers": [(b"host", b"rebound.example:30000")]}
-    with pytest.raises(Unauthorized, match="'rebound.example', under which this call came: ask at localhost"):
-        AdminAccess(GatewaySection())(Request(scope))
+    with pytest.raises(
+        UnauthorizedError, match="'rebound.example', under which this call came: ask at localhost"
+    ):
+        AdminAccess(GatewayConfig())(Request(scope))
 
 
 def test_a_configured_network_needs_no_key():
@@ -66,5 +68,5 @@ def test_with_a_key_whoever_is_outside_of_the_networks_needs_it():
 
 def test_a_refusal_says_what_would_help():
     scope = {**CALL, "client": ("10.1.2.3", 1), "headers": []}
-    with pytest.raises(Unauthorized, match="gateway.admin_key or gateway.admin_networks"):
-        AdminAccess(GatewaySection())(Request(scope))
+    with pytest.raises(UnauthorizedError, match="gateway.admin_key or gateway.admin_networks"):
+        AdminAccess(GatewayConfig())(Request(scope))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from radixway.surfaces.access import BY, NOBODY
-from radixway.surfaces.rim import Rim
+from radixway.surfaces.rim import AdminAuditMiddleware
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -32,7 +32,7 @@ async def test_who_called_what_when_and_what_became_of_it(tmp_path):
             await gateway.post("/add_worker?url=http://me:pass%40word@10.0.0.9:1", {}, headers=KEY)
             await gateway.get("/list_workers", headers=KEY)  # reading is no deed
             await gateway.chat()  # nor is this an administrator's
-            await gateway.gateway.audit.log.flush()
+            await gateway.gateway.audit.log.flush_entries()
         added, refused, failed, secret = written(tmp_path)
     assert (added["path"], added["target"], added["by"]) == ("/add_worker", other, "admin_key")
     assert (added["status"], added["request"], added["method"]) == (200, "one", "POST")
@@ -75,7 +75,7 @@ def call():
         scope[BY] = NOBODY
         await send({"type": "http.response.start", "status": 401, "headers": []})
 
-    rim = Rim(refuses, notes, lambda: now[0])
+    rim = AdminAuditMiddleware(refuses, notes, lambda: now[0])
 
     async def call(at):
         now[0] = at

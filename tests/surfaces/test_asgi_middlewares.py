@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
-from radixway.pipeline import find_class
+from radixway.pipeline import import_class
 from radixway.routing import WorkerState
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
@@ -335,7 +335,7 @@ class KnowsItsWorker(BaseHTTPMiddleware):
 
 async def test_a_worker_that_a_middleware_adds_while_it_is_built_serves(monkeypatch):
     async with scripted_worker() as worker:
-        monkeypatch.setattr(find_class(f"{__name__}.KnowsItsWorker"), "url", worker.url)
+        monkeypatch.setattr(import_class(f"{__name__}.KnowsItsWorker"), "url", worker.url)
         async with running_gateway(**around("KnowsItsWorker")) as gateway:
             await gateway.until(worker.url, WorkerState.READY)
             assert (await gateway.chat())[0] == 200
@@ -431,12 +431,12 @@ def test_slimes_own_path_names_our_class():
         "slime.router.middleware_hub.radix_tree_middleware.RadixTreeMiddleware",
         "slime.router.middleware.RadixTreeMiddleware",
     ):
-        assert find_class(path) is trajectories.RadixTreeMiddleware
+        assert import_class(path) is trajectories.RadixTreeMiddleware
 
 
 def test_other_classes_of_slime_are_looked_for_where_they_say():
     with pytest.raises(ConfigError, match="No module named 'slime'"):
-        find_class("slime.router.middleware_hub.other.OtherMiddleware")
+        import_class("slime.router.middleware_hub.other.OtherMiddleware")
 
 
 async def nobody_in_flight(gateway) -> None:

@@ -48,7 +48,7 @@ async def test_a_request_that_hangs_with_its_worker_is_tried_elsewhere():
         stuck.deaf = True
         async with asyncio.timeout(10):
             assert [(await task)[0] for task in asking] == [200, 200]
-        assert gateway.gateway.registry.get(stuck.url).state is WorkerState.DOWN
+        assert gateway.gateway.registry.get_worker(stuck.url).state is WorkerState.DOWN
         assert gateway.in_flight() == 0
         hanging.release.set()
 
@@ -106,7 +106,9 @@ async def test_a_worker_that_breaks_every_request_is_soon_asked_last():
     ):
         for _ in range(20):
             assert (await gateway.chat())[0] == 200
-        assert gateway.gateway.registry.get(broken.url).state is WorkerState.READY, "its health checks pass"
+        assert gateway.gateway.registry.get_worker(broken.url).state is WorkerState.READY, (
+            "its health checks pass"
+        )
         assert len(broken.requests) < 8
 
 
@@ -124,7 +126,7 @@ async def test_a_worker_that_is_full_sends_its_requests_elsewhere_or_speaks_for_
         running_gateway(one.url, other.url, free.url) as gateway,
     ):
         assert [(await gateway.chat())[0] for _ in range(6)] == [200] * 6
-        gateway.gateway.registry.remove(free.url)
+        gateway.gateway.registry.remove_worker(free.url)
         answered, body, _ = await gateway.chat()
         assert (answered, body) == (status, json.loads(own_words))
 
@@ -163,7 +165,7 @@ async def test_what_a_worker_says_to_browsers_is_not_passed_on():
 async def test_a_gateway_that_is_its_own_worker_is_never_ready_and_says_why():
     async with running_gateway() as gateway:
         await gateway.post("/add_worker", {"url": gateway.url, "models": ["m"]})
-        worker = gateway.gateway.registry.get(gateway.url)
+        worker = gateway.gateway.registry.get_worker(gateway.url)
         await first_error(worker)
         assert "this gateway" in worker.last_error
         assert (await gateway.chat())[0] == 503
@@ -194,7 +196,7 @@ async def test_two_gateways_in_a_row_are_no_loop():
 async def test_a_worker_that_says_too_much_of_itself_is_not_well():
     async with scripted_worker(models=["m" * 9_000_000]) as endless, running_gateway() as gateway:
         await gateway.post("/add_worker", {"url": endless.url})
-        worker = gateway.gateway.registry.get(endless.url)
+        worker = gateway.gateway.registry.get_worker(endless.url)
         await first_error(worker)
         assert "more than" in worker.last_error
 
@@ -203,7 +205,7 @@ async def test_a_health_check_that_hangs_is_told_as_such():
     async with scripted_worker() as worker, running_gateway(worker.url, routing=WATCHFUL) as gateway:
         worker.deaf = True
         await gateway.until(worker.url, WorkerState.DOWN)
-        assert gateway.gateway.registry.get(worker.url).last_error == "/health: no answer within 0.1 s"
+        assert gateway.gateway.registry.get_worker(worker.url).last_error == "/health: no answer within 0.1 s"
 
 
 async def test_a_journal_is_found_by_an_id_with_a_slash():

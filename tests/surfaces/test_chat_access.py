@@ -16,17 +16,17 @@ from fastapi.routing import APIWebSocketRoute, iter_route_contexts
 
 from chat_routes import RESPONSES, ROUTES, Opens, Row
 from radixway.chat.keys import KeyScope
-from radixway.chat.messages import Question
+from radixway.chat.messages import AnswerRequest
 from radixway.chat.records import UserRole
-from radixway.chat.room import ChatRoom
+from radixway.chat.room import ChatService
 from radixway.chat.schema import deliveries
 from radixway.config import DEFAULT_TENANT
 from radixway.pipeline import Reply, Request
-from radixway.surfaces.chats.app import chat_app
-from radixway.surfaces.chats.responses.app import responses_app
-from radixway.surfaces.chats.responses.owners import Owners
-from radixway.surfaces.chats.responses.room import ResponseRoom
-from radixway.surfaces.chats.who import Who
+from radixway.surfaces.chats.app import build_chat_app
+from radixway.surfaces.chats.responses.app import build_responses_app
+from radixway.surfaces.chats.responses.owners import ResponseOwners
+from radixway.surfaces.chats.responses.room import ResponseService
+from radixway.surfaces.chats.who import ChatAuthenticator
 from running_gateway import RunningGateway, running_gateway
 
 MODEL = {"name": "m", "model_id": "m", "max_input_length": 8192, "max_total_length": 16384}
@@ -60,19 +60,21 @@ class Place:
     """A gateway, and all who come to it."""
 
     gateway: RunningGateway
-    room: ChatRoom
+    room: ChatService
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def user(self, name: str, role: UserRole = UserRole.USER) -> str:
-        user = await self.room.accounts.enroll(DEFAULT_TENANT, "local", name, name, new_id=name)
-        await self.room.accounts.give_role(user.id, role)
+        user = await self.room.accounts.enroll_user(DEFAULT_TENANT, "local", name, name, new_id=name)
+        await self.room.accounts.set_role(user.id, role)
         return user.id
 
     async def token(self, user: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {(await self.room.credentials.login(user)).access}"}
+        return {"Authorization": f"Bearer {(await self.room.token_issuer.issue_pair(user)).access}"}
 
     async def key(self, scope: KeyScope, user: str | None = None) -> dict[str, str]:
-        return {"Authorization": f"Bearer {(await self.room.keys.create('k', scope, user_id=user))[1]}"}
+        return {
+            "Authorization": f"Bearer {(await self.room.api_keys.create_key('k', scope, user_id=user))[1]}"
+        }
 
     async def guests(self) -> dict[str, dict[str, str]]:
         """Their headers."""
@@ -90,7 +92,7 @@ class Place:
             "deleted": await self.token(deleted),
             "deleted's key": await self.key(KeyScope.USER, deleted),
         }
-        await self.room.accounts.delete(deleted)
+        await self.room.accounts.delete_user(deleted)
         await self.gateway.post("/auth/trusted", None, headers=_trusted())
         return came
 
@@ -104,13 +106,13 @@ class Place:
 
     async def things(self, owner: str) -> dict[str, str]:
         """Of that user: a chat with a question, its answer, and a link to them."""
-        chat = await self.room.chats.create(owner)
-        said = await self.room.messages.ask(owner, chat.id, None, "hello")
-        question = Question(said.id, "q", "m", {}, priority=0, waits_s=60)
+        chat = await self.room.chats.create_chat(owner)
+        said = await self.room.messages.write_question(owner, chat.id, None, "hello")
+        question = AnswerRequest(said.id, "q", "m", {}, priority=0, waits_s=60)
         answer, _ = await self.room.messages.request_answer(owner, chat.id, question)
-        await self.room.answers.cancel(owner, answer.id)
-        hook, _ = await self.room.hooks.webhooks.add(owner, NOWHERE, [])
-        share, token = await self.room.shares.share(owner, chat.id, said.id, None)
+        await self.room.answers.cancel_answer(owner, answer.id)
+        hook, _ = await self.room.webhook_service.webhooks.add(owner, NOWHERE, [])
+        share, token = await self.room.share_links.create_link(owner, chat.id, said.id, None)
         return {
             "chat_id": chat.id,
             "message_id": said.id,
@@ -124,7 +126,7 @@ class Place:
             "name": "calculator",
             "operation": "calculate",
             "user_id": owner,
-            "worker_id": (await self.room.workers.create("w"))[0].id,
+            "worker_id": (await self.room.workers.create_worker("w"))[0].id,
         } | await self.conversation(owner)
 
     async def response(self, owner: str) -> str:
@@ -146,7 +148,7 @@ class Place:
         """Something that did not arrive there."""
         row = {"target": hook, "user_id": owner, "chat_id": "", "type": "webhook.test", "payload": "{}"}
         times = {"state": "given_up", "created_at": 0.0, "available_at": 0.0}
-        async with self.room.database.write() as write:
+        async with self.room.database.write_transaction() as write:
             await write.execute(deliveries.insert().values(id=hook, **row, **times))
         return hook
 
@@ -199,9 +201,11 @@ async def no_road(_: Request) -> Reply:
 
 
 async def test_every_route_has_its_row(place: Place) -> None:
-    assert _routes(chat_app(place.room)) == set(ROUTES), SAY_SO
-    room = ResponseRoom(place.room, no_road, place.gateway.gateway.registry)
-    responses = responses_app(room, Owners(place.room, Who(place.room), keys_are_needed=True))
+    assert _routes(build_chat_app(place.room)) == set(ROUTES), SAY_SO
+    room = ResponseService(place.room, no_road, place.gateway.gateway.registry)
+    responses = build_responses_app(
+        room, ResponseOwners(place.room, ChatAuthenticator(place.room), keys_are_needed=True)
+    )
     assert _routes(responses) - OF_FASTAPI == set(RESPONSES), SAY_SO
 
 

@@ -10,13 +10,15 @@ from fastapi import FastAPI
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 from starlette.testclient import TestClient
 
-from radixway.chat.outages import DatabaseAway
+from radixway.chat.outages import DatabaseUnavailableError
 from radixway.surfaces.chats import errors
 from radixway.surfaces.chats.responses import errors as of_responses
 
 KINDS = [
-    pytest.param(errors.add_error_handlers, lambda told: told["detail"], id="chats"),
-    pytest.param(of_responses.add_error_handlers, lambda told: told["error"]["message"], id="responses"),
+    pytest.param(errors.add_published_error_handlers, lambda told: told["detail"], id="chats"),
+    pytest.param(
+        of_responses.add_openai_error_handlers, lambda told: told["error"]["message"], id="responses"
+    ),
 ]
 
 
@@ -34,7 +36,7 @@ def client(handlers: Callable[[FastAPI], None], error: Exception) -> TestClient:
 
 @pytest.mark.parametrize(("handlers", "words"), KINDS)
 def test_a_database_that_is_away_is_a_503_to_come_back_from(handlers: Any, words: Any) -> None:
-    told = client(handlers, DatabaseAway("OSError: secret-host")).get("/")
+    told = client(handlers, DatabaseUnavailableError("OSError: secret-host")).get("/")
     assert (told.status_code, told.headers["retry-after"]) == (503, "1")
     assert words(told.json()) == "The database does not answer"
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from radixway.parsers import Text
-from radixway.surfaces.chats.responses.hearing import Hearing
+from radixway.parsers import TextPart
+from radixway.surfaces.chats.responses.hearing import CompletionParser
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_events_are_heard_however_their_lines_end(end: bytes) -> None:
-    hearing = Hearing()
+    hearing = CompletionParser()
     said = [{"choices": [{"delta": {"content": word}}]} for word in ("A ", "tree.")]
     events = [b"event: chunk" + end + b"data: " + json.dumps(each).encode() + end + end for each in said]
-    assert hearing.chunk(b"".join(events)) == [Text("A "), Text("tree.")]
-    assert hearing.chunk(b"data: [DONE]" + end + end) == []
+    assert hearing.parse_chunk(b"".join(events)) == [TextPart("A "), TextPart("tree.")]
+    assert hearing.parse_chunk(b"data: [DONE]" + end + end) == []

@@ -15,7 +15,7 @@ from chat_user import ChatUser
 from hand_driven_worker import worker_info
 from radixway.chat.keys import KeyScope
 from radixway.chat.records import MessageState
-from radixway.chat.room import ChatRoom
+from radixway.chat.room import ChatService
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -63,7 +63,7 @@ async def gateway(
         yield gateway
 
 
-def room(gateway: RunningGateway) -> ChatRoom:
+def room(gateway: RunningGateway) -> ChatService:
     assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
     return gateway.gateway.chats.room
 
@@ -86,9 +86,10 @@ async def test_a_tenants_users_are_answered_by_its_models_alone(gateway: Running
 
 
 async def test_a_key_of_another_purpose_is_not_for_chatting(gateway: RunningGateway) -> None:
-    keys = room(gateway).keys
+    keys = room(gateway).api_keys
     texts = [
-        (await keys.create("k", scope))[1] for scope in (KeyScope.WORKER, KeyScope.TRUSTED, KeyScope.ADMIN)
+        (await keys.create_key("k", scope))[1]
+        for scope in (KeyScope.WORKER, KeyScope.TRUSTED, KeyScope.ADMIN)
     ]
     for key in ("acme-worker", *texts):
         assert (await ChatUser(gateway, key).call("GET", "/chats"))[0] == 403, key
@@ -98,14 +99,14 @@ async def test_a_key_of_another_purpose_is_not_for_chatting(gateway: RunningGate
 
 
 async def test_a_worker_comes_with_a_key_for_workers_alone(gateway: RunningGateway) -> None:
-    keys = room(gateway).keys
-    made, text = await keys.create("gpu-7", KeyScope.WORKER)
+    keys = room(gateway).api_keys
+    made, text = await keys.create_key("gpu-7", KeyScope.WORKER)
     for key in (text, "acme-worker"):
         async with _connect(gateway, key) as socket:
             await socket.send_json(worker_info())
             assert (await socket.receive_json())["request_type"] == "ping"
-    _, wrong = await keys.create("k", KeyScope.ADMIN)
-    await keys.revoke(made.id)
+    _, wrong = await keys.create_key("k", KeyScope.ADMIN)
+    await keys.revoke_key(made.id)
     for key in (text, wrong, "acme-eve", "rxw_nothing"):
         async with _connect(gateway, key) as socket:
             assert (await socket.receive_json())["request_type"] == "wrong_api_key", key
@@ -114,12 +115,12 @@ async def test_a_worker_comes_with_a_key_for_workers_alone(gateway: RunningGatew
 async def test_a_worker_whose_key_is_revoked_is_shut_out_while_it_is_connected(
     gateway: RunningGateway,
 ) -> None:
-    keys = room(gateway).keys
-    made, text = await keys.create("gpu-7", KeyScope.WORKER)
+    keys = room(gateway).api_keys
+    made, text = await keys.create_key("gpu-7", KeyScope.WORKER)
     async with asyncio.timeout(10), _connect(gateway, text) as socket:
         await socket.send_json(worker_info())
         assert (await socket.receive_json())["request_type"] == "ping"
-        await keys.revoke(made.id)
+        await keys.revoke_key(made.id)
         while (frame := await socket.receive_json())["request_type"] == "ping":
             pass
         assert frame["request_type"] == "wrong_api_key"
@@ -139,7 +140,7 @@ def _client(api_key: str, client: str = "website") -> dict[str, str]:
 async def test_trusted_servers_of_tenants_have_users_of_their_own_even_by_the_same_names(
     gateway: RunningGateway,
 ) -> None:
-    _, text = await room(gateway).keys.create("website", KeyScope.TRUSTED, client="website")
+    _, text = await room(gateway).api_keys.create_key("website", KeyScope.TRUSTED, client="website")
     ids = set()
     for key in (text, "acme-trusted"):
         status, user, _ = await gateway.post("/auth/trusted", None, headers=_client(key))
@@ -150,7 +151,7 @@ async def test_trusted_servers_of_tenants_have_users_of_their_own_even_by_the_sa
 
 
 async def test_a_trusted_server_is_no_other_provider(gateway: RunningGateway) -> None:
-    _, bound = await room(gateway).keys.create("website", KeyScope.TRUSTED, client="website")
+    _, bound = await room(gateway).api_keys.create_key("website", KeyScope.TRUSTED, client="website")
     assert (await gateway.post("/auth/trusted", None, headers=_client(bound, "website")))[0] == 200
     for client in ("forum", "debug", "google", "tenant", "local", "https://idp.example"):
         for key in [bound] if client == "forum" else [bound, "acme-trusted"]:
@@ -160,9 +161,9 @@ async def test_a_trusted_server_is_no_other_provider(gateway: RunningGateway) ->
 
 async def test_who_was_deleted_is_out_at_once_by_every_way_in(gateway: RunningGateway) -> None:
     home = room(gateway)
-    user = await home.accounts.enroll("default", "local", "eve", "Eve", new_id="eve")
-    pair = await home.credentials.login(user.id)
-    _, key = await home.keys.create("laptop", KeyScope.USER, user_id=user.id)
+    user = await home.accounts.enroll_user("default", "local", "eve", "Eve", new_id="eve")
+    pair = await home.token_issuer.issue_pair(user.id)
+    _, key = await home.api_keys.create_key("laptop", KeyScope.USER, user_id=user.id)
     ways = [ChatUser(gateway, pair.access), ChatUser(gateway, key)]
     assert [(await way.call("GET", "/chats"))[0] for way in ways] == [200, 200]
     root = ChatUser(gateway, home.secrets.root_token)
@@ -173,12 +174,12 @@ async def test_who_was_deleted_is_out_at_once_by_every_way_in(gateway: RunningGa
 
 async def test_who_is_deleted_hears_no_more_of_an_answer_under_way(gateway: RunningGateway) -> None:
     home = room(gateway)
-    user = await home.accounts.enroll("default", "house", "eve", "Eve", new_id="eve")
-    eve = ChatUser(gateway, (await home.credentials.login(user.id)).access)
+    user = await home.accounts.enroll_user("default", "house", "eve", "Eve", new_id="eve")
+    eve = ChatUser(gateway, (await home.token_issuer.issue_pair(user.id)).access)
     asked = await eve.asked(model="nobody-serves-it")
     events = f"{gateway.url}/chats/{asked['chat_id']}/messages/{asked['id']}/events"
     async with asyncio.timeout(20), gateway.client.get(events, headers=eve.headers) as response:
         assert response.status == 200
         assert (await eve.call("DELETE", "/account/"))[0] == 200
         await response.read()
-    assert (await home.messages.get(asked["id"])).state == MessageState.CANCELLED
+    assert (await home.messages.get_message(asked["id"])).state == MessageState.CANCELLED

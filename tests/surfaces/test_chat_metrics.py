@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from chatting import Chatter, login
 from hand_driven_worker import CHAT, hand_driven_worker
 from radixway.chat.metrics import OTHER, AnswerMetrics
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 from running_gateway import RunningGateway, running_gateway
 
 SECRET = "nobody is to read this"
@@ -146,9 +146,9 @@ async def test_gpus_of_workers_are_told_as_they_tell_of_them(
 
 
 def test_names_that_workers_make_up_do_not_grow_without_bound() -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     counted = AnswerMetrics(metrics, most_models=2)
     counted.active_workers = lambda: [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]
-    families = text_string_to_metric_families(metrics.render().decode())
+    families = text_string_to_metric_families(metrics.render_text().decode())
     workers = next(family for family in families if family.name == "inference_active_workers")
     assert {s.labels["model"]: s.value for s in workers.samples} == {"a": 1.0, "b": 2.0, OTHER: 7.0}

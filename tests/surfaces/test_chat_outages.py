@@ -16,7 +16,7 @@ from chat_user import ChatUser, login
 from faults_serving import Postgres
 from hand_driven_worker import CHAT, hand_driven_worker
 from postgres_process import postgres_process
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from running_gateway import RunningGateway, running_gateway
 
 _MOST_PAGES = 2**30
@@ -27,16 +27,16 @@ class FullDisk:
 
     problem = "the disk is full"
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ChatDatabase) -> None:
         self._database = database
 
     async def begin(self) -> None:
-        async with self._database.alone() as run:
+        async with self._database.autocommit_runner() as run:
             ((pages,),) = await run("PRAGMA page_count")
             await run(f"PRAGMA max_page_count = {pages}")
 
     async def end(self) -> None:
-        async with self._database.alone() as run:
+        async with self._database.autocommit_runner() as run:
             await run(f"PRAGMA max_page_count = {_MOST_PAGES}")
 
 
@@ -92,7 +92,7 @@ def _problem(told: Any) -> str | None:
     return problem
 
 
-def _database(gateway: RunningGateway) -> Database:
+def _database(gateway: RunningGateway) -> ChatDatabase:
     chats = gateway.gateway.chats
     assert chats is not None and chats.room is not None
     return chats.room.database

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from chatting import Chatter, login
-from radixway.chat.room import ChatRoom
+from radixway.chat.room import ChatService
 from radixway.cli import app
-from radixway.config import ChatSection
+from radixway.config import ChatConfig
 from radixway.pipeline import Reply, Request
-from radixway.surfaces.chats.app import chat_app
+from radixway.surfaces.chats.app import build_chat_app
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
 
@@ -210,12 +210,12 @@ async def test_only_the_administrator_is_told_of_others(gateway: RunningGateway,
 
 
 async def test_who_writes_as_they_are_erased_is_told_so(tmp_path: Path) -> None:
-    room = ChatRoom(ChatSection(), tmp_path, road=_no_road, served=tuple)
-    app_of_chats = chat_app(room)
+    room = ChatService(ChatConfig(), tmp_path, road=_no_road, served=tuple)
+    app_of_chats = build_chat_app(room)
 
     @app_of_chats.post("/as-somebody-who-was-let-in-before")
     async def create() -> None:
-        await room.chats.create("gone")
+        await room.chats.create_chat("gone")
 
     sent: list[MutableMapping[str, Any]] = []
 

@@ -9,10 +9,10 @@ import pytest
 
 from chat_user import login
 from hand_driven_worker import CHAT
-from radixway.chat.safety import Verdict
+from radixway.chat.safety import SafetyVerdict
 from radixway.chat.safety.findings import RULES
 from radixway.encoders import EncoderService
-from radixway.guard.jailbreak import open_judge
+from radixway.guard.jailbreak import build_attack_judge
 from running_gateway import running_gateway
 from scripted_worker import answer_ok, scripted_worker
 
@@ -53,10 +53,10 @@ async def test_labels_follow_what_the_guard_finds(encoders: dict[str, Any]) -> N
 async def test_what_makes_a_question_safe_does_not_sound_like_an_attack(one_encoder: Any) -> None:
     service = EncoderService(lambda: one_encoder)
     try:
-        judge = open_judge(service)
+        judge = build_attack_judge(service)
         for rule in RULES.values():
             for question in HARMLESS:
-                attack = await judge.judge(Verdict("intervention", rule).make_safe(question))
+                attack = await judge.judge(SafetyVerdict("intervention", rule).rewrite_prompt(question))
                 assert attack.risk < judge.threshold, (rule, question)
     finally:
         await service.aclose()

@@ -12,10 +12,10 @@ import pytest
 
 from radixway.chat import events
 from radixway.chat.records import Message, MessageState, Role
-from radixway.chat.room import ChatRoom
-from radixway.chat.tokens import MemoryLog
-from radixway.config import ChatSection
-from radixway.surfaces.chats.events import EventStream
+from radixway.chat.room import ChatService
+from radixway.chat.tokens import MemoryTokenLog
+from radixway.config import ChatConfig
+from radixway.surfaces.chats.events import ChatEventStream
 from radixway.web import ServerCounts, ServerLimits
 from radixway.web.connections import ConnectionState, mark_scope
 
@@ -36,76 +36,76 @@ class Client:
         await self.gone.wait()
         return {"type": "http.disconnect"}
 
-    async def take(self, stream: EventStream) -> None:
+    async def take(self, stream: ChatEventStream) -> None:
         await stream({"type": "http"}, self.receive, self.sent.put)
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> ChatRoom:
+def room(tmp_path: Path) -> ChatService:
     async def road(_: Any) -> Any:
         raise AssertionError("nothing is asked of workers")
 
-    return ChatRoom(ChatSection(ping_s=0.001), tmp_path, road, tuple)
+    return ChatService(ChatConfig(ping_s=0.001), tmp_path, road, tuple)
 
 
 def lines(*told: tuple[int, bytes]) -> bytes:
     return b"".join(b"id: %d\r\ndata: %b\r\n\r\n" % each for each in told)
 
 
-async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: ChatRoom) -> None:
-    log, client = MemoryLog(), Client()
-    words = [events.token(f"w{number}") for number in range(40)]
-    log.append("a", 1, words)
-    await log.end("a", b'"the end"', 1)
+async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: ChatService) -> None:
+    log, client = MemoryTokenLog(), Client()
+    words = [events.encode_token(f"w{number}") for number in range(40)]
+    log.append_events("a", 1, words)
+    await log.end_log("a", b'"the end"', 1)
     async with asyncio.timeout(10):
-        await client.take(EventStream(room, ANSWER, log.listen("a")))
+        await client.take(ChatEventStream(room, ANSWER, log.follow_log("a")))
     head = client.sent.get_nowait()
     assert dict(head["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
     whole = lines(*enumerate([*words, b'"the end"'], start=1))
     assert [client.sent.get_nowait()["body"] for _ in range(client.sent.qsize())] == [whole, b""]
 
 
-async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatRoom) -> None:
-    log, client = MemoryLog(), Client()
-    log.append("a", 1, [events.token("w")])
-    taking = asyncio.create_task(client.take(EventStream(room, ANSWER, log.listen("a"))))
+async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatService) -> None:
+    log, client = MemoryTokenLog(), Client()
+    log.append_events("a", 1, [events.encode_token("w")])
+    taking = asyncio.create_task(client.take(ChatEventStream(room, ANSWER, log.follow_log("a"))))
     async with asyncio.timeout(10):
         assert (await client.sent.get())["type"] == "http.response.start"
-        assert (await client.sent.get())["body"] == lines((1, events.token("w")))
-        assert log.awaited() == ["a"]
+        assert (await client.sent.get())["body"] == lines((1, events.encode_token("w")))
+        assert log.list_followed() == ["a"]
         client.gone.set()
         await taking
-    assert log.awaited() == []
+    assert log.list_followed() == []
 
 
-async def test_a_server_that_ends_ends_the_stream_and_not_the_answer(room: ChatRoom) -> None:
-    log, client = MemoryLog(), Client()
-    log.append("a", 1, [events.token("w")])
+async def test_a_server_that_ends_ends_the_stream_and_not_the_answer(room: ChatService) -> None:
+    log, client = MemoryTokenLog(), Client()
+    log.append_events("a", 1, [events.encode_token("w")])
     state = ConnectionState(ServerLimits(), ServerCounts())
     scope: dict[str, Any] = {"type": "http"}
     mark_scope(scope, state)
-    stream = EventStream(room, ANSWER, log.listen("a"))
+    stream = ChatEventStream(room, ANSWER, log.follow_log("a"))
     taking = asyncio.create_task(stream(scope, client.receive, client.sent.put))
     async with asyncio.timeout(10):
         assert (await client.sent.get())["type"] == "http.response.start"
-        assert (await client.sent.get())["body"] == lines((1, events.token("w")))
+        assert (await client.sent.get())["body"] == lines((1, events.encode_token("w")))
         state.is_ending = True
         taking.cancel()
         await taking
     assert [client.sent.get_nowait() for _ in range(client.sent.qsize())] == [
         {"type": "http.response.body", "body": b""}
     ]
-    assert log.awaited() == []
+    assert log.list_followed() == []
 
 
-async def test_silence_has_signs_of_life_and_then_the_words_go_on(room: ChatRoom) -> None:
-    log, client = MemoryLog(), Client()
-    taking = asyncio.create_task(client.take(EventStream(room, ANSWER, log.listen("a"))))
+async def test_silence_has_signs_of_life_and_then_the_words_go_on(room: ChatService) -> None:
+    log, client = MemoryTokenLog(), Client()
+    taking = asyncio.create_task(client.take(ChatEventStream(room, ANSWER, log.follow_log("a"))))
     async with asyncio.timeout(10):
         await client.sent.get()
         assert [(await client.sent.get())["body"] for _ in range(2)] == [b": ping\r\n\r\n"] * 2
-        log.append("a", 1, [events.token("w")])
-        await log.end("a", b'"the end"', 1)
+        log.append_events("a", 1, [events.encode_token("w")])
+        await log.end_log("a", b'"the end"', 1)
         await taking
     told = b"".join(client.sent.get_nowait()["body"] for _ in range(client.sent.qsize()))
-    assert told.replace(b": ping\r\n\r\n", b"") == lines((1, events.token("w")), (2, b'"the end"'))
+    assert told.replace(b": ping\r\n\r\n", b"") == lines((1, events.encode_token("w")), (2, b'"the end"'))

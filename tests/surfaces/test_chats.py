@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 import chat_user
 from chat_user import ChatUser
-from radixway.chat.database import Database
-from radixway.chat.outages import DatabaseAway
+from radixway.chat.database import ChatDatabase
+from radixway.chat.outages import DatabaseUnavailableError
 from radixway.surfaces.chats.messages import digest_body
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
@@ -226,12 +226,12 @@ async def test_a_database_that_is_away_is_told_as_such_and_when_to_come_back(
     eve: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
-    async def away(_: Database) -> AsyncIterator[None]:
-        raise DatabaseAway("it is away")
+    async def away(_: ChatDatabase) -> AsyncIterator[None]:
+        raise DatabaseUnavailableError("it is away")
         yield
 
     for way in ("read", "write"):
-        monkeypatch.setattr(Database, way, away)
+        monkeypatch.setattr(ChatDatabase, way, away)
     async with eve.gateway.client.post(f"{eve.gateway.url}/chats", json={}, headers=eve.headers) as response:
         assert response.status == 503 and response.headers["Retry-After"] == "1"
         assert await response.json() == {"detail": "The database does not answer"}

@@ -156,7 +156,7 @@ async def test_a_question_that_was_answered_before_comes_from_the_cache(worker: 
         for _ in range(2):
             turn = await user.ask(await user.chat(), "What is a radix tree?")
             assert turn["answer"]["content"] == "What is a radix tree?"
-            await gateway.gateway.cache.middleware.settle()
+            await gateway.gateway.cache.middleware.wait_for_writes()
         assert len(worker.requests) == 1
 
 

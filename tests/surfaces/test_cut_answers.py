@@ -19,7 +19,7 @@ import pytest
 
 import radixway.bundled
 from radixway.routing import WorkerState
-from radixway.telemetry import Scrape
+from radixway.telemetry import MetricsScrape
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -308,7 +308,7 @@ class Cutting:
 async def attempts(gateway: RunningGateway) -> dict[str, float]:
     """Attempts at workers by their outcome."""
     page = (await gateway.gateway.metrics.scrape()).body.decode()
-    counts = Scrape.read(page, 0.0).by("outcome", "radixway_worker_requests_total")
+    counts = MetricsScrape.parse_text(page, 0.0).totals_by("outcome", "radixway_worker_requests_total")
     return {outcome: count for outcome, count in counts.items() if count}
 
 
@@ -367,4 +367,4 @@ async def test_a_worker_that_cuts_its_streams_is_soon_asked_last() -> None:
     ):
         for _ in range(10):
             await cutting.ask(gateway)
-        assert gateway.gateway.registry.get(worker.url).breaker.tripped
+        assert gateway.gateway.registry.get_worker(worker.url).breaker.tripped

@@ -123,7 +123,7 @@ async def test_a_request_that_fails_at_its_model_is_retried_at_the_fallback():
     ):
         status, _, headers = await gateway.chat(model="big")
         assert (status, headers["x-radixway-fallback"]) == (200, "small")
-        assert gateway.gateway.registry.get(dying.url).state is WorkerState.DOWN
+        assert gateway.gateway.registry.get_worker(dying.url).state is WorkerState.DOWN
 
 
 @pytest.mark.parametrize("loop", [{"a": "a"}, {"a": "b", "b": "a"}, {"x": "a", "a": "b", "b": "c", "c": "a"}])

@@ -260,10 +260,10 @@ async def test_a_worker_that_refused_an_update_waits_and_the_next_update_brings_
         async with running_gateway(a.url, b.url) as gateway:
             bad.refuses = 500
             assert (await gateway.post("/update_weights_from_disk", {"weight_version": "2"}))[0] == 502
-            assert gateway.gateway.registry.get(b.url).state is WorkerState.STALE
+            assert gateway.gateway.registry.get_worker(b.url).state is WorkerState.STALE
             bad.refuses = None
             assert (await gateway.post("/update_weights_from_disk", {"weight_version": "3"}))[0] == 200
-            assert gateway.gateway.registry.get(b.url).state is WorkerState.READY
+            assert gateway.gateway.registry.get_worker(b.url).state is WorkerState.READY
 
 
 async def test_an_answer_with_old_weights_has_the_worker_asked_and_taken_out():

@@ -17,7 +17,7 @@ from yarl import URL
 from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, HEADERS, KEY, HandDrivenWorker, hand_driven_worker, worker_info
 from radixway.chat import attempt
-from radixway.chat.outages import DatabaseAway
+from radixway.chat.outages import DatabaseUnavailableError
 from running_gateway import RunningGateway, running_gateway
 
 pytestmark = pytest.mark.usefixtures("chat_stores")
@@ -190,7 +190,7 @@ async def test_a_job_that_nothing_is_said_of_is_tried_elsewhere(
 
 
 async def test_an_answer_that_never_ends_is_ended(eve: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "_MOST", 50_000)
+    monkeypatch.setattr(attempt, "_MAX_ATTEMPT_BYTES", 50_000)
     answer, other = await eve.asked(), await eve.asked()
     async with hand_driven_worker(eve.gateway, 2, extensions=["cancel"]) as worker:
         await worker.frame()
@@ -210,16 +210,16 @@ async def test_a_worker_that_came_while_the_database_was_away_is_no_ghost(
     chats = eve.gateway.gateway.chats
     assert chats is not None and chats.room is not None
     room = chats.room
-    look = room.sessions._look
+    look = room.sessions._renew_and_read
 
     async def away() -> float:
-        raise DatabaseAway("no")
+        raise DatabaseUnavailableError("no")
 
-    monkeypatch.setattr(room.sessions, "_look", away)
+    monkeypatch.setattr(room.sessions, "_renew_and_read", away)
     async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/workers/work", headers=HEADERS) as lost:
         worker = HandDrivenWorker(lost)
         await worker.send(worker_info())
         assert await worker.closed() == 1013
-    monkeypatch.setattr(room.sessions, "_look", look)
+    monkeypatch.setattr(room.sessions, "_renew_and_read", look)
     await look()
     assert not room.sessions.models

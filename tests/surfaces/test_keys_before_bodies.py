@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from free_ports import find_port
-from radixway.scale.owners import Fleet
+from radixway.scale.owners import GatewayFleet
 from running_gateway import running_gateway
 from web.served import Peer, head
 
@@ -75,7 +75,9 @@ async def test_a_session_that_may_be_another_gateways_is_refused_by_its_head():
     async with running_gateway(port=ports[0], scale=way, tenants=KEYS) as gateway:
         for path in ("/sessions", "/sessions/s/v1/messages", "/generate"):
             assert (await answer_to_head(gateway.url, path))[0] == 401, path
-        theirs = Fleet(urls[1], urls).draw()  # with the key the body is read, and says that it is the other's
+        theirs = GatewayFleet(
+            urls[1], urls
+        ).make_owned_name()  # with the key the body is read, and says that it is the other's
         status, told, _ = await gateway.post(
             "/sessions", {"session_id": theirs}, headers={"x-api-key": "the-key-of-one"}
         )

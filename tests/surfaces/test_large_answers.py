@@ -54,7 +54,7 @@ async def test_clients_who_ask_for_too_much_close_no_worker_for_others() -> None
         for _ in range(20):
             assert (await gateway.chat(much=True))[0] == 502
         assert (await gateway.chat())[0] == 200
-        assert gateway.gateway.registry.get(worker.url).breaker.state(0) == "closed"
+        assert gateway.gateway.registry.get_worker(worker.url).breaker.state(0) == "closed"
 
 
 async def test_a_head_without_end_is_a_failure_of_its_worker_and_another_is_asked() -> None:
@@ -127,4 +127,4 @@ async def test_a_health_check_that_is_packed_is_not_unpacked() -> None:
             await gateway.post("/add_worker", {"url": url})
             async with asyncio.timeout(10):
                 await asked.wait()
-            assert gateway.gateway.registry.get(url).models == ()
+            assert gateway.gateway.registry.get_worker(url).models == ()

@@ -11,8 +11,8 @@ import pytest
 from chat_user import login
 from hand_driven_worker import CHAT, hand_driven_worker
 from radixway.chat import database
-from radixway.chat.database import Database
-from radixway.chat.outages import is_away
+from radixway.chat.database import ChatDatabase
+from radixway.chat.outages import is_outage
 from running_gateway import running_gateway
 
 
@@ -40,13 +40,13 @@ async def test_an_answer_outlasts_a_database_that_another_process_holds(
 
 
 async def test_a_full_disk_is_no_defect(tmp_path: Path) -> None:
-    chats = Database(f"sqlite:///{tmp_path / 'chats.db'}")
+    chats = ChatDatabase(f"sqlite:///{tmp_path / 'chats.db'}")
     try:
         with pytest.raises(Exception, match="full") as raised:
-            async with chats.write() as write:
+            async with chats.write_transaction() as write:
                 await write.exec_driver_sql("CREATE TABLE t (a)")
                 await write.exec_driver_sql("PRAGMA max_page_count = 3")
                 await write.exec_driver_sql("INSERT INTO t VALUES (zeroblob(1000000))")
     finally:
         await chats.aclose()
-    assert is_away(raised.value)
+    assert is_outage(raised.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from radixway.telemetry import Scrape
+from radixway.telemetry import MetricsScrape
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -23,7 +23,7 @@ async def page(gateway: RunningGateway, **more: Any) -> str:
 
 
 def names_of_series(text: str) -> Counter[str]:
-    scrape = Scrape.read(text, 0.0)
+    scrape = MetricsScrape.parse_text(text, 0.0)
     return Counter({name: len(series) for name, series in scrape.samples.items()})
 
 
@@ -71,9 +71,9 @@ async def test_errors_are_counted_by_the_code_that_the_client_was_told() -> None
         for body in ({"model": "nobody's"}, {"model": 7}, {"model": "m", "user": "refuse"}, {"model": "m"}):
             status, reply, _ = await gateway.chat(**body)
             told.append((status, (reply.get("error") or {}).get("code")))
-        scrape = Scrape.read(await page(gateway), 0.0)
+        scrape = MetricsScrape.parse_text(await page(gateway), 0.0)
     assert [status for status, _ in told] == [404, 400, 400, 200]
-    kinds = scrape.by("kind", "radixway_errors_total")
+    kinds = scrape.totals_by("kind", "radixway_errors_total")
     assert kinds == {told[0][1]: 1, told[1][1]: 1, "worker_4xx": 1}
     assert scrape.total("radixway_errors_total", kind=str(told[0][1]), model="unknown") == 1
 
@@ -91,9 +91,9 @@ async def test_tenants_first_bytes_and_each_steps_own_time_are_measured() -> Non
     async with scripted_worker() as worker, running_gateway(worker.url, tenants=tenants) as gateway:
         for _ in range(3):
             await gateway.chat()
-        scrape = Scrape.read(await page(gateway), 0.0)
+        scrape = MetricsScrape.parse_text(await page(gateway), 0.0)
     assert scrape.total("radixway_tenant_first_byte_seconds_count", tenant="default") == 3
-    steps = scrape.by("middleware", "radixway_middleware_seconds_count")
+    steps = scrape.totals_by("middleware", "radixway_middleware_seconds_count")
     assert {name: steps[name] for name in ("limits", "retry")} == {"limits": 3, "retry": 3}
     own = scrape.total("radixway_middleware_seconds_sum")
     assert 0 < own < scrape.total("radixway_request_seconds_sum"), "what they wait for is not theirs"

@@ -84,7 +84,9 @@ async def test_a_worker_alone_is_not_asked_and_its_prompts_are_not_read():
             assert (await selected(gateway))["prompt"]["source"] == "size"
             assert [e.path for e in a.requests] == ["/v1/chat/completions"]
             b.models.append("m")  # which the gateway learns once it is asked again
-            gateway.gateway.registry.set_state(gateway.gateway.registry.get(b.url), WorkerState.JOINING)
+            gateway.gateway.registry.set_state(
+                gateway.gateway.registry.get_worker(b.url), WorkerState.JOINING
+            )
             await gateway.post("/add_worker", {"url": b.url})
             await gateway.until(b.url, WorkerState.READY)
             assert (await selected(gateway))["prompt"]["source"] == "worker"
@@ -95,11 +97,11 @@ async def test_a_tokenizer_is_found_by_configuration_or_where_the_worker_says():
     count = len(Tokenizer.load(GUIDE).encode(text, add_special_tokens=False))
     async with scripted_worker(root=str(GUIDE)) as a, scripted_worker() as b:
         async with running_gateway(a.url, b.url, routing={"tokenizers": {"m": str(GUIDE)}}) as gateway:
-            gateway.gateway.tokenizers.wait()
+            gateway.gateway.tokenizers.wait_loaded()
             assert (await selected(gateway))["prompt"] == {"tokens": count, "source": "tokenizer"}
         async with running_gateway(a.url, b.url) as gateway:
             await selected(gateway)
-            gateway.gateway.tokenizers.wait()
+            gateway.gateway.tokenizers.wait_loaded()
             assert (await selected(gateway))["prompt"] == {"tokens": count, "source": "tokenizer"}
 
 
@@ -107,7 +109,7 @@ async def test_adapters_are_told_from_models():
     adapters = {"tuned": "m"}
     async with scripted_worker(adapters=adapters) as a, scripted_worker(adapters=adapters) as b:
         async with running_gateway(a.url, b.url) as gateway:
-            assert gateway.gateway.registry.get(a.url).told.adapters == adapters
+            assert gateway.gateway.registry.get_worker(a.url).info.adapters == adapters
             ids = {"model": "m", "input_ids": list(range(64)), "request_id": "r1"}
             await gateway.post("/select_and_reserve", ids)
             _, again, _ = await gateway.post("/select", {**ids, "request_id": "r2"})

@@ -15,8 +15,8 @@ from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, HEADERS, KEY, HandDrivenWorker, hand_driven_worker, worker_info
 from published_protocol import check_work_frame
 from radixway.chat.records import Message
-from radixway.chat.room import ChatRoom
-from radixway.chat.safety import Screen, Screened
+from radixway.chat.room import ChatService
+from radixway.chat.safety import SafetyScreen, ScreenedQuestion
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -241,12 +241,12 @@ async def test_a_defect_of_ours_before_a_job_is_handed_over_ends_that_answer_alo
 ) -> None:
     asked = iter(["defect"])
 
-    async def look_at(self: Screen, thread: Sequence[Message]) -> Screened:
+    async def look_at(self: SafetyScreen, thread: Sequence[Message]) -> ScreenedQuestion:
         if next(asked, None) is not None:
             raise RuntimeError("a defect")
-        return Screened(0)
+        return ScreenedQuestion(0)
 
-    monkeypatch.setattr(Screen, "look_at", look_at)
+    monkeypatch.setattr(SafetyScreen, "screen_thread", look_at)
     first, second = await eve.asked(), await eve.asked()
     async with hand_driven_worker(eve.gateway) as worker:
         await worker.finish(await worker.work(), "Hi")
@@ -405,7 +405,7 @@ async def test_a_stopped_answer_is_told_only_to_workers_that_know_the_word(eve: 
         assert (await worker.frame())["extensions"] == ["cancel"]
         request = await worker.work()
         room = _room(eve.gateway)
-        await room.answers.cancel("eve", answer["id"])
+        await room.answers.cancel_answer("eve", answer["id"])
         told = await worker.frame()
         assert (told["request_type"], told["request_id"]) == ("cancel", request)
         await eve.asked()
@@ -413,13 +413,13 @@ async def test_a_stopped_answer_is_told_only_to_workers_that_know_the_word(eve: 
     async with hand_driven_worker(eve.gateway) as old:
         request = await old.work()
         again = await eve.asked()
-        await room.answers.cancel("eve", (await _in_progress(room))[0])
+        await room.answers.cancel_answer("eve", (await _in_progress(room))[0])
         await old.finish(request, "too late")
         assert (await old.frame())["request_type"] == "work"
         assert (await eve.now(again))["state"] == "in_progress"
 
 
-async def _in_progress(room: ChatRoom) -> list[str]:
+async def _in_progress(room: ChatService) -> list[str]:
     return [held.job.message_id for held in room.answers._held.values()]
 
 
@@ -458,7 +458,7 @@ async def test_a_worker_that_is_not_heard_of_any_more_is_let_go(
             await eve.until(answer, "pending")
 
 
-def _room(gateway: RunningGateway) -> ChatRoom:
+def _room(gateway: RunningGateway) -> ChatService:
     chats = gateway.gateway.chats
     assert chats is not None and chats.room is not None
     return chats.room

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from guarded import ATTACK, EMAIL, guarded
-from radixway.guard.audit import entries
+from radixway.guard.audit import search_entries
 from scripted_worker import scripted_worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -101,7 +101,7 @@ async def test_what_is_refused_says_why_and_is_no_incident(road):
     said, _ = await rehearse(running, "hello", model="nobody-serves-it")
     assert (said["refusal"]["status"], said["sent"]) == (404, None)
     await running.gateway.audit.log.flush()
-    assert [each for each in entries(audit) if each.get("rule") == "jailbreak"] == []
+    assert [each for each in search_entries(audit) if each.get("rule") == "jailbreak"] == []
 
 
 async def test_nothing_of_it_is_counted_as_a_request_or_a_decision(road):

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from packed_journals import pack_journals
-from radixway.guard.audit import entries
+from radixway.guard.audit import search_entries
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -84,7 +84,7 @@ async def test_rules_are_applied_take_effect_and_can_be_taken_back(editing):
     assert status == 200 and said["version"] == seen["version"] and file.read_text() == RULES
     assert await ask(running, "the theorem") == "prover"
     await running.gateway.audit.log.flush()
-    kinds = [each.get("kind") for each in entries(home / "audit")]
+    kinds = [each.get("kind") for each in search_entries(home / "audit")]
     assert ("rules_applied" in kinds) and ("rules_rolled_back" in kinds)
 
 

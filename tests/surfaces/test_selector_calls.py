@@ -26,7 +26,7 @@ async def test_a_reservation_counts_until_it_is_freed_and_draws_what_shares_its_
         _, first, _ = await gateway.post("/select_and_reserve", IDS | {"request_id": "r1"})
         assert first["request_id"] == "r1"
         assert gateway.in_flight() == 1
-        worker = gateway.gateway.registry.get(first["url"])
+        worker = gateway.gateway.registry.get_worker(first["url"])
         assert worker.load.prefill_tokens == 100
         assert (await gateway.post("/prefill_complete", {"request_id": "r1"}))[0] == 200
         assert worker.load.prefill_tokens == 0
@@ -60,7 +60,7 @@ async def test_only_the_workers_asked_for_are_candidates():
 async def test_a_reservation_nobody_speaks_of_ends_by_itself():
     async with scripted_worker() as a, running_gateway(a.url, routing={"reservation_ttl_s": 0.2}) as gateway:
         await gateway.post("/select_and_reserve", IDS | {"request_id": "lost"})
-        load = gateway.gateway.registry.get(a.url).load
+        load = gateway.gateway.registry.get_worker(a.url).load
         assert load.requests == 1
         async with asyncio.timeout(10):
             while load.requests:
@@ -100,7 +100,9 @@ async def test_nobody_ready_is_503_and_a_stranger_needs_the_key():
     ):
         assert (await gateway.post("/select", IDS))[0] == 401
         key = {"authorization": "Bearer hush"}
-        gateway.gateway.registry.set_state(gateway.gateway.registry.get(worker.url), WorkerState.DRAINING)
+        gateway.gateway.registry.set_state(
+            gateway.gateway.registry.get_worker(worker.url), WorkerState.DRAINING
+        )
         assert (await gateway.post("/select", IDS, headers=key))[0] == 503
 
 

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from radixway.surfaces.simulations.shapes import Simulation, Simulations
+from radixway.surfaces.simulations.shapes import SimulationList, SimulationStatus
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -32,12 +32,12 @@ async def ask(gateway, body: bytes = b"", **query) -> tuple[int, dict]:
         return response.status, await response.json()
 
 
-async def ended(gateway, told: dict) -> Simulation:
+async def ended(gateway, told: dict) -> SimulationStatus:
     """The job once it is over."""
     job = gateway.gateway.simulations.find(told["id"])
     async with asyncio.timeout(120):
         await asyncio.wait({job.work})
-    return Simulation.model_validate((await gateway.get(f"/simulate/{job.id}"))[1])
+    return SimulationStatus.model_validate((await gateway.get(f"/simulate/{job.id}"))[1])
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_policies_are_compared_on_a_trace_that_is_sent(gateway):
         assert sum(curves["requests"]) == 60 and sum(curves["work_shares"]) == pytest.approx(1)
         assert curves["ttft_quantiles"][9] == [0.5, figures["ttft_p50_s"]]
         assert sum(1 for at, _ in curves["ttft_over_time"]) > 10
-    listed = Simulations.model_validate((await gateway.get("/simulate"))[1])
+    listed = SimulationList.model_validate((await gateway.get("/simulate"))[1])
     assert [each.id for each in listed.simulations] == [done.id]
     assert listed.simulations[0].result is None and "expected_time" in listed.policies
     async with gateway.client.delete(f"{gateway.url}/simulate/{done.id}") as response:

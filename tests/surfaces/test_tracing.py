@@ -16,9 +16,9 @@ from guarded import guarded
 from hand_driven_worker import CHAT
 from otlp_collector import grpc_collector, http_collector
 from radixway.pipeline import CHAT_COMPLETIONS, Request
-from radixway.surfaces.telling import spans_to_make
+from radixway.surfaces.telling import deferred_request_spans
 from radixway.telemetry import Journal
-from radixway.telemetry.tracing import LONGEST_PROMPT, Ended, Trace
+from radixway.telemetry.tracing import MAX_PROMPT_BYTES, FinishedRequest, TraceRecord
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -153,11 +153,11 @@ async def test_prompts_are_shown_where_that_is_switched_on():
 
 
 def test_no_long_prompt_waits_for_its_export():
-    request = Request("r", CHAT_COMPLETIONS, "/", Journal("r"), raw=b"a" * 2 * LONGEST_PROMPT)
-    request.journal.trace = Trace(None, sampled=True)
-    make = spans_to_make(request, "POST", "/", 200, 0.1, None, with_prompt=True)
-    held = max(len(each.prompt) for each in make.args if isinstance(each, Ended))
-    assert held == LONGEST_PROMPT == len(make()[0].fields["gen_ai.input.messages"])
+    request = Request("r", CHAT_COMPLETIONS, "/", Journal("r"), raw=b"a" * 2 * MAX_PROMPT_BYTES)
+    request.journal.trace = TraceRecord(None, sampled=True)
+    make = deferred_request_spans(request, "POST", "/", 200, 0.1, None, with_prompt=True)
+    held = max(len(each.prompt) for each in make.args if isinstance(each, FinishedRequest))
+    assert held == MAX_PROMPT_BYTES == len(make()[0].fields["gen_ai.input.messages"])
 
 
 async def test_what_a_caller_decided_goes_before_the_ratio_and_workers_hear_of_it():

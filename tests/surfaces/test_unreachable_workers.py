@@ -100,7 +100,7 @@ FOR_CLIENTS = {
 
 
 async def failed_probes(gateway: RunningGateway, url: str, least: int) -> None:
-    worker = gateway.gateway.registry.get(url)
+    worker = gateway.gateway.registry.get_worker(url)
     async with asyncio.timeout(20):
         while worker.failures < least:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
@@ -132,7 +132,7 @@ async def test_the_log_tells_of_each_change_and_of_the_way_back(caplog: pytest.L
         await gateway.until(worker.url, WorkerState.DOWN)
         await failed_probes(gateway, worker.url, 6)
         await worker.kill()
-        known = gateway.gateway.registry.get(worker.url)
+        known = gateway.gateway.registry.get_worker(worker.url)
         async with asyncio.timeout(20):
             while known.logged_kind != "refused":  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from chatting import Chatter, login
-from radixway.chat.room import ChatRoom
-from radixway.config import ChatSection
+from radixway.chat.room import ChatService
+from radixway.config import ChatConfig
 from radixway.pipeline import Reply, Request
-from radixway.surfaces.chats.app import chat_app
+from radixway.surfaces.chats.app import build_chat_app
 from running_gateway import running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -254,8 +254,8 @@ async def test_what_is_too_long_names_its_field(
 
 
 async def test_every_path_and_body_is_in_the_openapi(tmp_path: Path) -> None:
-    room = ChatRoom(ChatSection(), tmp_path, road=no_road, served=tuple)
-    paths = chat_app(room).openapi()["paths"]
+    room = ChatService(ChatConfig(), tmp_path, road=no_road, served=tuple)
+    paths = build_chat_app(room).openapi()["paths"]
     of_v1 = {path: calls for path, calls in paths.items() if path.startswith("/v1/chats")}
     assert len(of_v1) >= 15
     for path, calls in of_v1.items():

@@ -42,7 +42,7 @@ async def test_slimes_worker_type_is_the_role():
         fields = {"url": "http://127.0.0.1:9", "worker_type": "prefill", "bootstrap_port": "8998"}
         async with gateway.client.post(gateway.url + "/add_worker", params=fields) as response:
             assert response.status == 200
-        given = gateway.gateway.registry.get("http://127.0.0.1:9").given
+        given = gateway.gateway.registry.get_worker("http://127.0.0.1:9").config
         assert (given.role, given.disaggregation.dialect) == ("prefill", "sglang")
         assert given.disaggregation.bootstrap_port == 8998
         status, told, _ = await gateway.post("/add_worker", {**fields, "worker_type": "king"})

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from radixway.config import LogsSection
+from radixway.config import LogsConfig
 from radixway.telemetry import ServerConsole, configure_logging, flush_logs
 
 
@@ -28,7 +28,7 @@ def test_a_console_that_nobody_reads_falls_silent(unread):
 
 def test_a_log_that_nobody_reads_ends_nothing(unread, monkeypatch):
     monkeypatch.setattr("sys.stderr", unread)
-    configure_logging(LogsSection())
+    configure_logging(LogsConfig())
     logging.getLogger("radixway.test").warning("nobody hears this")
     assert flush_logs(60)
     unread.write("nor this")

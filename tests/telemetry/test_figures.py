@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.telemetry import Change, Scrape, read_figures, read_worker_figures
+from radixway.telemetry import MetricsScrape, ScrapeDelta, read_gateway_stats, read_worker_stats
 
 EARLIER = """
 # TYPE radixway_requests counter
@@ -41,11 +41,11 @@ radixway_workers_ready 1
 radixway_breaker{worker="a:1"} 0
 radixway_breaker{worker="b:1"} 1
 """
-CHANGE = Change(Scrape.read(EARLIER, 100), Scrape.read(LATER, 110))
+CHANGE = ScrapeDelta(MetricsScrape.parse_text(EARLIER, 100), MetricsScrape.parse_text(LATER, 110))
 
 
 def test_figures_are_rates_shares_and_the_state_at_the_end():
-    figures = read_figures(CHANGE)
+    figures = read_gateway_stats(CHANGE)
     assert figures.at == 110
     assert figures.requests_per_s == 3.0
     assert figures.errors_per_s == 0.1
@@ -60,7 +60,7 @@ def test_figures_are_rates_shares_and_the_state_at_the_end():
 
 
 def test_a_worker_that_did_nothing_has_figures_too():
-    workers = read_worker_figures(CHANGE)
+    workers = read_worker_stats(CHANGE)
     assert set(workers) == {"a:1", "b:1"}
     assert workers["a:1"].requests_per_s == 4
     assert workers["a:1"].completion_tokens_per_s == 50
@@ -72,6 +72,6 @@ def test_a_worker_that_did_nothing_has_figures_too():
 
 
 def test_nothing_at_all_makes_no_figure_up():
-    figures = read_figures(Change(Scrape(0, {}), Scrape(1, {})))
+    figures = read_gateway_stats(ScrapeDelta(MetricsScrape(0, {}), MetricsScrape(1, {})))
     assert figures.requests_per_s == 0
     assert figures.reported_hits is figures.semantic_hits is figures.first_token_p95_s is None

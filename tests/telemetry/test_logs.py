@@ -13,11 +13,11 @@ import threading
 
 import pytest
 
-from radixway.config import LogsSection
+from radixway.config import LogsConfig
 from radixway.telemetry import configure_logging, flush_logs, log_fields
 from radixway.telemetry.logs import configuring
-from radixway.telemetry.logs.lines import console_renderer, render_json, said_by
-from radixway.telemetry.logs.reticence import told_of
+from radixway.telemetry.logs.lines import console_renderer, defer_record, render_json
+from radixway.telemetry.logs.reticence import format_redacted
 from radixway.telemetry.logs.writing import LineWriter
 
 
@@ -39,18 +39,20 @@ def record(text: str, *args: object, error: BaseException | None = None) -> logg
 
 
 def test_a_traceback_says_where_and_which_type_and_repeats_no_words() -> None:
-    said = told_of(raised(caused(ValueError("what she asked"), KeyError("her card"))))
+    said = format_redacted(raised(caused(ValueError("what she asked"), KeyError("her card"))))
     assert "KeyError" in said and "ValueError" in said and "test_logs.py" in said
     assert "she asked" not in said and "card" not in said
 
 
 def test_of_several_errors_each_is_told() -> None:
-    said = told_of(raised(ExceptionGroup("what she asked", [ValueError("her card"), TypeError("her name")])))
+    said = format_redacted(
+        raised(ExceptionGroup("what she asked", [ValueError("her card"), TypeError("her name")]))
+    )
     assert "ValueError" in said and "TypeError" in said and "her" not in said and "she" not in said
 
 
 def test_an_operating_systems_words_stay() -> None:
-    said = told_of(raised(FileNotFoundError(2, "No such file or directory", "/nowhere")))
+    said = format_redacted(raised(FileNotFoundError(2, "No such file or directory", "/nowhere")))
     assert "No such file or directory: '/nowhere'" in said
 
 
@@ -59,7 +61,7 @@ def test_a_record_is_one_line_and_moves_no_cursor(render) -> None:
     forged = 'x\n{"event": "forged"}\r\x1b[2J\u2028\x00'
     made = record("worker %s is gone", forged)
     made.radixway_fields = {"model": forged, "status": 200, "none": None}
-    line = render(said_by(made)())
+    line = render(defer_record(made)())
     assert len(line.splitlines()) == 1 or render is render_json  # JSON leaves U+2028 as it is
     assert "\n" not in line and "\r" not in line and "\x1b" not in line and "\x00" not in line
     assert "none" not in line and "200" in line
@@ -67,18 +69,18 @@ def test_a_record_is_one_line_and_moves_no_cursor(render) -> None:
 
 def test_json_says_when_what_and_where() -> None:
     error = raised(ValueError("what she asked"))
-    said = json.loads(render_json(said_by(record("request %s failed", "r1", error=error))()))
+    said = json.loads(render_json(defer_record(record("request %s failed", "r1", error=error))()))
     assert said["event"] == "request r1 failed" and said["level"] == "error"
     assert said["logger"] == "radixway.test" and re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", said["timestamp"]
     )
     assert "ValueError" in said["exception"] and "she asked" not in said["exception"]
-    assert len(render_json(said_by(record("x" * 100_000))())) < 5000
+    assert len(render_json(defer_record(record("x" * 100_000))())) < 5000
 
 
 def test_for_people_a_traceback_has_its_lines() -> None:
     error = raised(ValueError("what she asked"))
-    shown = console_renderer(colors=False)(said_by(record("it failed", error=error))())
+    shown = console_renderer(colors=False)(defer_record(record("it failed", error=error))())
     assert "it failed" in shown and "\nValueError" in shown and "she asked" not in shown
 
 
@@ -93,10 +95,10 @@ def test_lines_that_nobody_reads_wait_and_then_are_counted_and_lost() -> None:
         reading = threading.Thread(target=lambda: gathered.extend(iter(lambda: os.read(reader, 65536), b"")))
         reading.start()
         writer.put_nowait(lambda: "after")
-        assert writer.flush(60)
+        assert writer.flush_lines(60)
         writer.put_nowait(lambda: "the last")
-        assert writer.flush(60)
-        writer.close()
+        assert writer.flush_lines(60)
+        writer.unregister()
     reading.join()
     os.close(reader)
     lines = b"".join(gathered).decode().splitlines()
@@ -111,10 +113,10 @@ def test_a_stream_that_was_closed_ends_nothing() -> None:
     writer = LineWriter(lambda: stream, lambda: None, own=str)
     stream.close()
     writer.put_nowait(lambda: "one")
-    assert writer.flush(60)
+    assert writer.flush_lines(60)
     writer.put_nowait(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    assert writer.flush(60)
-    writer.close()
+    assert writer.flush_lines(60)
+    writer.unregister()
 
 
 def test_what_was_logged_last_is_written_when_the_process_ends() -> None:
@@ -204,7 +206,7 @@ def stderr(capsys):
 
 
 def test_what_is_said_of_lines_is_json_too(stderr) -> None:
-    configure_logging(LogsSection())
+    configure_logging(LogsConfig())
     writer = configuring._writer
     writer.lost = 3
     writer.put_nowait(lambda: 1 / 0)
@@ -218,7 +220,7 @@ def test_what_is_said_of_lines_is_json_too(stderr) -> None:
 
 
 def test_off_a_terminal_lines_are_json_with_their_fields(stderr) -> None:
-    configure_logging(LogsSection())
+    configure_logging(LogsConfig())
     log_fields(
         logging.getLogger("radixway.requests"), logging.INFO, "request", {"status": 200, "worker": None}
     )
@@ -229,7 +231,7 @@ def test_off_a_terminal_lines_are_json_with_their_fields(stderr) -> None:
 
 
 def test_levels_formats_and_lines_of_requests_are_configured(stderr) -> None:
-    configure_logging(LogsSection(level="debug", format="console", requests=False))
+    configure_logging(LogsConfig(level="debug", format="console", requests=False))
     log_fields(logging.getLogger("radixway.requests"), logging.INFO, "request", {"status": 200})
     logging.getLogger("radixway.x").debug("worker %s", "w")
     assert flush_logs(60)

@@ -6,15 +6,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from radixway.telemetry.tables import Column, FittedTable
+from radixway.telemetry.tables import FittedTable, TableColumn
 
 URLS = [f"http://model-server-{number}.inference.cluster.example:8000" for number in (1, 2)]
 
 
 def usage():
     names = ("requests", "failed", "kept answers", "prompt", "cached", "answers", "estimated", "cost")
-    figures = [Column(name, is_number=True) for name in names]
-    table = FittedTable(Column("tenant"), Column("model"), *figures, Column(""))
+    figures = [TableColumn(name, is_number=True) for name in names]
+    table = FittedTable(TableColumn("tenant"), TableColumn("model"), *figures, TableColumn(""))
     table.add_row(
         *("acme", "meta-llama/Llama-3.1-8B-Instruct", "1,200", "0", "3", "1,234,567", "42", "9"),
         *("17", "0.0000406", "USD"),
@@ -24,9 +24,14 @@ def usage():
 
 def workers():
     table = FittedTable(
-        *(Column("worker", is_id=True), Column("state"), Column("models"), Column("load", is_number=True)),
-        Column("from", drop_order=2),
-        Column("KV", is_number=True, drop_order=1),
+        *(
+            TableColumn("worker", is_id=True),
+            TableColumn("state"),
+            TableColumn("models"),
+            TableColumn("load", is_number=True),
+        ),
+        TableColumn("from", drop_order=2),
+        TableColumn("KV", is_number=True, drop_order=1),
     )
     for url in URLS:
         table.add_row(url, "ready", "a-model, another-model", "12", "config", "200,000")
@@ -61,21 +66,21 @@ def test_columns_go_in_their_order_and_are_named():
 
 
 def test_texts_are_folded_before_rows_become_lists():
-    table = FittedTable(Column("name"), Column("count", is_number=True))
+    table = FittedTable(TableColumn("name"), TableColumn("count", is_number=True))
     table.add_row("x" * 30, "12")
     assert table.lines(25) == [" name               count", f" {'x' * 17}     12", f" {'x' * 13}"]
     assert table.lines(15) == [f" name   {'x' * 30}", " count  12"]
 
 
 def test_wide_characters_stand_below_each_other():
-    table = FittedTable(Column("name"), Column("count", is_number=True))
+    table = FittedTable(TableColumn("name"), TableColumn("count", is_number=True))
     table.add_row("模型", "1")
     table.add_row("model", "12")
     assert {cell_len(line) for line in table.lines(80)} == {13}
 
 
 def test_what_a_terminal_would_obey_is_not_printed():
-    table = FittedTable(Column("name"))
+    table = FittedTable(TableColumn("name"))
     table.add_row("a\x1b[2Jb\nc")
     assert table.lines(80)[1] == " a·[2Jb·c"
 
@@ -95,7 +100,7 @@ def test_a_pipe_gets_all_columns_unless_it_is_said_how_wide_it_is(monkeypatch, c
 
 @pytest.mark.parametrize("width", [None, 80, 10])
 def test_a_column_in_which_nothing_stands_takes_no_room(width):
-    table = FittedTable(Column("tenant"), Column("cost", is_number=True), Column(""))
+    table = FittedTable(TableColumn("tenant"), TableColumn("cost", is_number=True), TableColumn(""))
     table.add_row("acme", "0", "")  # of a model without a price
     words = " ".join(table.lines(width)).split()
     assert words == (["tenant", "acme", "cost", "0"] if width == 10 else ["tenant", "cost", "acme", "0"])

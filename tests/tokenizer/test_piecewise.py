@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 
 from radixway.tokenizer import PiecewiseEncoder, Tokenizer
-from radixway.tokenizer.cuts import Cuts
+from radixway.tokenizer.cuts import SpecialTokenSplitter
 from tokenizer.small_tokenizers import byte_level_bpe, sentencepiece_bpe
 
 FAMILIES = ["qwen", "llama3", "llama2"]
@@ -43,8 +43,8 @@ TEXTS = st.lists(st.sampled_from(SCRAPS) | st.text(max_size=8), max_size=25).map
 
 
 def encoded(encoder: PiecewiseEncoder, text: str, add_special_tokens: bool = False) -> list[int]:
-    unfinished = encoder.begin(text, add_special_tokens=add_special_tokens)
-    return array("I", encoder.finish(unfinished, encoder.encode(unfinished))).tolist()
+    unfinished = encoder.lookup_pieces(text, add_special_tokens=add_special_tokens)
+    return array("I", encoder.assemble_ids(unfinished, encoder.encode_missing(unfinished))).tolist()
 
 
 @pytest.fixture(scope="module")
@@ -130,15 +130,19 @@ def test_a_space_in_front_of_the_first_text_alone_stays_there(text):
 def test_only_what_is_new_is_tokenized(loaded):
     encoder = PiecewiseEncoder(loaded["qwen"], {})
     said = "<|im_start|>user\nThe quick brown fox<|im_end|>\n"
-    assert encoder.begin(said, add_special_tokens=False).characters == len(said)
+    assert encoder.lookup_pieces(said, add_special_tokens=False).characters == len(said)
     encoded(encoder, said)
     more = "<|im_start|>assistant\njumps"
-    assert encoder.begin(said + more, add_special_tokens=False).characters == len(more)
+    assert encoder.lookup_pieces(said + more, add_special_tokens=False).characters == len(more)
 
 
 def test_a_cut_is_in_front_of_special_tokens_alone(loaded):
     text = "a<tool_call>b<|im_start|>c<|im_end|>"
-    assert Cuts(loaded["qwen"].backend).pieces(text) == ["a<tool_call>b", "<|im_start|>c", "<|im_end|>"]
+    assert SpecialTokenSplitter(loaded["qwen"].backend).split_text(text) == [
+        "a<tool_call>b",
+        "<|im_start|>c",
+        "<|im_end|>",
+    ]
 
 
 def test_tokenizers_that_share_a_cache_do_not_share_entries(loaded):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.tokenizer import common_turns, same_message
+from radixway.tokenizer import count_common_messages, is_same_message
 
 
 def call(arguments: Any, name: str = "weather", **fields: Any) -> dict[str, Any]:
@@ -80,20 +80,20 @@ DIFFERENT = {
 
 @pytest.mark.parametrize(("known", "sent"), SAME.values(), ids=SAME)
 def test_a_message_means_the_same_with(known: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert same_message(known, sent)
+    assert is_same_message(known, sent)
 
 
 @pytest.mark.parametrize(("known", "sent"), DIFFERENT.values(), ids=DIFFERENT)
 def test_a_message_is_another_with(known: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert not same_message(known, sent)
+    assert not is_same_message(known, sent)
 
 
 def test_turns_are_common_up_to_the_first_that_differs() -> None:
     known = [asked("a"), said("b"), asked("c")]
-    assert common_turns(known, [asked("a"), said("b"), asked("c"), said("d")]) == 3
-    assert common_turns(known, [asked("a"), said("x"), asked("c")]) == 1
-    assert common_turns(known, [asked("a")]) == 1
-    assert common_turns([], known) == 0
+    assert count_common_messages(known, [asked("a"), said("b"), asked("c"), said("d")]) == 3
+    assert count_common_messages(known, [asked("a"), said("x"), asked("c")]) == 1
+    assert count_common_messages(known, [asked("a")]) == 1
+    assert count_common_messages([], known) == 0
 
 
 json_values = st.recursive(
@@ -107,10 +107,10 @@ json_values = st.recursive(
 def test_arguments_survive_any_way_of_writing_their_json(value: dict[str, Any], indent: int) -> None:
     turned = dict(reversed(value.items()))
     for text in (json.dumps(turned, indent=indent), json.dumps(value, ensure_ascii=False), value):
-        assert same_message(call(json.dumps(value)), call(text))
+        assert is_same_message(call(json.dumps(value)), call(text))
 
 
 def test_arguments_nested_beyond_what_json_can_read_are_compared_as_text() -> None:
     deep = "[" * 200_000
-    assert same_message(call(deep), call(deep))
-    assert not same_message(call(deep), call(deep + "["))
+    assert is_same_message(call(deep), call(deep))
+    assert not is_same_message(call(deep), call(deep + "["))

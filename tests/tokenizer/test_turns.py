@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.tokenizer import CannotContinue, Tokenizer, TurnRenderer
+from radixway.tokenizer import CannotContinueError, Tokenizer, TurnRenderer
 from tokenizer.chat_families import FAMILIES, tokenizer_of
 
 Message = dict[str, Any]
@@ -194,23 +194,23 @@ def test_an_answer_that_several_tokens_end(
 
 
 def test_a_stop_token_that_the_template_does_not_show_there_is_refused() -> None:
-    with pytest.raises(CannotContinue, match=r"endoftext"):
+    with pytest.raises(CannotContinueError, match=r"endoftext"):
         after("qwen3", "Hi<|endoftext|>", NEXT)
-    with pytest.raises(CannotContinue, match=r"observation"):
+    with pytest.raises(CannotContinueError, match=r"observation"):
         after("glm4moe", "Hi<|observation|>", NEXT)
 
 
 def test_a_template_that_moves_tools_or_system_to_the_last_question_is_refused_for_a_further_one() -> None:
-    with pytest.raises(CannotContinue, match="otherwise once others follow"):
+    with pytest.raises(CannotContinueError, match="otherwise once others follow"):
         after("mistral_v3_tekken", "Hi</s>", NEXT, tools=TOOLS)
-    with pytest.raises(CannotContinue, match="otherwise once others follow"):
+    with pytest.raises(CannotContinueError, match="otherwise once others follow"):
         system: Message = {"role": "system", "content": "Be brief."}
         after("mistral_v3_tekken", "Hi</s>", NEXT, history=[system, QUESTION, ANSWER])
     assert after("mistral_v13_tekken", "Hi</s>", NEXT, tools=TOOLS) == "[INST]And now?[/INST]"
 
 
 def test_a_template_that_opens_tool_results_only_once_is_refused() -> None:
-    with pytest.raises(CannotContinue, match="otherwise"):
+    with pytest.raises(CannotContinueError, match="otherwise"):
         after("deepseekv3", "Hi<｜end▁of▁sentence｜>", RESULT, history=[QUESTION, call()])
 
 
@@ -237,7 +237,7 @@ def test_a_template_that_opens_tool_results_only_once_is_refused() -> None:
 def test_a_template_whose_turns_cannot_be_told_apart_is_refused(source: str, why: str) -> None:
     base = tokenizer_of("qwen3")
     tokenizer = Tokenizer(base.backend, chat_templates={"default": source}, eos_token_ids=base.eos_token_ids)
-    with pytest.raises(CannotContinue, match=why):
+    with pytest.raises(CannotContinueError, match=why):
         TurnRenderer(tokenizer).continuation(ids_of(tokenizer, "Hi"), [NEXT], history=[QUESTION, ANSWER])
 
 
@@ -256,14 +256,14 @@ def test_a_template_whose_turns_cannot_be_told_apart_is_refused(source: str, why
 )
 def test_messages_that_are_no_continuation_are_refused(history: list[Message], new: list[Message]) -> None:
     tokenizer = tokenizer_of("qwen3")
-    with pytest.raises(CannotContinue):
+    with pytest.raises(CannotContinueError):
         TurnRenderer(tokenizer).continuation(ids_of(tokenizer, "Hi<|im_end|>"), new, history=history)
 
 
 def test_one_clients_refused_message_does_not_spoil_the_next_ones() -> None:
     renderer = TurnRenderer(tokenizer := tokenizer_of("mistral_v3_tekken"))
     reply, history = ids_of(tokenizer, "Hi</s>"), [QUESTION, call()]
-    with pytest.raises(CannotContinue):
+    with pytest.raises(CannotContinueError):
         renderer.continuation(
             reply, [{**RESULT, "tool_call_id": "too long for it"}], history=history, tools=TOOLS
         )

@@ -2,14 +2,30 @@
 
 import pytest
 
-from radixway.telemetry import Scrape
-from radixway.top import Look, Refusal, SeenRequest, SeenWorker, View, as_json, as_text
-from radixway.top.frame import _table
-from radixway.top.words import ends_of, in_ascii, number, plain, seconds, share, spark
+from radixway.telemetry import MetricsScrape
+from radixway.top import (
+    GatewaySample,
+    PartUnavailable,
+    SeenRequest,
+    SeenWorker,
+    TopView,
+    render_json,
+    render_text,
+)
+from radixway.top.frame import _render_table
+from radixway.top.words import (
+    format_number,
+    format_seconds,
+    format_share,
+    shorten_middle,
+    sparkline,
+    strip_control,
+    to_ascii,
+)
 
 
-def scrape(at: float, requests: float) -> Scrape:
-    return Scrape.read(
+def scrape(at: float, requests: float) -> MetricsScrape:
+    return MetricsScrape.parse_text(
         f'radixway_requests_total{{status="200"}} {requests}\nradixway_workers 40\n'
         "radixway_workers_ready 39\n",
         at,
@@ -26,10 +42,10 @@ def worker(at: int, **fields) -> SeenWorker:
     return SeenWorker(**given | fields)
 
 
-def looked(workers=(), requests=()) -> View:
-    view = View("http://gateway")
+def looked(workers=(), requests=()) -> TopView:
+    view = TopView("http://gateway")
     for at in range(3):
-        view.saw(Look(scrape(at, at * 50.0), workers, requests))
+        view.add_sample(GatewaySample(scrape(at, at * 50.0), workers, requests))
     return view
 
 
@@ -42,7 +58,7 @@ REQUEST = SeenRequest(
 
 def test_a_frame_fits_its_width_and_says_what_it_leaves_out():
     view = looked([worker(at, in_flight=at) for at in range(40)], [REQUEST])
-    lines = as_text(view, rows=5).splitlines()
+    lines = render_text(view, rows=5).splitlines()
     assert max(map(len, lines)) <= 80
     assert "39 of 40 workers ready" in lines[0]
     text = "\n".join(lines)
@@ -54,15 +70,15 @@ def test_a_frame_fits_its_width_and_says_what_it_leaves_out():
 
 def test_a_filter_is_of_all_words_in_any_case():
     view = looked([worker(1), worker(2, models=["Llama"], state="draining")], [REQUEST])
-    assert [each.name for each in view.workers_like("llama DRAIN")] == ["10.0.0.2:8000"]
-    assert view.workers_like("llama ready") == []
-    assert view.requests_like("retried qwen 200") == [REQUEST]
-    assert view.requests_like("404") == []
+    assert [each.name for each in view.filter_workers("llama DRAIN")] == ["10.0.0.2:8000"]
+    assert view.filter_workers("llama ready") == []
+    assert view.filter_requests("retried qwen 200") == [REQUEST]
+    assert view.filter_requests("404") == []
 
 
 def test_json_has_the_figures_and_why_something_is_not_there():
-    view = looked([worker(1)], Refusal("this call needs a key"))
-    told = as_json(view)
+    view = looked([worker(1)], PartUnavailable("this call needs a key"))
+    told = render_json(view)
     assert told["figures"]["requests_per_s"] == 50
     assert told["figures"]["first_token_p50_s"] is None
     assert told["workers"][0]["state"] == "ready"
@@ -72,11 +88,11 @@ def test_json_has_the_figures_and_why_something_is_not_there():
 
 def test_no_rate_reaches_over_the_time_when_nobody_answered():
     view = looked()
-    view.lost("gone")
-    assert as_json(view)["away"] == "gone"
-    view.saw(Look(scrape(1000, 10.0), [], []))
+    view.mark_lost("gone")
+    assert render_json(view)["away"] == "gone"
+    view.add_sample(GatewaySample(scrape(1000, 10.0), [], []))
     assert view.past[-1] is None
-    view.saw(Look(scrape(1001, 20.0), [], []))
+    view.add_sample(GatewaySample(scrape(1001, 20.0), [], []))
     assert view.figures.requests_per_s == 10
 
 
@@ -87,33 +103,33 @@ def test_names_of_others_move_no_cursor(hostile):
     view = looked(
         [worker(1, models=[hostile], name=hostile)], [SeenRequest(id="r", began_at=0, asked=hostile)]
     )
-    text = as_text(view)
+    text = render_text(view)
     assert all(each.isprintable() or each == "\n" for each in text)
     assert "gone" in text or "lines" in text or "bell" in text or "right" in text or "31m" in text
 
 
 def test_words_are_short_and_true():
-    assert [number(value) for value in (None, 0, 0.04, 0.42, 12.34, 1234, 12345, 2e6)] == [
+    assert [format_number(value) for value in (None, 0, 0.04, 0.42, 12.34, 1234, 12345, 2e6)] == [
         "–", "0", "0.04", "0.4", "12.3", "1234", "12.3k", "2.0M",
     ]  # fmt: skip
-    assert [seconds(value) for value in (0.0042, 0.13, 1.34, 300)] == ["4.2ms", "130ms", "1.3s", "5m"]
-    assert [share(value) for value in (None, 0.5, 1)] == ["–", "50%", "100%"]
-    assert plain("abcdef", 4) == "abc…"
+    assert [format_seconds(value) for value in (0.0042, 0.13, 1.34, 300)] == ["4.2ms", "130ms", "1.3s", "5m"]
+    assert [format_share(value) for value in (None, 0.5, 1)] == ["–", "50%", "100%"]
+    assert strip_control("abcdef", 4) == "abc…"
 
 
 def test_a_line_stands_between_nothing_and_its_highest():
-    assert spark([0, 1, 2, 4, 8], 5) == "▁▂▃▅█"
-    assert spark([8, None, 8], 5) == "  █ █"
-    assert spark([0, 0], 2) == "▁▁"
-    assert spark([1, 2, 3], 0) == ""
-    assert in_ascii(spark([None, 0, 8], 3) + " – …") == " _@ - ~"
+    assert sparkline([0, 1, 2, 4, 8], 5) == "▁▂▃▅█"
+    assert sparkline([8, None, 8], 5) == "  █ █"
+    assert sparkline([0, 0], 2) == "▁▁"
+    assert sparkline([1, 2, 3], 0) == ""
+    assert to_ascii(sparkline([None, 0, 8], 3) + " – …") == " _@ - ~"
 
 
 @pytest.mark.parametrize("width", [120, 80, 60, 40])
 def test_no_figure_of_a_narrow_frame_is_cut(width):
     columns = ("worker", "state", "hand", "tok/s", "models")
     rows = [["10.0.0.1:8000", "ready", "1000/1024", "12.3k", "a-model-with-a-long-name"]]
-    head, row = _table(columns, rows, None, width, 10)
+    head, row = _render_table(columns, rows, None, width, 10)
     assert max(len(head), len(row)) <= width
     figures = {"hand": "1000/1024", "tok/s": "12.3k"}
     assert {name for name in figures if name in head} == {
@@ -123,6 +139,6 @@ def test_no_figure_of_a_narrow_frame_is_cut(width):
 
 def test_workers_with_long_names_are_told_apart():
     names = [f"model-server-{number}.inference.cluster.example:8000" for number in (1, 2)]
-    shown = {ends_of(name, 40) for name in names}
+    shown = {shorten_middle(name, 40) for name in names}
     assert len(shown) == 2 and all(len(name) == 40 and name.endswith(":8000") for name in shown)
-    assert ends_of("10.0.0.1:8000", 40) == "10.0.0.1:8000"
+    assert shorten_middle("10.0.0.1:8000", 40) == "10.0.0.1:8000"

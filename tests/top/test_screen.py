@@ -6,8 +6,8 @@ from itertools import groupby
 import pytest
 
 from radixway.routing import WorkerState
-from radixway.top import Reader
-from radixway.top.screen import Page, Question, Top
+from radixway.top import GatewayReader
+from radixway.top.screen import ConfirmScreen, TextScreen, TopApp
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -33,7 +33,7 @@ async def ask(gateway, model: str = "m", **headers: str) -> None:
         await response.read()
 
 
-async def finished(app: Top, pilot) -> None:
+async def finished(app: TopApp, pilot) -> None:
     """What a key began is over, and drawn."""
     await pilot.pause()
     begun = [worker for worker in app.workers if worker is not app.following]
@@ -42,7 +42,7 @@ async def finished(app: Top, pilot) -> None:
     await pilot.pause()
 
 
-def words(app: Top) -> str:
+def words(app: TopApp) -> str:
     """What the terminal shows."""
     return "\n".join(
         "".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()
@@ -52,13 +52,13 @@ def words(app: Top) -> str:
 async def test_the_page_shows_figures_workers_and_requests_in_a_small_terminal():
     async with scripted_worker(answer) as a, scripted_worker(answer) as b:
         async with running_gateway(a.url, b.url) as gateway:
-            app = Top(Reader(gateway.url), NEVER_S)
+            app = TopApp(GatewayReader(gateway.url), NEVER_S)
             async with app.run_test(size=(80, 24)) as pilot:
                 await finished(app, pilot)
                 await ask(gateway)
                 await ask(gateway, "nobody serves this")
-                await app.look()
-                await app.look()
+                await app.poll_gateway()
+                await app.poll_gateway()
                 await pilot.pause()
                 shown = words(app)
                 assert "2 of 2 workers ready" in shown
@@ -77,17 +77,17 @@ async def test_the_page_shows_figures_workers_and_requests_in_a_small_terminal()
 async def test_a_worker_is_drained_after_a_yes_and_brought_back():
     async with scripted_worker(answer) as a, scripted_worker(answer) as b:
         async with running_gateway(a.url, b.url) as gateway:
-            app = Top(Reader(gateway.url), NEVER_S)
+            app = TopApp(GatewayReader(gateway.url), NEVER_S)
             async with app.run_test(size=(80, 24)) as pilot:
-                await app.look()
+                await app.poll_gateway()
                 await pilot.press("down", "d", "n")
                 assert {worker.state for worker in gateway.gateway.registry} == {WorkerState.READY}
                 await pilot.press("d")
-                assert isinstance(app.screen, Question)
+                assert isinstance(app.screen, ConfirmScreen)
                 await pilot.press("y")
                 await finished(app, pilot)
                 second = sorted((a, b), key=lambda worker: worker.url)[1]
-                assert gateway.gateway.registry.get(second.url).state is WorkerState.DRAINING
+                assert gateway.gateway.registry.get_worker(second.url).state is WorkerState.DRAINING
                 assert "draining" in words(app)
                 await pilot.press("d", "y")
                 await finished(app, pilot)
@@ -99,11 +99,11 @@ async def test_words_filter_workers_and_requests_and_escape_shows_all():
         async with running_gateway(a.url, b.url) as gateway:
             await ask(gateway, "m", **{"x-request-id": "first-one"})
             await ask(gateway, "other")
-            app = Top(Reader(gateway.url), NEVER_S)
+            app = TopApp(GatewayReader(gateway.url), NEVER_S)
             async with app.run_test(size=(100, 30)) as pilot:
-                await app.look()
+                await app.poll_gateway()
                 await pilot.press("slash", *"OTHER", "enter")
-                assert [worker.url for worker in app.view.workers_like("other")] == [b.url]
+                assert [worker.url for worker in app.view.filter_workers("other")] == [b.url]
                 shown = words(app)
                 assert b.url.removeprefix("http://") in shown
                 assert a.url.removeprefix("http://") not in shown
@@ -116,26 +116,26 @@ async def test_words_filter_workers_and_requests_and_escape_shows_all():
 async def test_enter_explains_a_request():
     async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
         await ask(gateway, **{"x-request-id": "a/b [red]c"})
-        app = Top(Reader(gateway.url), NEVER_S)
+        app = TopApp(GatewayReader(gateway.url), NEVER_S)
         async with app.run_test(size=(80, 40)) as pilot:
-            await app.look()
+            await app.poll_gateway()
             await pilot.press("tab", "enter")
             await finished(app, pilot)
-            assert isinstance(app.screen, Page)
+            assert isinstance(app.screen, TextScreen)
             shown = words(app)
             assert "request_id: a/b [red]c" in shown
             assert "step: receive" in shown
             await pilot.press("escape")
-            assert not isinstance(app.screen, Page)
+            assert not isinstance(app.screen, TextScreen)
 
 
 @pytest.mark.parametrize("before", [(), ("slash",), ("tab", "enter")])
 async def test_an_interrupt_ends_it_wherever_one_is(before):
     async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
         await ask(gateway)
-        app = Top(Reader(gateway.url), NEVER_S)
+        app = TopApp(GatewayReader(gateway.url), NEVER_S)
         async with app.run_test(size=(80, 40)) as pilot:
-            await app.look()
+            await app.poll_gateway()
             await pilot.press(*before)
             await finished(app, pilot)
             assert app.return_code is None
@@ -144,15 +144,15 @@ async def test_an_interrupt_ends_it_wherever_one_is(before):
 
 
 async def test_a_gateway_that_goes_away_and_comes_back_is_shown(free_port):
-    app = Top(Reader(f"http://127.0.0.1:{free_port}"), NEVER_S)
+    app = TopApp(GatewayReader(f"http://127.0.0.1:{free_port}"), NEVER_S)
     async with scripted_worker(answer) as worker, app.run_test(size=(120, 24)) as pilot:
         for _ in range(2):
-            await app.look()
+            await app.poll_gateway()
             await pilot.pause()
             assert "away: no gateway answers" in words(app)
             async with running_gateway(worker.url, port=free_port):
-                await app.look()
-                await app.look()
+                await app.poll_gateway()
+                await app.poll_gateway()
                 await pilot.pause()
                 assert "1 of 1 workers ready" in words(app)
                 assert "away" not in words(app)
@@ -163,7 +163,7 @@ async def test_a_gateway_that_goes_away_and_comes_back_is_shown(free_port):
 
 async def test_a_page_that_is_paused_looks_no_more_until_it_goes_on():
     async with running_gateway() as gateway:
-        app = Top(Reader(gateway.url), 0.01)
+        app = TopApp(GatewayReader(gateway.url), 0.01)
         async with app.run_test() as pilot:
             await pilot.press("p")
             assert app.paused and "PAUSED" in words(app)
@@ -186,21 +186,21 @@ async def test_what_needs_a_key_is_named(key):
         async with running_gateway(
             worker.url, gateway={"admin_key": "the-admin-key-0123456789"}, tenants=tenants
         ) as gateway:
-            app = Top(Reader(gateway.url, key), NEVER_S)
+            app = TopApp(GatewayReader(gateway.url, key), NEVER_S)
             async with app.run_test(size=(120, 24)) as pilot:
-                await app.look()
+                await app.poll_gateway()
                 await pilot.pause()
                 assert "its metrics need a key: --key" in words(app)
-            part = Top(Reader(gateway.url, scraper["key"]), NEVER_S)
+            part = TopApp(GatewayReader(gateway.url, scraper["key"]), NEVER_S)
             async with part.run_test(size=(120, 24)) as pilot:
-                await part.look()
-                await part.look()
+                await part.poll_gateway()
+                await part.poll_gateway()
                 await pilot.pause()
                 assert "1 of 1 workers ready" in words(part)
                 assert "Latest requests: not shown" in words(part)
-            opened = Top(Reader(gateway.url, "the-admin-key-0123456789"), NEVER_S)
+            opened = TopApp(GatewayReader(gateway.url, "the-admin-key-0123456789"), NEVER_S)
             async with opened.run_test(size=(120, 24)) as pilot:
-                await opened.look()
+                await opened.poll_gateway()
                 await pilot.pause()
                 assert "Workers: 1" in words(opened)
                 assert "Latest requests: 0" in words(opened)

@@ -175,7 +175,7 @@ async def test_an_abort_that_was_asked_for_is_passed_on():
     async with gateway_with(script, wait_s=3600) as gateway:
         asking = asyncio.create_task(ask(gateway, rid="mine"))
         await script.asked.wait()
-        assert gateway.gateway.aborted.abort("mine") == 1
+        assert gateway.gateway.aborted.mark_aborted("mine") == 1
         _, answer, _ = await asking
     assert answer == reply([20, 21], ABORT) and len(script.bodies) == 1
 

@@ -43,7 +43,7 @@ async def recording(script: Behaviour) -> AsyncIterator[RunningGateway]:
     ):
         yield gateway
         await until_idle(gateway)
-        trie = await gateway.gateway.recorder.tries.of(None)
+        trie = await gateway.gateway.recorder.tries.trie_for(None)
         trie.check()
         assert trie.store.held == 0
 
@@ -82,7 +82,7 @@ async def test_an_aborted_answer_is_resumed_with_its_tokens_and_recorded_once(st
         assert told["loss_mask"] == [0] * len(ids) + [1] * len(made)
         assert told["rollout_logp"] == [0.0] * len(ids) + [-0.5 - token for token in made]
         assert told["versions"] == [None] * len(ids) + ["1"] * len(FIRST) + ["2"] * len(SECOND)
-        trie = await gateway.gateway.recorder.tries.of(None)
+        trie = await gateway.gateway.recorder.tries.trie_for(None)
         assert trie.store.tokens == len(ids) + len(made), "recorded once"
 
 

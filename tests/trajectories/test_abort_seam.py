@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import radixway
 from radixway.tokenizer import Tokenizer
-from radixway.trajectories.abort_seam import clean, mended, stop_across
-from radixway.trajectories.partial import cut, joined, read_answer, weight_versions
-from radixway.trajectories.routed_experts import first_rows, joined_experts
+from radixway.trajectories.abort_seam import find_stop_across, is_clean_splice, repair_splice
+from radixway.trajectories.partial import answer_versions, cut_answer, join_answers, read_partial_answer
+from radixway.trajectories.routed_experts import first_rows, join_reply_experts
 
 GUIDE = Path(radixway.__file__).parent / "bundled" / "guide"
 TOKENIZER = Tokenizer.load(GUIDE)
@@ -24,20 +24,22 @@ def test_wherever_tokens_are_divided_the_text_is_that_of_all(text, data):
     at = data.draw(st.integers(0, len(ids)))
     first, second = TOKENIZER.decode(ids[:at]), TOKENIZER.decode(ids[at:])
     whole = TOKENIZER.decode(ids)
-    assert (first + second if clean(first, second) else mended(first, second, whole)) == whole
+    assert (
+        first + second if is_clean_splice(first, second) else repair_splice(first, second, whole)
+    ) == whole
 
 
 def test_a_long_run_of_bytes_that_are_no_characters_keeps_its_length():
-    assert mended("Ω" + 9 * "\ufffd", 12 * "\ufffd", "Ω" + 21 * "\ufffd") == "Ω" + 21 * "\ufffd"
+    assert repair_splice("Ω" + 9 * "\ufffd", 12 * "\ufffd", "Ω" + 21 * "\ufffd") == "Ω" + 21 * "\ufffd"
     assert (
-        mended("Ω" + 9 * "\ufffd", 12 * "\ufffd" + "b", "Ω" + 21 * "\ufffd" + "b")
+        repair_splice("Ω" + 9 * "\ufffd", 12 * "\ufffd" + "b", "Ω" + 21 * "\ufffd" + "b")
         == "Ω" + 21 * "\ufffd" + "b"
     )
 
 
 def test_a_stop_string_that_was_cut_off_stays_cut_off():
-    assert mended("a\ufffd", "\ufffdb", "aéb STOP") == "aéb"
-    assert mended("x\ufffd", "\ufffdb", "something else") is None
+    assert repair_splice("a\ufffd", "\ufffdb", "aéb STOP") == "aéb"
+    assert repair_splice("x\ufffd", "\ufffdb", "something else") is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_a_stop_string_that_was_cut_off_stays_cut_off():
     ],
 )
 def test_only_a_stop_string_across_the_seam_counts(text, seam, found):
-    assert stop_across(text, seam, ["STOP", "ab", ""]) == found
+    assert find_stop_across(text, seam, ["STOP", "ab", ""]) == found
 
 
 def rows(*tokens: int) -> str:
@@ -66,18 +68,18 @@ def meta(experts: str, prompt: int, sampled: int) -> dict:
 def test_rows_of_the_first_part_are_kept_and_new_ones_follow():
     first = meta(rows(1, 2, 3, 4), 3, 2)
     kept = {"routed_experts": rows(1, 2, 3, 4, 55, 66)}
-    assert joined_experts(first, meta(rows(55, 66), 5, 2), 2) == kept
-    assert joined_experts(first, meta(rows(11, 22, 33, 44, 55, 66), 5, 2), 2) == kept
+    assert join_reply_experts(first, meta(rows(55, 66), 5, 2), 2) == kept
+    assert join_reply_experts(first, meta(rows(11, 22, 33, 44, 55, 66), 5, 2), 2) == kept
 
 
 def test_rows_from_a_later_token_on_are_counted_from_there():
     first = meta(rows(3, 4), 3, 2)
-    assert joined_experts(first, meta(rows(55), 5, 1), 1, start=2) == {"routed_experts": rows(3, 4, 55)}
+    assert join_reply_experts(first, meta(rows(55), 5, 1), 1, start=2) == {"routed_experts": rows(3, 4, 55)}
 
 
 @pytest.mark.parametrize("odd", ["no base64!", rows(1, 2, 3), 7, None])
 def test_rows_that_fit_nowhere_stay_as_they_came(odd):
-    assert joined_experts(meta(rows(1, 2, 3, 4), 3, 2), meta(odd, 5, 2), 2) == {}
+    assert join_reply_experts(meta(rows(1, 2, 3, 4), 3, 2), meta(odd, 5, 2), 2) == {}
 
 
 def test_dropped_tokens_take_their_rows_along():
@@ -104,15 +106,15 @@ def test_parts_joined_and_cut_again_are_the_first_part(one, two, spans):
                 {"version": f"{version}.{n}", "start": start, "end": end}
                 for n, (start, end) in enumerate(zip(starts, ends, strict=True))
             ]
-        return read_answer({"text": "x" * len(ids), "output_ids": ids, "meta_info": info})
+        return read_partial_answer({"text": "x" * len(ids), "output_ids": ids, "meta_info": info})
 
     first, second = part(one, "1"), part(two, "2")
-    whole = joined(first, second)
+    whole = join_answers(first, second)
     assert whole.ids == one + two and whole.text == "x" * len(one + two)
     assert whole.meta["completion_tokens"] == len(one + two)
     assert [entry[1] for entry in whole.meta["output_token_logprobs"]] == one + two
-    covered = [n for span in weight_versions(whole) for n in range(span["start"], span["end"])]
+    covered = [n for span in answer_versions(whole) for n in range(span["start"], span["end"])]
     assert covered == list(range(len(one + two)))
-    again = cut(whole, len(one), text=first.text)
+    again = cut_answer(whole, len(one), text=first.text)
     assert again.ids == one and again.meta["output_top_logprobs"] == first.meta["output_top_logprobs"]
-    assert weight_versions(again) == weight_versions(first)
+    assert answer_versions(again) == answer_versions(first)

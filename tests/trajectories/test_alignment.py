@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.trajectories.alignment import Aligned, align
+from radixway.trajectories.alignment import AlignedText, align_tokens
 from trajectories.odd_texts import guide
 
 END, START = 8, 9
@@ -35,12 +35,12 @@ class Pieces:
     special_ids: frozenset[int] = frozenset({END, START})
 
 
-def cut(text: bytes | str, ids: list[int], *, first: bool = False) -> Aligned | None:
+def cut(text: bytes | str, ids: list[int], *, first: bool = False) -> AlignedText | None:
     raw = text.encode() if isinstance(text, str) else text
-    return align(raw, ids, Pieces(), first=first)
+    return align_tokens(raw, ids, Pieces(), first=first)
 
 
-def parts(aligned: Aligned | None) -> list[bytes]:
+def parts(aligned: AlignedText | None) -> list[bytes]:
     assert aligned is not None
     ends = [sum(aligned.widths[: at + 1]) for at in range(len(aligned.widths))]
     return [aligned.text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
@@ -124,7 +124,7 @@ def test_a_token_of_255_bytes_is_the_longest_that_can_be_cut():
 def test_what_a_real_tokenizer_makes_of_a_text_cuts_it(text, first):
     tokenizer = guide()
     ids = tokenizer.encode(text)
-    aligned = align(text.encode(), ids, tokenizer, first=first)
+    aligned = align_tokens(text.encode(), ids, tokenizer, first=first)
     assert aligned is not None and aligned.hidden == [] and aligned.text == text.encode()
     assert parts(aligned) == [tokenizer.token_bytes[token] for token in ids]
 
@@ -134,7 +134,7 @@ def test_whatever_tokens_are_sampled_cut_the_text_that_shows_them(ids):
     """Hidden special tokens, halves of characters, ids that no tokenizer would choose."""
     tokenizer = guide()
     text = tokenizer.decode(ids, skip_special_tokens=True)
-    aligned = align(text.encode(), ids, tokenizer, first=False)
+    aligned = align_tokens(text.encode(), ids, tokenizer, first=False)
     if aligned is None:
         alone = "".join(tokenizer.decode(run) for run in runs_between(ids, tokenizer.special_ids))
         assert alone != text, "no character is divided by a special token"

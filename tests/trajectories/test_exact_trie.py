@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from radixway.engine.request import SamplingParams
-from radixway.engine.text import AnswerText
+from radixway.engine.text import DetokenizedStream
 from radixway.trajectories import StringRadixTrie
 from trajectories.engine_record import Call, EngineRecord, Told
 from trajectories.odd_texts import END, START, any_tokens, guide, odd_text, spell
@@ -150,8 +150,8 @@ class Rollout:
     def sample(self, params: SamplingParams, before: list[int], *, last: bool) -> tuple[list[int], str]:
         """Tokens that go on from `before`, and the text of both as the engine shows it."""
         rng, tokenizer = self.rng, self.tokenizer
-        shown = AnswerText(tokenizer, params)
-        text = shown.push(before)
+        shown = DetokenizedStream(tokenizer, params)
+        text = shown.feed(before)
         kind = rng.random()
         if kind < 0.4:
             wanted = spell(rng, tokenizer, self.words())
@@ -166,14 +166,14 @@ class Rollout:
             ids.append(token)
             if token in tokenizer.eos_token_ids:
                 break
-            text += shown.push([token])
-            if shown.matched is not None:
+            text += shown.feed([token])
+            if shown.matched_stop is not None:
                 break
         else:
             if last and rng.random() < 0.7:
                 ids.append(min(tokenizer.eos_token_ids))
-        text += shown.finish()
-        self.stopped = shown.matched is not None
+        text += shown.flush()
+        self.stopped = shown.matched_stop is not None
         return ids, text
 
     def insert(self, text: str, told: Told, session: int | None) -> None:

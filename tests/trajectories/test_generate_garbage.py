@@ -5,8 +5,14 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.trajectories.generate_events import Attempt, beyond, fuller, read_event
-from radixway.trajectories.partial import aborted, cut, joined, read_answer, weight_versions
+from radixway.trajectories.generate_events import GenerateAttempt, fuller_reply, read_event, reply_delta
+from radixway.trajectories.partial import (
+    answer_versions,
+    cut_answer,
+    is_aborted,
+    join_answers,
+    read_partial_answer,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
@@ -40,13 +46,13 @@ REPLY = st.fixed_dictionaries(
 @given(REPLY | VALUES, REPLY | VALUES, st.integers(0, 4), st.booleans())
 def test_replies_of_any_kind_are_read_joined_and_cut(one, two, count, with_logprobs):
     before = deepcopy((one, two))
-    assert aborted(one) in (True, False)
-    answers = [read_answer(reply, with_logprobs=with_logprobs) for reply in (one, two)]
+    assert is_aborted(one) in (True, False)
+    answers = [read_partial_answer(reply, with_logprobs=with_logprobs) for reply in (one, two)]
     if None not in answers:
-        whole = joined(*answers)
+        whole = join_answers(*answers)
         assert whole.ids == answers[0].ids + answers[1].ids
-        part = cut(whole, min(count, len(whole.ids)), text="")
-        assert all(span["end"] <= len(part.ids) for span in weight_versions(part))
+        part = cut_answer(whole, min(count, len(whole.ids)), text="")
+        assert all(span["end"] <= len(part.ids) for span in answer_versions(part))
     assert (one, two) == before  # what may yet be passed on stays as it came
 
 
@@ -56,12 +62,12 @@ def test_replies_of_any_kind_are_read_joined_and_cut(one, two, count, with_logpr
     )
 )
 def test_events_of_any_kind_are_added_up(events):
-    attempt, passed = Attempt(), None
+    attempt, passed = GenerateAttempt(), None
     for event in events:
         before = attempt.whole
-        whole = fuller(before, attempt.add(event))
+        whole = fuller_reply(before, attempt.add_event(event))
         if passed is not None:
-            beyond(whole, passed)
+            reply_delta(whole, passed)
         passed = whole
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.trajectories import Label, StoreFull, StringRadixTrie, TrajectoryStore
-from radixway.trajectories.given import Given
+from radixway.trajectories import StoreFullError, StringRadixTrie, TokenLabel, TrajectoryStore
+from radixway.trajectories.given import TokenSegment
 from trajectories.odd_texts import guide
 from trajectories.test_store import SPECIAL, Pieces
 
-PROMPT = Label("prompt", 0)
-MADE = Label("sampled", 1, 1)
+PROMPT = TokenLabel("prompt", 0)
+MADE = TokenLabel("sampled", 1, 1)
 
 
 def record(store: TrajectoryStore, session: str, prompt: list[int], made: list[int], text: bytes) -> None:
     spans = ((len(prompt), PROMPT), (len(prompt) + len(made), MADE))
     logprobs = [0.0] * len(prompt) + [-1.0] * len(made)
-    given = Given.labelled([*prompt, *made], text, logprobs, spans)
-    store.release(store.insert(given, session=session))
+    given = TokenSegment.from_labels([*prompt, *made], text, logprobs, spans)
+    store.release_hold(store.insert(given, session=session))
 
 
 def ids(store: TrajectoryStore, text: str, session: str) -> list[int]:
-    found = store.find(text, session, whole=True)
+    found = store.match_prefix(text, session, whole=True)
     assert not found.ambiguous
     return store.token_ids(found).tolist()
 
@@ -31,7 +31,7 @@ def test_its_own_spelling_is_history_though_more_is_known_of_anothers():
     record(store, "mine", [0], [2], b"aab")  # a, ab
     record(store, "other", [0], [0, 1], b"aab")  # a, a, b
     record(store, "other", [0, 0, 1, 3], [0], b"aabbaa")
-    assert store.token_ids(store.find("aabba", "mine")).tolist() == [0, 2]
+    assert store.token_ids(store.match_prefix("aabba", "mine")).tolist() == [0, 2]
 
 
 def test_each_of_several_samples_of_one_session_is_found():
@@ -52,10 +52,10 @@ def test_a_session_whose_record_is_gone_does_not_get_anothers_for_its_own():
     store = TrajectoryStore(Pieces(), max_tokens=5)
     record(store, "mine", [0], [2], b"aab")
     record(store, "other", [0], [0, 1], b"aab")
-    assert not store.find("aab", "mine").ambiguous
-    store.use(store.find("aab", "other"))
+    assert not store.match_prefix("aab", "mine").ambiguous
+    store.mark_used(store.match_prefix("aab", "other"))
     record(store, "third", [1], [1], b"bb")
-    assert store.find("aab", "mine").ambiguous and store.find("aab", "other").tokens == 3
+    assert store.match_prefix("aab", "mine").ambiguous and store.match_prefix("aab", "other").tokens == 3
     store.check()
 
 
@@ -111,32 +111,32 @@ def test_answers_that_other_weights_went_on_with_differ_where_their_log_probabil
         ("a", -1.0, ((1, PROMPT), (4, MADE))),
         ("b", -2.0, ((1, PROMPT), (3, MADE), (4, MADE._replace(version=2)))),
     ):
-        given = Given.labelled([0, 1, 0, 1], b"abab", [0.0, logprob, -1.0, -1.0], spans)
-        store.release(store.insert(given, session=session))
-    told = store.trajectory(store.find("abab", "b"))
+        given = TokenSegment.from_labels([0, 1, 0, 1], b"abab", [0.0, logprob, -1.0, -1.0], spans)
+        store.release_hold(store.insert(given, session=session))
+    told = store.trajectory(store.match_prefix("abab", "b"))
     assert told.logprobs.tolist() == [0, -2, -1, -1] and told.versions == [None, 1, 1, 2]
 
 
 def test_a_session_goes_on_from_its_own_record_though_another_has_gone_on_from_it():
     store = TrajectoryStore(Pieces())
     record(store, "mine", [0], [1], b"ab")
-    given = Given.labelled([0, 1], b"ab", [0.0, -2.0], ((1, PROMPT), (2, MADE)))
-    store.release(store.insert(given, session="other"))
-    longer = store.hold(store.find("ab", "mine"))
-    more = Given.labelled([0, 0], b"aa", [0.0, -3.0], ((1, PROMPT), (2, MADE)))
-    store.release(store.extend(longer, more, session="third"))
-    longer = store.hold(store.find("ab", "other"))
-    store.release(store.extend(longer, more, session="other"))
-    assert store.trajectory(store.find("abab", "mine")).logprobs.tolist()[:2] == [0, -1]
-    assert store.trajectory(store.find("abaa", "mine")).logprobs.tolist()[:2] == [0, -1]
+    given = TokenSegment.from_labels([0, 1], b"ab", [0.0, -2.0], ((1, PROMPT), (2, MADE)))
+    store.release_hold(store.insert(given, session="other"))
+    longer = store.hold_path(store.match_prefix("ab", "mine"))
+    more = TokenSegment.from_labels([0, 0], b"aa", [0.0, -3.0], ((1, PROMPT), (2, MADE)))
+    store.release_hold(store.extend_path(longer, more, session="third"))
+    longer = store.hold_path(store.match_prefix("ab", "other"))
+    store.release_hold(store.extend_path(longer, more, session="other"))
+    assert store.trajectory(store.match_prefix("abab", "mine")).logprobs.tolist()[:2] == [0, -1]
+    assert store.trajectory(store.match_prefix("abaa", "mine")).logprobs.tolist()[:2] == [0, -1]
     store.check()
 
 
 def test_a_session_whose_answer_found_no_room_does_not_get_anothers():
     store = TrajectoryStore(Pieces(), max_tokens=4)
     record(store, "other", [0], [2], b"aab")
-    held = store.hold(store.find("aab", "other"))
-    with pytest.raises(StoreFull):
+    held = store.hold_path(store.match_prefix("aab", "other"))
+    with pytest.raises(StoreFullError):
         record(store, "mine", [0], [0, 1, 0, 1], b"aabab")
-    assert store.find("aab", "mine").ambiguous
-    store.release(held)
+    assert store.match_prefix("aab", "mine").ambiguous
+    store.release_hold(held)

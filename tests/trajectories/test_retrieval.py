@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from radixway.trajectories import Retrieved, StringRadixTrie, Trajectory
-from radixway.trajectories.reading import step_back
+from radixway.trajectories import RetrievedTokens, StringRadixTrie, Trajectory
+from radixway.trajectories.reading import truncate_position
 from trajectories.letters import END, Letters
 from trajectories.odd_texts import guide
 
@@ -84,7 +84,7 @@ def test_an_answer_of_which_a_log_probability_is_missing_is_not_exact():
 
 
 def test_of_an_empty_text_nothing_is_known():
-    told = Retrieved(Trajectory(), 0)
+    told = RetrievedTokens(Trajectory(), 0)
     assert told.coverage == 0.0 and not told.exact
 
 
@@ -93,8 +93,8 @@ def test_a_position_is_as_many_tokens_further_up_as_it_is_said_to_be(tokens):
     trie = StringRadixTrie(tokenizer=Letters())
     for text in ("abcdefg", "abcxyz"):
         trie.insert(text, Letters().encode(text))
-    place = trie.store.find("abcdefg").place
-    back = step_back(place, tokens)
+    place = trie.store.match_prefix("abcdefg").place
+    back = truncate_position(place, tokens)
     assert (back.tokens, back.text, back.strides) == (tokens, tokens, tokens)
     assert back.node.start <= tokens <= back.node.end
 
@@ -102,13 +102,13 @@ def test_a_position_is_as_many_tokens_further_up_as_it_is_said_to_be(tokens):
 def test_a_position_stays_where_hidden_tokens_lie_in_between():
     trie = StringRadixTrie(tokenizer=Letters())
     trie.insert("abcd", [*Letters().encode("ab"), END, *Letters().encode("cd")])
-    place = trie.store.find("abcd").place
-    assert step_back(place, 4).text == 3
-    assert step_back(place, 1) == place
+    place = trie.store.match_prefix("abcd").place
+    assert truncate_position(place, 4).text == 3
+    assert truncate_position(place, 1) == place
 
 
 def test_a_position_stays_where_tokens_are_not_known_one_by_one():
     trie = StringRadixTrie()
     trie.insert("abcd", [1, 2, 3])
-    place = trie.store.find("abcd").place
-    assert step_back(place, 2) == place
+    place = trie.store.match_prefix("abcd").place
+    assert truncate_position(place, 2) == place

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.trajectories import Label, StoreFull, TrajectoryStore
-from radixway.trajectories.given import Given
+from radixway.trajectories import StoreFullError, TokenLabel, TrajectoryStore
+from radixway.trajectories.given import TokenSegment
 
 PIECES = [b"a", b"b", b"ab", b"ba", b"aab", b"\xc3", b"\xa9", "é".encode(), b"", b"<s>"]
 SPECIAL = PIECES.index(b"<s>")
@@ -27,19 +27,24 @@ class Pieces:
 class Recorded:
     ids: list[int]
     logprobs: list[float]
-    labels: list[Label]
+    labels: list[TokenLabel]
 
     def text(self, count: int) -> bytes:
         """What the first `count` tokens stand for, all of them shown."""
         return b"".join(PIECES[token] for token in self.ids[:count])
 
 
-def as_given(recorded: Recorded) -> Given:
+def as_given(recorded: Recorded) -> TokenSegment:
     spans = tuple((at + 1, label) for at, label in enumerate(recorded.labels))
-    return Given.labelled(recorded.ids, recorded.text(len(recorded.ids)), recorded.logprobs, spans)
+    return TokenSegment.from_labels(recorded.ids, recorded.text(len(recorded.ids)), recorded.logprobs, spans)
 
 
-LABELS = [Label("prompt", 0), Label("sampled", 1, 1), Label("sampled", 1, "2"), Label("sampled", 0, 1)]
+LABELS = [
+    TokenLabel("prompt", 0),
+    TokenLabel("sampled", 1, 1),
+    TokenLabel("sampled", 1, "2"),
+    TokenLabel("sampled", 0, 1),
+]
 tokens = st.tuples(
     st.integers(0, len(PIECES) - 1), st.sampled_from([0.0, -0.5, -1.0]), st.sampled_from(LABELS)
 )
@@ -95,7 +100,7 @@ def test_what_is_found_is_the_longest_beginning_that_somebody_recorded(recording
     for recorded in recordings:
         if not recorded.text(len(recorded.ids)):
             continue
-        store.release(store.insert(as_given(recorded)))
+        store.release_hold(store.insert(as_given(recorded)))
         store.check()
         kept.append(recorded)
     for recorded in kept:
@@ -104,7 +109,7 @@ def test_what_is_found_is_the_longest_beginning_that_somebody_recorded(recording
             continue
         tail = data.draw(st.sampled_from(["", "a", "ab", "é", "<s>", "x"]))
         asked = text.decode() + tail
-        found = store.find(asked)
+        found = store.match_prefix(asked)
         told = store.trajectory(found)
         assert found.tokens == len(told.ids) == len(told.mask) == len(told.logprobs)
         assert any(same_record(told, other) for other in kept), "this was put together from two recordings"
@@ -136,12 +141,12 @@ def test_a_session_finds_its_own_records(recordings):
     store = TrajectoryStore(Pieces())
     for number, recorded in enumerate(recordings):
         if recorded.text(len(recorded.ids)):
-            store.release(store.insert(as_given(recorded), session=number))
+            store.release_hold(store.insert(as_given(recorded), session=number))
     for number, recorded in enumerate(recordings):
         text = recorded.text(len(recorded.ids))
         if not text or not is_readable(text):
             continue
-        found = store.find(text.decode(), number, whole=True)
+        found = store.match_prefix(text.decode(), number, whole=True)
         told = store.trajectory(found)
         assert not found.ambiguous or found.tokens != len(recorded.ids)
         if found.tokens == len(recorded.ids) and PIECES[recorded.ids[-1]]:
@@ -158,20 +163,20 @@ def test_the_bound_holds_and_what_is_held_stays(recordings, most, data):
             continue
         try:
             hold = store.insert(as_given(recorded), version)
-        except StoreFull:
+        except StoreFullError:
             continue
         if data.draw(st.booleans()):
             held.append((hold, recorded))
         else:
-            store.release(hold)
+            store.release_hold(hold)
         if data.draw(st.booleans()):
-            store.collect(version, 2)
+            store.collect_versions(version, 2)
         assert store.tokens <= most
         for hold, kept in held:
             told = store.trajectory(hold)
             assert len(told.ids) == len(kept.ids) and same_record(told, kept)
     for hold, _ in held:
-        store.release(hold)
+        store.release_hold(hold)
     store.check()
     store.clear()
     assert (store.tokens, store.nodes, store.nbytes) == (0, 0, 0)
@@ -179,87 +184,93 @@ def test_the_bound_holds_and_what_is_held_stays(recordings, most, data):
 
 def test_a_text_may_leave_out_a_stop_token_or_spell_it():
     store = TrajectoryStore(Pieces())
-    prompt, made = Label("prompt", 0), Label("sampled", 1, 7)
-    given_ = Given.labelled([2, 0, SPECIAL], b"aba", [0, -1, -2], ((1, prompt), (3, made)))
-    store.release(store.insert(given_))
-    assert list(store.token_ids(store.find("aba"))) == [2, 0], "a prefix to go on from"
-    assert list(store.token_ids(store.find("aba", whole=True))) == [2, 0, SPECIAL], "a whole trajectory"
-    assert list(store.token_ids(store.find("aba<s>"))) == [2, 0, SPECIAL]
+    prompt, made = TokenLabel("prompt", 0), TokenLabel("sampled", 1, 7)
+    given_ = TokenSegment.from_labels([2, 0, SPECIAL], b"aba", [0, -1, -2], ((1, prompt), (3, made)))
+    store.release_hold(store.insert(given_))
+    assert list(store.token_ids(store.match_prefix("aba"))) == [2, 0], "a prefix to go on from"
+    assert list(store.token_ids(store.match_prefix("aba", whole=True))) == [2, 0, SPECIAL], (
+        "a whole trajectory"
+    )
+    assert list(store.token_ids(store.match_prefix("aba<s>"))) == [2, 0, SPECIAL]
     for asked, used in (("aba|b", 3), ("aba<s>|b", 6)):
-        found = store.find(asked)
+        found = store.match_prefix(asked)
         assert list(store.token_ids(found)) == [2, 0, SPECIAL] and found.text == used
-    longer = Given.labelled(
+    longer = TokenSegment.from_labels(
         [2, 0, SPECIAL, 1, SPECIAL],
         b"abab",
         [0, -1, -2, 0, -3],
         ((1, prompt), (3, made), (4, prompt), (5, made)),
     )
-    store.release(store.insert(longer))
-    assert list(store.token_ids(store.find("abab", whole=True))) == longer.ids.tolist()
-    assert list(store.token_ids(store.find("aba<s>b<s>a"))) == longer.ids.tolist()
+    store.release_hold(store.insert(longer))
+    assert list(store.token_ids(store.match_prefix("abab", whole=True))) == longer.ids.tolist()
+    assert list(store.token_ids(store.match_prefix("aba<s>b<s>a"))) == longer.ids.tolist()
     store.check()
 
 
 def test_equal_answers_of_two_weight_versions_are_two_records():
     store = TrajectoryStore(Pieces())
     for version in (1, 2):
-        labels = ((1, Label("prompt", 0)), (2, Label("sampled", 1, version)))
-        store.release(
-            store.insert(Given.labelled([0, 1], b"ab", [0, -0.5], labels), version, session=version)
+        labels = ((1, TokenLabel("prompt", 0)), (2, TokenLabel("sampled", 1, version)))
+        store.release_hold(
+            store.insert(TokenSegment.from_labels([0, 1], b"ab", [0, -0.5], labels), version, session=version)
         )
-    assert store.find("ab").ambiguous
-    assert store.trajectory(store.find("ab")).versions == [None, 2], "the latest"
-    assert store.trajectory(store.find("ab", 1)).versions == [None, 1]
-    assert not store.find("ab", 1).ambiguous
+    assert store.match_prefix("ab").ambiguous
+    assert store.trajectory(store.match_prefix("ab")).versions == [None, 2], "the latest"
+    assert store.trajectory(store.match_prefix("ab", 1)).versions == [None, 1]
+    assert not store.match_prefix("ab", 1).ambiguous
     store.check()
 
 
 def test_what_somebody_else_says_again_is_context_and_shares_the_record():
     store = TrajectoryStore(Pieces())
-    sampled = Given.labelled([0, 1], b"ab", [0, -0.5], ((1, Label("prompt", 0)), (2, Label("sampled", 1, 3))))
-    store.release(store.insert(sampled))
-    prompt = Given.labelled([0, 1, 0], b"aba", None, ((3, Label("prompt", 0)),))
-    store.release(store.insert(prompt))
+    sampled = TokenSegment.from_labels(
+        [0, 1], b"ab", [0, -0.5], ((1, TokenLabel("prompt", 0)), (2, TokenLabel("sampled", 1, 3)))
+    )
+    store.release_hold(store.insert(sampled))
+    prompt = TokenSegment.from_labels([0, 1, 0], b"aba", None, ((3, TokenLabel("prompt", 0)),))
+    store.release_hold(store.insert(prompt))
     assert store.tokens == 3
-    assert store.trajectory(store.find("aba")).mask == [0, 1, 0]
+    assert store.trajectory(store.match_prefix("aba")).mask == [0, 1, 0]
 
 
 def test_collection_goes_by_last_use_and_never_relabels():
     store = TrajectoryStore(Pieces())
-    made = Given.labelled([0, 1], b"ab", [-1, -1], ((2, Label("sampled", 1, "v1")),))
-    store.release(store.insert(made, "v1"))
-    other = Given.labelled([1, 1], b"bb", [-1, -1], ((2, Label("sampled", 1, "v1")),))
-    store.release(store.insert(other, "v1"))
-    store.release(store.insert(made, "v9"))
+    made = TokenSegment.from_labels([0, 1], b"ab", [-1, -1], ((2, TokenLabel("sampled", 1, "v1")),))
+    store.release_hold(store.insert(made, "v1"))
+    other = TokenSegment.from_labels([1, 1], b"bb", [-1, -1], ((2, TokenLabel("sampled", 1, "v1")),))
+    store.release_hold(store.insert(other, "v1"))
+    store.release_hold(store.insert(made, "v9"))
     for version in ("v9", "v10"):
-        store.versions.meet(version)
-    assert store.collect("v10", 2) == 1
-    assert not store.find("bb").tokens
-    assert store.trajectory(store.find("ab")).versions == ["v1", "v1"]
+        store.versions.add_version(version)
+    assert store.collect_versions("v10", 2) == 1
+    assert not store.match_prefix("bb").tokens
+    assert store.trajectory(store.match_prefix("ab")).versions == ["v1", "v1"]
 
 
 def test_nothing_makes_room_where_all_is_held():
     store = TrajectoryStore(Pieces(), max_tokens=3)
-    hold = store.insert(Given.masked([0, 1, 0], b"aba", None, None, None))
-    with pytest.raises(StoreFull):
-        store.insert(Given.masked([1, 1], b"bb", None, None, None))
+    hold = store.insert(TokenSegment.from_mask([0, 1, 0], b"aba", None, None, None))
+    with pytest.raises(StoreFullError):
+        store.insert(TokenSegment.from_mask([1, 1], b"bb", None, None, None))
     store.check()
-    store.release(hold)
-    store.release(store.insert(Given.masked([1, 1], b"bb", None, None, None)))
+    store.release_hold(hold)
+    store.release_hold(store.insert(TokenSegment.from_mask([1, 1], b"bb", None, None, None)))
     assert store.tokens == 3, "the other one lost its end only"
     store.check()
 
 
 def test_answers_to_one_prompt_that_were_all_under_way_in_an_empty_store_share_it():
     store = TrajectoryStore(Pieces())
-    labels = ((2, Label("prompt", 0)), (4, Label("sampled", 1, "v1")))
+    labels = ((2, TokenLabel("prompt", 0)), (4, TokenLabel("sampled", 1, "v1")))
     answers = {"s": [0, 1, 2, 2], "t": [0, 1, 2, 3], "u": [0, 1, 4, 2], "v": [0, 1, 3, 3], "w": [0, 1, 0, 0]}
-    holds = {session: store.hold(store.find("ab")) for session in answers}  # none is recorded yet
+    holds = {
+        session: store.hold_path(store.match_prefix("ab")) for session in answers
+    }  # none is recorded yet
     for session, ids in answers.items():
         text = b"".join(PIECES[token] for token in ids)
-        made = Given.labelled(ids, text, [0, 0, -0.5, -0.5], labels)
-        store.release(store.extend(holds[session], made, "v1", session=session))
+        made = TokenSegment.from_labels(ids, text, [0, 0, -0.5, -0.5], labels)
+        store.release_hold(store.extend_path(holds[session], made, "v1", session=session))
         store.check()
     for session, ids in answers.items():
-        found = store.find("".join(PIECES[token].decode() for token in ids), session)
+        found = store.match_prefix("".join(PIECES[token].decode() for token in ids), session)
         assert store.token_ids(found).tolist() == ids

@@ -15,11 +15,11 @@ from radixway.trajectories.strides import (
     chunk_stride,
     is_boundary,
     is_chunk,
-    pack,
     pack_indivisible,
-    token_ids,
-    unpack,
-    variant,
+    pack_tokens,
+    to_token_ids,
+    unpack_tokens,
+    variant_stride,
 )
 
 ids = st.lists(st.integers(0, 2**32 - 1), max_size=20)
@@ -27,19 +27,19 @@ ids = st.lists(st.integers(0, 2**32 - 1), max_size=20)
 
 @given(ids)
 def test_ids_come_back_from_their_strides(numbers):
-    key = pack(token_ids(numbers))
+    key = pack_tokens(to_token_ids(numbers))
     assert len(key) == STRIDE * len(numbers)
-    assert array("I", unpack(key)).tolist() == numbers
+    assert array("I", unpack_tokens(key)).tolist() == numbers
     assert all(is_boundary(key, at) and not is_chunk(key, at - 1) for at in range(1, len(numbers) + 1))
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 255, 256, MOST_VARIANTS - 1]), st.booleans())
 def test_variants_are_other_strides_of_the_same_token(number, which, divisible):
-    stride = pack(array("I", [number]))
+    stride = pack_tokens(array("I", [number]))
     if not divisible:
         stride = pack_indivisible(array("I", [number, number]), b"text")[STRIDE : 2 * STRIDE]
-    other = variant(stride, which)
-    assert unpack(other) == unpack(stride)
+    other = variant_stride(stride, which)
+    assert unpack_tokens(other) == unpack_tokens(stride)
     assert (other == stride) == (which == 0)
     assert is_boundary(other, 1) == is_boundary(stride, 1) and not is_chunk(other, 0)
 
@@ -51,7 +51,7 @@ def test_an_indivisible_run_has_its_text_before_its_tokens(numbers, text):
     pieces = [text[at : at + CHUNK] for at in range(0, len(text), CHUNK)]
     assert key[: chunks * STRIDE] == b"".join(map(chunk_stride, pieces))
     assert [is_chunk(key, at) for at in range(len(key) // STRIDE)] == [True] * chunks + [False] * len(numbers)
-    assert array("I", unpack(key[chunks * STRIDE :])).tolist() == numbers
+    assert array("I", unpack_tokens(key[chunks * STRIDE :])).tolist() == numbers
     boundaries = [is_boundary(key, at) for at in range(1, len(key) // STRIDE + 1)]
     assert boundaries == [False] * (chunks + len(numbers) - 1) + [True], "no text ends before the last token"
 
@@ -59,4 +59,4 @@ def test_an_indivisible_run_has_its_text_before_its_tokens(numbers, text):
 @pytest.mark.parametrize("numbers", [[-1], [2**32], ["1"], [1.0], [None]])
 def test_what_is_no_token_id_is_refused(numbers):
     with pytest.raises(ValueError, match="not token ids"):
-        token_ids(numbers)
+        to_token_ids(numbers)

@@ -4,21 +4,21 @@ import asyncio
 
 import pytest
 
-from radixway.config import HedgeSection, RoutingSection, WorkerSection
-from radixway.pipeline import ENDPOINTS, Overloaded, Request
+from radixway.config import HedgeConfig, RoutingConfig, WorkerSettings
+from radixway.pipeline import ENDPOINTS, OverloadedError, Request
 from radixway.routing import (
-    Breakers,
-    Hedging,
+    CircuitBreakers,
+    HedgeBudget,
     PromptReader,
-    Registry,
     Selector,
-    Tokenizers,
-    WeightVersions,
+    TokenizerRegistry,
+    WeightVersionTracker,
+    WorkerRegistry,
     WorkerState,
 )
-from radixway.telemetry import Journal, Metrics
-from radixway.transports.admission import Admission
-from radixway.transports.hedge import Hedge
+from radixway.telemetry import Journal, MetricsRegistry
+from radixway.transports.admission import AdmissionController
+from radixway.transports.hedge import HedgedDispatch
 
 
 def request(**fields) -> Request:
@@ -38,17 +38,20 @@ class Pool:
     """Ready workers of the model m, and the admission in front of them."""
 
     def __init__(self, workers: int = 1, **routing) -> None:
-        config = RoutingSection(**routing)
-        self.registry = Registry()
+        config = RoutingConfig(**routing)
+        self.registry = WorkerRegistry()
         selector = Selector(config)
-        self.registry.on_add.append(selector.enroll)
-        self.metrics = Metrics()
-        prompts = PromptReader(config, Tokenizers(config))
-        breakers = Breakers(config.breaker)
-        weights = WeightVersions(self.registry, config.weights)
-        self.admission = Admission(self.registry, selector, prompts, breakers, self.metrics, config, weights)
+        self.registry.on_add.append(selector.add_worker)
+        self.metrics = MetricsRegistry()
+        prompts = PromptReader(config, TokenizerRegistry(config))
+        breakers = CircuitBreakers(config.breaker)
+        weights = WeightVersionTracker(self.registry, config.weights)
+        self.admission = AdmissionController(
+            self.registry, selector, prompts, breakers, self.metrics, config, weights
+        )
         self.workers = [
-            self.registry.add(WorkerSection(url=f"http://w{n}", models=("m",))) for n in range(workers)
+            self.registry.add_worker(WorkerSettings(url=f"http://w{n}", models=("m",)))
+            for n in range(workers)
         ]
         for worker in self.workers:
             self.registry.set_state(worker, WorkerState.READY)
@@ -62,9 +65,9 @@ class Pool:
 
 async def test_a_place_that_comes_in_the_moment_its_client_leaves_goes_to_the_next():
     pool = Pool(max_in_flight_per_worker=1)
-    first = await pool.admission.place(request())
-    leaving = asyncio.create_task(pool.admission.place(request()))
-    waiting = asyncio.create_task(pool.admission.place(request()))
+    first = await pool.admission.assign_worker(request())
+    leaving = asyncio.create_task(pool.admission.assign_worker(request()))
+    waiting = asyncio.create_task(pool.admission.assign_worker(request()))
     await asyncio.sleep(0)
     assert pool.queued() == 2
     first.lease.release()
@@ -77,9 +80,9 @@ async def test_a_place_that_comes_in_the_moment_its_client_leaves_goes_to_the_ne
 
 async def test_a_place_that_frees_in_the_moment_the_first_in_line_leaves_goes_to_the_next():
     pool = Pool(max_in_flight_per_worker=1)
-    first = await pool.admission.place(request())
-    leaving = asyncio.create_task(pool.admission.place(request()))
-    waiting = asyncio.create_task(pool.admission.place(request()))
+    first = await pool.admission.assign_worker(request())
+    leaving = asyncio.create_task(pool.admission.assign_worker(request()))
+    waiting = asyncio.create_task(pool.admission.assign_worker(request()))
     await asyncio.sleep(0)
     leaving.cancel()
     first.lease.release()
@@ -91,15 +94,15 @@ async def test_a_place_that_frees_in_the_moment_the_first_in_line_leaves_goes_to
 
 async def test_one_that_is_left_out_while_it_leaves_leaves():
     pool = Pool(max_in_flight_per_worker=1, queue={"size": 1})
-    first = await pool.admission.place(request())
-    leaving = asyncio.create_task(pool.admission.place(request()))
+    first = await pool.admission.assign_worker(request())
+    leaving = asyncio.create_task(pool.admission.assign_worker(request()))
     await asyncio.sleep(0)
     leaving.cancel()
-    urgent = asyncio.create_task(pool.admission.place(request(priority=1)))
+    urgent = asyncio.create_task(pool.admission.assign_worker(request(priority=1)))
     with pytest.raises(asyncio.CancelledError):
         await leaving
-    with pytest.raises(Overloaded):
-        await pool.admission.place(request())
+    with pytest.raises(OverloadedError):
+        await pool.admission.assign_worker(request())
     first.lease.release()
     (await urgent).lease.release()
     assert (pool.in_flight(), pool.queued()) == (0, 0)
@@ -107,11 +110,11 @@ async def test_one_that_is_left_out_while_it_leaves_leaves():
 
 async def test_a_limit_that_goes_away_with_its_worker_lets_everybody_through():
     pool = Pool()
-    pool.registry.add(WorkerSection(url="http://w0", max_in_flight=1))
-    first = await pool.admission.place(request())
-    waiting = [asyncio.create_task(pool.admission.place(request())) for _ in range(3)]
+    pool.registry.add_worker(WorkerSettings(url="http://w0", max_in_flight=1))
+    first = await pool.admission.assign_worker(request())
+    waiting = [asyncio.create_task(pool.admission.assign_worker(request())) for _ in range(3)]
     await asyncio.sleep(0)
-    pool.registry.add(WorkerSection(url="http://w0", max_in_flight=None))
+    pool.registry.add_worker(WorkerSettings(url="http://w0", max_in_flight=None))
     for task in waiting:
         (await task).lease.release()
     first.lease.release()
@@ -126,10 +129,10 @@ async def test_whoever_loses_a_race_gives_its_place_back_whatever_it_got_to():
         begun.append(place)
         await asyncio.Event().wait()
 
-    hedging = Hedging(HedgeSection(after_s=0.001, most_share=1, whole_replies=True))
-    hedge = Hedge(hedging, pool.admission, attempt, pool.metrics)
+    hedging = HedgeBudget(HedgeConfig(after_s=0.001, most_share=1, whole_replies=True))
+    hedge = HedgedDispatch(hedging, pool.admission, attempt, pool.metrics)
     sent = request()
-    racing = asyncio.create_task(hedge.send(sent, await pool.admission.place(sent)))
+    racing = asyncio.create_task(hedge.send_hedged(sent, await pool.admission.assign_worker(sent)))
     while len(begun) < 2:  # noqa: ASYNC110 - the copy's delay has to pass
         await asyncio.sleep(0)
     assert {place.worker for place in begun} == set(pool.workers)

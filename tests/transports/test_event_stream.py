@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.config import WorkerSection
-from radixway.pipeline import ReplyForm, StreamBroken, StreamEnd
-from radixway.routing import Ledger, RoutingRequest, Worker
-from radixway.transports.event_stream import EventStream
-from radixway.transports.upstream import Answer, Lost
+from radixway.config import WorkerSettings
+from radixway.pipeline import ReplyForm, StreamBrokenError, StreamEndDetector
+from radixway.routing import LoadLedger, RoutingRequest, Worker
+from radixway.transports.event_stream import WorkerEventStream
+from radixway.transports.upstream import UpstreamLostError, UpstreamResponse
 from radixway.web import server_sent_events
 
 
@@ -20,18 +20,18 @@ class NoConnection:
     class transport:  # noqa: N801 - stands for one
         pause_reading = resume_reading = abort = staticmethod(lambda: None)
 
-    answer: Answer
+    answer: UpstreamResponse
 
     def break_off(self, error):
-        self.answer.end(error)
-        self.answer.wake()
+        self.answer.end_body(error)
+        self.answer.wake_reader()
 
 
-def stream() -> tuple[Answer, EventStream]:
+def stream() -> tuple[UpstreamResponse, WorkerEventStream]:
     connection = NoConnection()
-    answer = connection.answer = Answer(connection)
-    lease = Ledger().reserve(Worker(WorkerSection(url="http://w")))
-    return answer, EventStream(answer, "w", lease, StreamEnd(ReplyForm.CHAT))
+    answer = connection.answer = UpstreamResponse(connection)
+    lease = LoadLedger().reserve(Worker(WorkerSettings(url="http://w")))
+    return answer, WorkerEventStream(answer, "w", lease, StreamEndDetector(ReplyForm.CHAT))
 
 
 DONE = b"data: [DONE]\n\n"
@@ -55,10 +55,10 @@ def test_whatever_the_pieces_only_whole_events_pass_and_nothing_is_lost(parts, d
         await asyncio.sleep(0)
         for piece in pieces:
             if piece:
-                answer.add(piece)
-            answer.wake()
-        answer.end()
-        answer.wake()
+                answer.append_body(piece)
+            answer.wake_reader()
+        answer.end_body()
+        answer.wake_reader()
         await passing
         return sent
 
@@ -80,11 +80,11 @@ async def test_a_send_that_waits_keeps_the_order():
     passing = asyncio.ensure_future(chunks.pass_on(slow))
     await asyncio.sleep(0)
     for n in range(5):
-        answer.add(b"data: %d\n\n" % n)
-        answer.wake()
-    answer.add(DONE)
-    answer.end()
-    answer.wake()
+        answer.append_body(b"data: %d\n\n" % n)
+        answer.wake_reader()
+    answer.append_body(DONE)
+    answer.end_body()
+    answer.wake_reader()
     await asyncio.sleep(0)
     assert not sent
     go_on.set()
@@ -103,9 +103,9 @@ async def test_a_send_that_raises_ends_the_stream_with_its_error(waits):
 
     passing = asyncio.ensure_future(chunks.pass_on(broken))
     await asyncio.sleep(0)
-    answer.add(b"data: 1\n\n")
-    answer.end()
-    answer.wake()
+    answer.append_body(b"data: 1\n\n")
+    answer.end_body()
+    answer.wake_reader()
     async with asyncio.timeout(5):
         with pytest.raises(ValueError):
             await passing
@@ -118,13 +118,13 @@ async def test_a_lost_answer_gives_what_arrived_and_then_breaks():
     async def send(chunk: bytes) -> None:
         sent.append(chunk)
 
-    answer.add(b"data: 1\n\ndata: 2")
-    assert await chunks.begin()
-    answer.end(Lost("gone"))
-    with pytest.raises(StreamBroken):
+    answer.append_body(b"data: 1\n\ndata: 2")
+    assert await chunks.wait_first_event()
+    answer.end_body(UpstreamLostError("gone"))
+    with pytest.raises(StreamBrokenError):
         await chunks.pass_on(send)
     assert sent == [b"data: 1\n\n"]
-    with pytest.raises(StreamBroken):
+    with pytest.raises(StreamBrokenError):
         await anext(chunks)
 
 
@@ -134,8 +134,8 @@ async def test_how_a_connection_ends_after_the_streams_own_end_does_not_matter(t
     answer, chunks = stream()
     ends: list[bool] = []
     chunks._on_end = ends.append
-    answer.add(b"data: a\n\n" + told)
-    answer.end(Lost("reset"))
+    answer.append_body(b"data: a\n\n" + told)
+    answer.end_body(UpstreamLostError("reset"))
     sent: list[bytes] = []
 
     async def send(chunk: bytes) -> None:
@@ -149,9 +149,11 @@ async def test_how_a_connection_ends_after_the_streams_own_end_does_not_matter(t
 
 
 async def test_closing_gives_the_lease_back_once():
-    worker = Worker(WorkerSection(url="http://w"))
-    lease = Ledger().reserve(worker, RoutingRequest(stream=True))
-    chunks = EventStream(Answer(NoConnection()), "w", lease, StreamEnd(ReplyForm.CHAT))
+    worker = Worker(WorkerSettings(url="http://w"))
+    lease = LoadLedger().reserve(worker, RoutingRequest(stream=True))
+    chunks = WorkerEventStream(
+        UpstreamResponse(NoConnection()), "w", lease, StreamEndDetector(ReplyForm.CHAT)
+    )
     assert (worker.load.requests, worker.load.streams) == (1, 1)
     await chunks.aclose()
     await chunks.aclose()
@@ -168,12 +170,12 @@ async def test_an_event_without_end_breaks_the_stream(monkeypatch):
 
     passing = asyncio.ensure_future(chunks.pass_on(send))
     await asyncio.sleep(0)
-    answer.add(b"data: a\n\ndata: ")
-    answer.wake()
+    answer.append_body(b"data: a\n\ndata: ")
+    answer.wake_reader()
     for _ in range(30):
-        answer.add(b"x" * 100)
-        answer.wake()
-    with pytest.raises(StreamBroken, match="more than 1000 bytes"):
+        answer.append_body(b"x" * 100)
+        answer.wake_reader()
+    with pytest.raises(StreamBrokenError, match="more than 1000 bytes"):
         await passing
     assert sent == [b"data: a\n\n"]
 
@@ -188,12 +190,12 @@ async def test_a_stream_that_ends_in_order_and_shows_no_end_breaks(rest):
 
     passing = asyncio.ensure_future(chunks.pass_on(send))
     await asyncio.sleep(0)
-    answer.add(b"data: a\n\n")
-    answer.wake()
-    answer.add(rest)
-    answer.end()
-    answer.wake()
-    with pytest.raises(StreamBroken) as broken:
+    answer.append_body(b"data: a\n\n")
+    answer.wake_reader()
+    answer.append_body(rest)
+    answer.end_body()
+    answer.wake_reader()
+    with pytest.raises(StreamBrokenError) as broken:
         await passing
     assert broken.value.truncated
     assert sent == [b"data: a\n\n"], "what is torn is not sent: an error event can follow"
@@ -201,7 +203,7 @@ async def test_a_stream_that_ends_in_order_and_shows_no_end_breaks(rest):
 
 async def test_a_stream_that_is_cut_before_anything_of_it_was_read_is_lost():
     answer, chunks = stream()
-    answer.add(b"data: a\n\n")
-    answer.end()
-    with pytest.raises(Lost, match="finish reason"):
-        await chunks.begin()
+    answer.append_body(b"data: a\n\n")
+    answer.end_body()
+    with pytest.raises(UpstreamLostError, match="finish reason"):
+        await chunks.wait_first_event()

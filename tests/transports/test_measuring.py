@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from radixway.config import WorkerSection
+from radixway.config import WorkerSettings
 from radixway.routing import WorkerState
-from radixway.telemetry import Change, Scrape
+from radixway.telemetry import MetricsScrape, ScrapeDelta
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -78,12 +78,12 @@ async def house() -> AsyncIterator[tuple[RunningGateway, str]]:
         yield gateway, worker.url.removeprefix("http://")
 
 
-async def look(gateway: RunningGateway) -> Scrape:
-    return Scrape.read((await gateway.gateway.metrics.scrape()).body.decode(), 0.0)
+async def look(gateway: RunningGateway) -> MetricsScrape:
+    return MetricsScrape.parse_text((await gateway.gateway.metrics.scrape()).body.decode(), 0.0)
 
 
 async def outcomes(gateway: RunningGateway) -> dict[str, float]:
-    return (await look(gateway)).by("outcome", "radixway_worker_requests_total")
+    return (await look(gateway)).totals_by("outcome", "radixway_worker_requests_total")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_every_attempt_ends_in_one_way(
         json={"model": "m", "messages": LONG, "user": user, "stream": stream},
     ) as response:
         await response.read()
-    change = Change(before, await look(gateway))
+    change = ScrapeDelta(before, await look(gateway))
     assert change.increase("radixway_worker_requests_total") == 1
     labels = {"worker": worker, "model": "m", "policy": "expected_time", "outcome": outcome}
     assert change.increase("radixway_worker_requests_total", **labels) == 1
@@ -126,7 +126,7 @@ async def test_a_client_that_leaves_is_no_error_of_anybodys(house: tuple[Running
     async with asyncio.timeout(30):
         while gateway.in_flight() or (await outcomes(gateway)).get("left", 0.0) == 0:  # noqa: ASYNC110
             await asyncio.sleep(0)
-    change = Change(before, await look(gateway))
+    change = ScrapeDelta(before, await look(gateway))
     assert change.increase("radixway_worker_requests_total", outcome="left") == 1
     assert change.increase("radixway_errors_total") == 0
 
@@ -135,7 +135,7 @@ async def test_tokens_are_counted_as_reported_and_priced(house: tuple[RunningGat
     gateway, worker = house
     before = await look(gateway)
     _, _, headers = await gateway.chat(messages=LONG)
-    change = Change(before, await look(gateway))
+    change = ScrapeDelta(before, await look(gateway))
     tokens = {
         kind: change.increase("radixway_tokens_total", kind=kind, worker=worker)
         for kind in ("prompt", "cached", "completion")
@@ -155,7 +155,7 @@ async def test_what_was_expected_to_be_cached_is_held_against_what_was(
     gateway, _ = house
     prompt = [{"role": "user", "content": "Once upon a time there was a tree. " * 150}]
     async with scripted_worker(BEHAVIOUR) as second:  # with one worker there is nothing to choose
-        gateway.gateway.registry.add(WorkerSection(url=second.url))
+        gateway.gateway.registry.add_worker(WorkerSettings(url=second.url))
         await gateway.until(second.url, WorkerState.READY)
         before = await look(gateway)
         for _ in range(2):
@@ -163,8 +163,8 @@ async def test_what_was_expected_to_be_cached_is_held_against_what_was(
             assert status == 200
         steps = (await gateway.get("/explain/" + headers["x-request-id"]))[1]["steps"]
         (chosen,) = [step for step in steps if step["step"] == "select"]
-        change = Change(before, await look(gateway))
-        gateway.gateway.registry.remove(second.url)
+        change = ScrapeDelta(before, await look(gateway))
+        gateway.gateway.registry.remove_worker(second.url)
     asked, expected = chosen["prompt"]["tokens"], chosen["expected_cached_tokens"]
     assert expected > asked / 2, "the second time it is known where the prompt is"
     assert change.increase("radixway_prefix_prompt_tokens_total", by="predicted") == 2 * asked
@@ -192,7 +192,7 @@ async def test_a_streams_first_token_and_gaps_are_measured_and_its_last_words_ar
     async with asyncio.timeout(30):
         while gateway.in_flight():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0)
-    change = Change(before, await look(gateway))
+    change = ScrapeDelta(before, await look(gateway))
     labels = {"worker": worker, "model": "m", "policy": "expected_time"}
     assert change.increase("radixway_time_to_first_token_seconds_count", **labels) == 1
     assert change.increase("radixway_inter_token_seconds_count", **labels) == 3, "between four tokens"
@@ -206,7 +206,7 @@ async def test_a_worker_that_leaves_takes_its_series_along_and_a_late_answer_bri
     gateway, _ = house
     async with scripted_worker(BEHAVIOUR, models=["other"]) as leaving:
         name = leaving.url.removeprefix("http://")
-        gateway.gateway.registry.add(WorkerSection(url=leaving.url))
+        gateway.gateway.registry.add_worker(WorkerSettings(url=leaving.url))
         await gateway.until(leaving.url, WorkerState.READY)
         BEHAVIOUR.go_on.clear()
         async with gateway.client.post(
@@ -215,7 +215,7 @@ async def test_a_worker_that_leaves_takes_its_series_along_and_a_late_answer_bri
         ) as response:
             await response.content.readuntil(b"\n\n")
             assert f'worker="{name}"' in (await gateway.gateway.metrics.scrape()).body.decode()
-            gateway.gateway.registry.remove(leaving.url)
+            gateway.gateway.registry.remove_worker(leaving.url)
             assert name not in (await gateway.gateway.metrics.scrape()).body.decode()
             for _ in "abc":
                 BEHAVIOUR.go_on.set()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radixway.surfaces.extproc.heads import of_answer
-from radixway.transports import kept_reply_headers
+from radixway.surfaces.extproc.heads import split_response_headers
+from radixway.transports import filter_reply_headers
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -63,7 +63,7 @@ async def test_listed_origins_are_the_gateways_to_name():
 def test_through_envoy_the_same_are_taken_off():
     raw = [(b":status", b"200"), *((name.lower().encode(), value.encode()) for name, value in OURS.items())]
     raw += [(b"x-theirs", b"kept"), (b"content-length", b"2")]
-    status, headers, removed = of_answer(raw)
+    status, headers, removed = split_response_headers(raw)
     assert (status, headers) == (200, [(b"x-theirs", b"kept")])
     assert removed == sorted(name.lower().encode() for name in OURS)
 
@@ -71,9 +71,9 @@ def test_through_envoy_the_same_are_taken_off():
 def test_what_is_of_one_connection_goes_no_further():
     kept = [(b"content-type", b"a"), (b"x-theirs", b"b")]
     named = [(b"connection", b"Keep-Alive, X-Hop"), (b"x-hop", b"1"), (b"proxy-connection", b"close")]
-    assert kept_reply_headers([*kept, *named]) == kept
+    assert filter_reply_headers([*kept, *named]) == kept
 
 
 def test_others_are_kept_in_their_order():
     kept = [(b"content-type", b"a"), (b"x-vsr-selected-model", b"m"), (b"access", b"b"), (b"x-radix", b"c")]
-    assert kept_reply_headers([*kept, (b"access-control-max-age", b"1")]) == kept
+    assert filter_reply_headers([*kept, (b"access-control-max-age", b"1")]) == kept

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from radixway.config import WorkerLimitsSection, WorkerSection
-from radixway.routing import Registry, Report, Worker, WorkerState
-from radixway.transports import HttpTransport, WorkerReports
-from radixway.web import Via
+from radixway.config import WorkerLimitsConfig, WorkerSettings
+from radixway.routing import EngineMetrics, Worker, WorkerRegistry, WorkerState
+from radixway.transports import EngineMetricsPoller, HttpTransport
+from radixway.web import LoopGuard
 from scripted_worker import Exchange, scripted_worker
 
 
 @asynccontextmanager
 async def opened_transport() -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(Via(), WorkerLimitsSection())
+    transport = HttpTransport(LoopGuard(), WorkerLimitsConfig())
     transport.open()
     try:
         yield transport
@@ -23,8 +23,8 @@ async def opened_transport() -> AsyncIterator[HttpTransport]:
         await transport.close()
 
 
-def ready(registry: Registry, url: str) -> Worker:
-    worker = registry.add(WorkerSection(url=url))
+def ready(registry: WorkerRegistry, url: str) -> Worker:
+    worker = registry.add_worker(WorkerSettings(url=url))
     registry.set_state(worker, WorkerState.READY)
     return worker
 
@@ -32,21 +32,21 @@ def ready(registry: Registry, url: str) -> Worker:
 async def test_they_are_asked_at_most_every_two_seconds_and_only_while_they_can_answer() -> None:
     now = [100.0]
     async with scripted_worker(metrics=b"tgi_queue_size 4\n") as engine, opened_transport() as transport:
-        registry = Registry()
+        registry = WorkerRegistry()
         worker = ready(registry, engine.url)
-        reports = WorkerReports(registry, transport, lambda: now[0])
-        await asyncio.gather(reports.look(), reports.look())
-        assert worker.report == Report(waiting=4)
+        reports = EngineMetricsPoller(registry, transport, lambda: now[0])
+        await asyncio.gather(reports.poll_workers(), reports.poll_workers())
+        assert worker.report == EngineMetrics(waiting=4)
         engine.metrics = b"tgi_queue_size 5\n"
         now[0] += 1.9
-        await reports.look()
-        assert worker.report == Report(waiting=4)
+        await reports.poll_workers()
+        assert worker.report == EngineMetrics(waiting=4)
         now[0] += 0.2
-        await reports.look()
-        assert worker.report == Report(waiting=5)
+        await reports.poll_workers()
+        assert worker.report == EngineMetrics(waiting=5)
         registry.set_state(worker, WorkerState.DOWN)
         now[0] += 2
-        await reports.look()
+        await reports.poll_workers()
         assert worker.report is None, "what it said before is not true for ever"
 
 
@@ -62,13 +62,13 @@ async def test_those_that_hang_fail_or_have_none_say_nothing_and_others_are_hear
         scripted_worker() as without,
         opened_transport() as transport,
     ):
-        registry = Registry()
+        registry = WorkerRegistry()
         heard = ready(registry, engine.url)
         others = [
             ready(registry, url) for url in (f"http://{host}:{port}", without.url, "http://127.0.0.1:1")
         ]
-        await WorkerReports(registry, transport).look()
-        assert heard.report == Report(waiting=4)
+        await EngineMetricsPoller(registry, transport).poll_workers()
+        assert heard.report == EngineMetrics(waiting=4)
         assert [worker.report for worker in others] == [None, None, None]
     hanging.close()
 
@@ -81,8 +81,8 @@ async def test_a_worker_that_wants_a_key_is_given_its_own() -> None:
         await exchange.reply(200, b"tgi_queue_size 1\n")
 
     async with scripted_worker(behaviour, own_metrics=True) as engine, opened_transport() as transport:
-        registry = Registry()
-        worker = registry.add(WorkerSection(url=engine.url, api_key="secret"))
+        registry = WorkerRegistry()
+        worker = registry.add_worker(WorkerSettings(url=engine.url, api_key="secret"))
         registry.set_state(worker, WorkerState.READY)
-        await WorkerReports(registry, transport).look()
-    assert seen == ["Bearer secret"] and worker.report == Report(waiting=1)
+        await EngineMetricsPoller(registry, transport).poll_workers()
+    assert seen == ["Bearer secret"] and worker.report == EngineMetrics(waiting=1)

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from radixway.routing import RoutingRequest
-from radixway.routing.block_hash import pack_tokens, token_blocks
-from radixway.transports import Traffic
+from radixway.routing.block_hash import hash_token_blocks, pack_tokens
+from radixway.transports import TrafficFeed
 from radixway.transports import traffic as traffic_module
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
@@ -67,7 +67,7 @@ async def test_each_follower_is_told_under_a_key_of_its_own():
         async with following(gateway) as one, following(gateway) as two:
             await gateway.post("/v1/completions", {"model": "m", "prompt": ids})
             names = [set((await line())["hash_ids"]) for line in (one, two)]
-    known = set(token_blocks(pack_tokens(ids), 16))
+    known = set(hash_token_blocks(pack_tokens(ids), 16))
     unkeyed = {
         int.from_bytes(hashlib.blake2b(block.to_bytes(8, "little"), digest_size=8).digest(), "little")
         for block in known
@@ -130,15 +130,15 @@ async def test_nobody_follows_without_the_admin_key():
         assert (await gateway.get("/traffic"))[0] == 401
         headers = {"authorization": "Bearer secret"}
         async with following(gateway, headers=headers):
-            assert gateway.gateway.traffic.followed
+            assert gateway.gateway.traffic.has_followers
 
 
 async def test_a_follower_that_leaves_is_forgotten():
     async with running_gateway() as gateway:
         async with following(gateway):
-            assert gateway.gateway.traffic.followed
+            assert gateway.gateway.traffic.has_followers
         async with asyncio.timeout(10):
-            while gateway.gateway.traffic.followed:
+            while gateway.gateway.traffic.has_followers:
                 await gateway.get("/health")
 
 
@@ -153,11 +153,11 @@ async def test_a_gateway_that_stops_ends_the_streams_of_its_followers():
 
 async def test_a_follower_that_falls_behind_gets_no_trace_with_holes(monkeypatch):
     monkeypatch.setattr(traffic_module, "_UNREAD_LINES", 3)
-    traffic = Traffic()
-    follower = traffic.follow()
+    traffic = TrafficFeed()
+    follower = traffic.add_follower()
     prompt = RoutingRequest(tokens=5)
     for tokens in range(1, 6):
-        traffic.tell(perf_counter(), prompt, tokens)
-    assert not traffic.followed
+        traffic.publish_request(perf_counter(), prompt, tokens)
+    assert not traffic.has_followers
     told = [msgspec.json.decode(line)["output_length"] async for line in follower]
     assert told == [1, 2, 3]

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from radixway.config import WorkerLimitsSection
-from radixway.transports.upstream import AnswerTooLarge, Lost, Origin
+from radixway.config import WorkerLimitsConfig
+from radixway.transports.upstream import ResponseTooLargeError, UpstreamLostError, UpstreamOrigin
 from scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
 
 REQUEST = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
@@ -27,9 +27,11 @@ class Names:
         addresses = [worker.url.removeprefix("http://").split(":") for worker in self.workers]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, int(port))) for ip, port in addresses]
 
-    def origin(self, max_age_s: float) -> Origin:
-        limits = WorkerLimitsSection()
-        return Origin("worker.test", 80, None, idle_s=4, connect_s=5, limits=limits, max_age_s=max_age_s)
+    def origin(self, max_age_s: float) -> UpstreamOrigin:
+        limits = WorkerLimitsConfig()
+        return UpstreamOrigin(
+            "worker.test", 80, None, idle_s=4, connect_s=5, limits=limits, max_age_s=max_age_s
+        )
 
 
 @pytest.fixture
@@ -39,16 +41,16 @@ async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     return found
 
 
-def origin_of(url: str, idle_s: float = 4, **limits: int) -> Origin:
+def origin_of(url: str, idle_s: float = 4, **limits: int) -> UpstreamOrigin:
     host, port = url.removeprefix("http://").split(":")
-    section = WorkerLimitsSection(**limits)
-    return Origin(host, int(port), None, idle_s=idle_s, connect_s=5, limits=section)
+    section = WorkerLimitsConfig(**limits)
+    return UpstreamOrigin(host, int(port), None, idle_s=idle_s, connect_s=5, limits=section)
 
 
-async def ask(origin: Origin) -> tuple[int, bytes]:
-    answer = await origin.send(REQUEST)
+async def ask(origin: UpstreamOrigin) -> tuple[int, bytes]:
+    answer = await origin.send_request(REQUEST)
     await answer.read_head()
-    return answer.status, await answer.read_all(origin.limits.max_answer_bytes)
+    return answer.status, await answer.read_body(origin.limits.max_answer_bytes)
 
 
 async def test_a_connection_is_used_again():
@@ -63,7 +65,7 @@ async def test_a_connection_is_used_again():
         for _ in range(5):
             assert (await ask(origin))[0] == 200
         assert len(connections) == 1
-        origin.close()
+        origin.close_idle()
 
 
 async def test_connections_that_idle_too_long_are_closed_however_many_a_burst_opened():
@@ -72,7 +74,7 @@ async def test_connections_that_idle_too_long_are_closed_however_many_a_burst_op
         await asyncio.gather(*(ask(origin) for _ in range(20)))
         await ask(origin)
         assert len(origin._idle) <= 1
-        origin.close()
+        origin.close_idle()
 
 
 async def test_an_exchange_that_ends_after_its_origin_was_closed_closes_its_connection():
@@ -87,7 +89,7 @@ async def test_an_exchange_that_ends_after_its_origin_was_closed_closes_its_conn
         origin = origin_of(worker.url)
         asking = asyncio.create_task(ask(origin))
         await asked.wait()
-        origin.close()
+        origin.close_idle()
         go_on.set()
         assert (await asking)[0] == 200
         async with asyncio.timeout(5):
@@ -113,9 +115,9 @@ async def test_an_answer_that_stops_short_is_lost_and_not_taken_for_whole(raw):
 
     async with scripted_worker(cut) as worker:
         origin = origin_of(worker.url)
-        with pytest.raises(Lost):
+        with pytest.raises(UpstreamLostError):
             await ask(origin)
-        origin.close()
+        origin.close_idle()
 
 
 async def test_bytes_that_nobody_asked_for_end_the_connection():
@@ -130,7 +132,7 @@ async def test_bytes_that_nobody_asked_for_end_the_connection():
         async with asyncio.timeout(5):
             await worker.hung_up.wait()
         assert (await ask(origin))[0] == 200
-        origin.close()
+        origin.close_idle()
 
 
 @pytest.mark.parametrize(
@@ -163,10 +165,10 @@ async def test_a_head_without_end_is_not_read_to_its_end(head: bytes, endless: b
     async with scripted_worker(talk) as worker:
         origin = origin_of(worker.url, max_header_bytes=2000, max_header_count=20)
         async with asyncio.timeout(20):
-            with pytest.raises(Lost, match=why):
+            with pytest.raises(UpstreamLostError, match=why):
                 await ask(origin)
             await worker.hung_up.wait()
-        origin.close()
+        origin.close_idle()
 
 
 async def test_a_head_within_its_bounds_passes_again_and_again():
@@ -179,7 +181,7 @@ async def test_a_head_within_its_bounds_passes_again_and_again():
         origin = origin_of(worker.url, max_header_bytes=2000, max_header_count=20)
         for _ in range(5):
             assert (await ask(origin))[1] == b"z" * 3000
-        origin.close()
+        origin.close_idle()
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -204,11 +206,11 @@ async def test_an_answer_without_end_is_cut(chunked: bool):
         origin = origin_of(worker.url, max_answer_bytes=100_000)
         async with asyncio.timeout(20):
             with pytest.raises(
-                AnswerTooLarge, match="more than 100000 bytes .limits.workers.max_answer_bytes"
+                ResponseTooLargeError, match="more than 100000 bytes .limits.workers.max_answer_bytes"
             ):
                 await ask_and_close(origin)
             await worker.hung_up.wait()
-        origin.close()
+        origin.close_idle()
 
 
 async def test_an_answer_that_promises_too_much_is_not_waited_for():
@@ -218,19 +220,19 @@ async def test_an_answer_that_promises_too_much_is_not_waited_for():
 
     async with scripted_worker(promise) as worker:
         origin = origin_of(worker.url, max_answer_bytes=100_000)
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLargeError):
             await ask_and_close(origin)
-        origin.close()
+        origin.close_idle()
 
 
-async def ask_and_close(origin: Origin) -> None:
+async def ask_and_close(origin: UpstreamOrigin) -> None:
     """As the transport does: whoever wants no more of an answer closes it."""
-    answer = await origin.send(REQUEST)
+    answer = await origin.send_request(REQUEST)
     try:
         await answer.read_head()
-        await answer.read_all(origin.limits.max_answer_bytes)
+        await answer.read_body(origin.limits.max_answer_bytes)
     finally:
-        answer.close()
+        answer.cancel_response()
 
 
 async def test_a_connection_that_is_always_busy_is_not_kept_for_ever(names: Names):
@@ -244,7 +246,7 @@ async def test_a_connection_that_is_always_busy_is_not_kept_for_ever(names: Name
             assert (await ask(origin))[0] == 200
         assert (len(old.requests), len(new.requests), names.asked) == (3, 3, 6)
         assert not origin._idle and not origin.busy
-        origin.close()
+        origin.close_idle()
 
 
 async def test_a_name_is_looked_up_for_connections_and_not_for_requests(names: Names):
@@ -254,7 +256,7 @@ async def test_a_name_is_looked_up_for_connections_and_not_for_requests(names: N
         for _ in range(10):
             assert (await ask(origin))[0] == 200
         assert (len(worker.requests), names.asked) == (10, 1)
-        origin.close()
+        origin.close_idle()
 
 
 async def test_an_exchange_outlives_its_connections_time(names: Names):
@@ -274,7 +276,7 @@ async def test_an_exchange_outlives_its_connections_time(names: Names):
         assert (await asking)[0] == 200
         async with asyncio.timeout(5):
             await worker.hung_up.wait()
-        origin.close()
+        origin.close_idle()
 
 
 async def test_the_addresses_of_a_name_take_turns_and_one_that_is_gone_is_passed_over(names: Names):
@@ -288,7 +290,7 @@ async def test_the_addresses_of_a_name_take_turns_and_one_that_is_gone_is_passed
         for _ in range(6):
             assert (await ask(origin))[0] == 200
         assert len(a.requests) + len(c.requests) == 10
-        origin.close()
+        origin.close_idle()
 
 
 async def test_a_name_that_is_gone_is_an_error_and_may_come_back(names: Names):
@@ -298,7 +300,7 @@ async def test_a_name_that_is_gone_is_an_error_and_may_come_back(names: Names):
             await ask(origin)
         names.workers = (worker,)
         assert (await ask(origin))[0] == 200
-        origin.close()
+        origin.close_idle()
 
 
 async def test_connections_to_an_address_are_kept_however_old_they_are():
@@ -310,9 +312,9 @@ async def test_connections_to_an_address_are_kept_however_old_they_are():
 
     async with scripted_worker(note) as worker:
         host, port = worker.url.removeprefix("http://").split(":")
-        limits = WorkerLimitsSection()
-        origin = Origin(host, int(port), None, idle_s=4, connect_s=5, limits=limits, max_age_s=0)
+        limits = WorkerLimitsConfig()
+        origin = UpstreamOrigin(host, int(port), None, idle_s=4, connect_s=5, limits=limits, max_age_s=0)
         for _ in range(3):
             await ask(origin)
         assert len(connections) == 1
-        origin.close()
+        origin.close_idle()

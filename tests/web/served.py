@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from radixway.web import AppServer, HttpError, ServerCounts, ServerLimits, bind, read_body
+from radixway.web import AppServer, HttpError, ServerCounts, ServerLimits, bind_tcp, read_body
 
 MAX_BODY_BYTES = 4 * 2**20
 LARGE_BYTES = 32 * 2**20
@@ -171,7 +171,7 @@ async def served(*, drain_s: float = 5, **limits: Any) -> AsyncIterator[Served]:
     app, counts = Application(), ServerCounts()
     server = AppServer(
         app,
-        bind("127.0.0.1", 0),
+        bind_tcp("127.0.0.1", 0),
         drain_s=drain_s,
         websockets=True,
         limits=ServerLimits(**limits),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.web.attempt_limiter import AttemptLimiter, TooManyWrongKeys
+from radixway.web.attempt_limiter import AttemptLimiter, TooManyWrongKeysError
 
 
 class Clock:
@@ -56,9 +56,9 @@ def test_an_ipv4_address_is_one_however_it_is_written():
 def test_a_request_that_is_looked_at_twice_counts_once():
     attempts = AttemptLimiter(1, Clock())
     first = {"client": ("192.0.2.1", 1)}
-    attempts.check_wrong_key(first)
-    attempts.check_wrong_key(first)
-    with pytest.raises(TooManyWrongKeys) as refused:
-        attempts.check_wrong_key({"client": ("192.0.2.1", 2)})
+    attempts.count_wrong_key(first)
+    attempts.count_wrong_key(first)
+    with pytest.raises(TooManyWrongKeysError) as refused:
+        attempts.count_wrong_key({"client": ("192.0.2.1", 2)})
     assert refused.value.retry_after_s == 60
-    attempts.check_wrong_key({"client": None})
+    attempts.count_wrong_key({"client": None})

@@ -3,7 +3,7 @@
 import httptools
 import pytest
 
-from radixway.web import HeadLimit, HeadTooLarge
+from radixway.web import HeadLimit, HeadTooLargeError
 
 PIECE = b"x" * 100
 
@@ -19,7 +19,7 @@ class Reader:
         self.messages = 0
 
     def feed(self, data):
-        self.limit.feed(self.parser, data)
+        self.limit.feed_parser(self.parser, data)
 
     def on_message_begin(self):
         self.limit.begin_message()
@@ -114,7 +114,7 @@ def test_trailers_are_bounded():
 def test_a_chunks_extension_is_bounded():
     reader = Reader()
     reader.feed(CHUNKED + b"1;extension=")
-    with pytest.raises(HeadTooLarge):
+    with pytest.raises(HeadTooLargeError):
         for _ in range(11):
             reader.feed(PIECE)
 

@@ -4,8 +4,8 @@ import pytest
 
 from radixway.web import OriginCheck
 from radixway.web.request_origin import (
-    CrossSiteRequest,
-    ForeignHost,
+    CrossSiteRequestError,
+    ForeignHostError,
     is_loopback,
     may_change,
     proxy_header,
@@ -20,7 +20,7 @@ def scope(method="POST", path="/", kind="http", client="127.0.0.1", **headers):
 def is_refused(check: OriginCheck, **said) -> bool:
     try:
         check.check_site(scope(**said))
-    except CrossSiteRequest:
+    except CrossSiteRequestError:
         return True
     return False
 
@@ -96,7 +96,7 @@ def test_another_site_may_have_a_name_with_a_dot(host, foreign):
 def test_only_what_comes_from_the_loopback_may_have_been_led_here():
     for client in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"):
         assert is_loopback(scope(client=client))
-        with pytest.raises(ForeignHost, match=r"'rebound\.example'.*set a key"):
+        with pytest.raises(ForeignHostError, match=r"'rebound\.example'.*set a key"):
             OriginCheck().check_host(scope(client=client, host="rebound.example"))
     assert not is_loopback(scope(client="10.0.0.1")) and not is_loopback({"client": None})
     OriginCheck().check_host(scope(client="10.0.0.1", host="models.example"))

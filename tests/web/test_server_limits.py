@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from radixway.config import ServerLimitsSection
+from radixway.config import ServerLimitsConfig
 from radixway.web import ServerLimits
 from web.served import LARGE_BYTES, MAX_BODY_BYTES, head, served
 
@@ -15,7 +15,7 @@ SOON_S = 0.05
 
 
 def test_a_server_has_the_limits_that_the_configuration_has():
-    assert ServerLimits(**ServerLimitsSection().model_dump()) == ServerLimits()
+    assert ServerLimits(**ServerLimitsConfig().model_dump()) == ServerLimits()
 
 
 @pytest.mark.parametrize(

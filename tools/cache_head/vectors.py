@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import Encoder
+from radixway.encoders import TextEncoder
 
 
 class Vectors:
     """By text: [size], unit length."""
 
-    def __init__(self, encoder: Encoder, cache: Path) -> None:
+    def __init__(self, encoder: TextEncoder, cache: Path) -> None:
         self._encoder = encoder
         self._cache = cache
         self._known: dict[str, NDArray[np.float32]] = {}

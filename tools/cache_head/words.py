@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cache_head.pairs import read_groups, read_rows
-from radixway.semantic_cache.verifier.words import Words
+from radixway.semantic_cache.verifier.words import WordVectors
 
 SIZE = 48
 """Numbers a word has, of the 384 of its sentence vector: principal components."""
@@ -36,10 +36,10 @@ class WordTable:
     vectors: NDArray[np.int8]
     rarity: NDArray[np.float16]
 
-    def loaded(self) -> Words:
+    def loaded(self) -> WordVectors:
         """As the verifier reads it."""
         at = {word: row for row, word in enumerate(self.words)}
-        return Words(at, self.vectors, self.rarity.astype(np.float32))
+        return WordVectors(at, self.vectors, self.rarity.astype(np.float32))
 
 
 def make_table(data: Path, pieces: Path, vector: Callable[[str], NDArray[np.float32]]) -> WordTable:

@@ -210,9 +210,9 @@ def keys_of(model: type[BaseModel]) -> list[Key]:
 
 def _annotation(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
     if model.__name__ == "Config" and name == "semantic":  # its models are built where it is configured
-        from radixway.config.semantic import SemanticSection
+        from radixway.config.semantic import SemanticConfig
 
-        return SemanticSection | None
+        return SemanticConfig | None
     return field.annotation
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 from domain_head.regression import regress
 from domain_head.rows import LABELS, Row, apart_from_development
-from radixway.encoders.heads.chinese import HASHES, ChineseTable, hashed_pieces, weighted_pieces
+from radixway.encoders.heads.chinese import HASHES, ChineseSoftmax, hashed_pieces, weighted_pieces
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
 LONGEST_EXAM = 240
@@ -37,7 +37,7 @@ class ChineseChoices:
     """What an exam question counts in naive Bayes: it has many pieces, a word few."""
 
 
-def fit_chinese(rows: list[Row], calibration: list[Row], choices: ChineseChoices) -> ChineseTable:
+def fit_chinese(rows: list[Row], calibration: list[Row], choices: ChineseChoices) -> ChineseSoftmax:
     """A table from `rows`, its temperature from those of `calibration` that are no exam questions.
 
     The temperature is that of a table which learnt nothing of what the development prompts are about: what
@@ -50,7 +50,7 @@ def fit_chinese(rows: list[Row], calibration: list[Row], choices: ChineseChoices
     return replace(_table(rows, choices), temperature=judged.temperature)
 
 
-def _table(rows: list[Row], choices: ChineseChoices) -> ChineseTable:
+def _table(rows: list[Row], choices: ChineseChoices) -> ChineseSoftmax:
     """Of temperature 1."""
     features = [_features(row) for row in rows]
     pieces, frequency = _vocabulary(features, rows)
@@ -66,7 +66,7 @@ def _table(rows: list[Row], choices: ChineseChoices) -> ChineseTable:
     )
     weights = found.ngrams + choices.naive * _naive_bayes(features, rows, pieces, choices)
     scale = np.abs(weights).max(axis=0) / 127
-    return ChineseTable(
+    return ChineseSoftmax(
         pieces=pieces,
         weights=np.round(weights / scale).astype(np.int8),
         scale=scale.astype(np.float32),
@@ -115,7 +115,7 @@ def _naive_bayes(
     return centred
 
 
-def _calibrated(table: ChineseTable, rows: list[Row]) -> ChineseTable:
+def _calibrated(table: ChineseSoftmax, rows: list[Row]) -> ChineseSoftmax:
     """With the temperature at which `rows` are likeliest (Guo et al. 2017)."""
     logits = np.stack([table.logits(_features(row)) for row in rows])
     true = logits[np.arange(len(rows)), _targets(rows)]

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from domain_head.regression import Floats, regress
 from domain_head.rows import LABELS, Row
 from domain_head.states import States
-from radixway.encoders.heads.domain import Table, weighted_ngrams
-from radixway.encoders.heads.neighbours import Neighbours, unit
+from radixway.encoders.heads.domain import ScriptSoftmax, weighted_ngrams
+from radixway.encoders.heads.neighbours import LabelDensity, normalize_rows
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
 BUCKETS = 1 << 16
@@ -39,7 +39,7 @@ class Choices:
     """Added to the logits of the everyday style, which what is new is taken for too seldom."""
 
 
-def fit(rows: list[Row], calibration: list[Row], states: States | None, choices: Choices) -> Table:
+def fit(rows: list[Row], calibration: list[Row], states: States | None, choices: Choices) -> ScriptSoftmax:
     """A table from `rows`, its temperature from `calibration`; it reads states where there are some."""
     features = [text_features(row.text[:LONGEST], BUCKETS) for row in rows]
     counts = _counts(features)
@@ -57,7 +57,7 @@ def fit(rows: list[Row], calibration: list[Row], states: States | None, choices:
     )
     scale = np.abs(found.ngrams).max(axis=0) / 127
     unfolded = found.states / spread[:, None]
-    table = Table(
+    table = ScriptSoftmax(
         ngrams=np.round(found.ngrams / scale).astype(np.int8),
         scale=scale.astype(np.float32),
         rarity=rarity,
@@ -69,7 +69,7 @@ def fit(rows: list[Row], calibration: list[Row], states: States | None, choices:
     return _calibrated(table, calibration, states)
 
 
-def known_texts(rows: list[Row], states: States) -> Neighbours:
+def known_texts(rows: list[Row], states: States) -> LabelDensity:
     """Everyday rows along the directions in which they differ most, each of a vector's values of spread 1."""
     known = sorted(
         (row for row in rows if row.source in KNOWN_SOURCES), key=lambda row: LABELS.index(row.label)
@@ -82,7 +82,7 @@ def known_texts(rows: list[Row], states: States) -> Neighbours:
     directions = np.linalg.eigh(normal.T @ normal)[1][:, -DIMENSIONS:]
     projection = directions / spread[:, None]
     counts = np.bincount(_targets(known), minlength=len(LABELS))
-    return Neighbours(projection, mean @ projection, unit(normal @ directions), counts)
+    return LabelDensity(projection, mean @ projection, normalize_rows(normal @ directions), counts)
 
 
 def _style_bias(everyday: float) -> Floats:
@@ -102,13 +102,13 @@ def _normal(rows: list[Row], states: States | None) -> tuple[Floats, Floats, Flo
     return dense, mean, spread
 
 
-def _calibrated(table: Table, rows: list[Row], states: States | None) -> Table:
+def _calibrated(table: ScriptSoftmax, rows: list[Row], states: States | None) -> ScriptSoftmax:
     """With the temperatures, one for each style, at which `rows` are likeliest (after Guo et al. 2017)."""
     read = {row.text: states[row.text].astype(np.float32) if states else NOTHING for row in rows}
     logits = np.stack([table.logits(text_features(row.text, BUCKETS), read[row.text]) for row in rows])
     targets, weights = _targets(rows), np.array([row.weight for row in rows])
 
-    def at(log_temperatures: NDArray[np.float64]) -> Table:
+    def at(log_temperatures: NDArray[np.float64]) -> ScriptSoftmax:
         return replace(table, temperatures=np.round(np.exp(log_temperatures), 4).astype(np.float32))
 
     def loss(log_temperatures: NDArray[np.float64]) -> float:

@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import Encoder
-from radixway.encoders.heads.domain import states_of
+from radixway.encoders import TextEncoder
+from radixway.encoders.heads.domain import pooled_states
 
 States = dict[str, NDArray[np.float16]]
-"""By text: [5 · size], see `radixway.encoders.heads.domain.states_of`."""
+"""By text: [5 · size], see `radixway.encoders.heads.domain.pooled_states`."""
 
 _SAVE_EVERY = 10_000
 
 
-def read_states(encoder: Encoder, texts: list[str], cache: Path) -> States:
+def read_states(encoder: TextEncoder, texts: list[str], cache: Path) -> States:
     """Of each text. What `cache` has of this encoder is not read again; what it lacks is added to it."""
     known = _load(cache, encoder.id)
     missing = [text for text in dict.fromkeys(texts) if _key(text) not in known]
     for done, text in enumerate(missing, start=1):
-        known[_key(text)] = states_of(encoder.encode([text])[0]).astype(np.float16)
+        known[_key(text)] = pooled_states(encoder.encode([text])[0]).astype(np.float16)
         if done % _SAVE_EVERY == 0 or done == len(missing):
             _save(cache, encoder.id, known)
             print(f"read {done} of {len(missing)}", file=sys.stderr, flush=True)

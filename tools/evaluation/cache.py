@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.config import SemanticCacheSection
-from radixway.encoders import Encoder
+from radixway.config import SemanticCacheConfig
+from radixway.encoders import TextEncoder
 from radixway.semantic_cache import Verify, least_similarity
-from radixway.semantic_cache.ngrams import is_by_characters, ngram_vector
+from radixway.semantic_cache.ngrams import ngram_vector, uses_characters
 
 _DATA = Path(__file__).parent / "data"
 PAIRS, MUST_HIT, MUST_MISS = (
@@ -63,7 +63,7 @@ class Judged:
 
     def is_near(self, threshold: float) -> bool:
         """Whether the cosine reaches the threshold; texts compared by characters have one of their own."""
-        return self.cosine >= least_similarity(SemanticCacheSection(), self.pair.one, threshold)
+        return self.cosine >= least_similarity(SemanticCacheConfig(), self.pair.one, threshold)
 
     def is_served(self, threshold: float) -> bool:
         """Whether the answer to the one would be given for the other."""
@@ -135,19 +135,19 @@ def read_list(path: Path, *, same: bool) -> list[Pair]:
     return [Pair(one, other, same) for one, other in split]
 
 
-def judge(pairs: Iterable[Pair], encoder: Encoder, verify: Verify) -> list[Judged]:
+def judge(pairs: Iterable[Pair], encoder: TextEncoder, verify: Verify) -> list[Judged]:
     """Each pair by the code that runs in the gateway; every text is read once."""
     known: dict[str, NDArray[np.float32]] = {}
 
     def vector(text: str) -> NDArray[np.float32]:
         if text not in known:
-            by_characters = is_by_characters(text)
+            by_characters = uses_characters(text)
             known[text] = ngram_vector(text) if by_characters else encoder.encode([text])[0].vector
         return known[text]
 
     judged = []
     for pair in pairs:
-        alike = is_by_characters(pair.one) == is_by_characters(pair.other)
+        alike = uses_characters(pair.one) == uses_characters(pair.other)
         cosine = min(float(vector(pair.one) @ vector(pair.other)), 1.0) if alike else 0.0
         verdict = verify(pair.one, pair.other, cosine)
         judged.append(Judged(pair, cosine, verdict.reason, verdict.likelihood))

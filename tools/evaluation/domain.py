@@ -9,8 +9,8 @@ from pathlib import Path
 
 from evaluation.lines import numbered_lines
 from evaluation.scores import Scores, score
-from radixway.encoders import Encoder
-from radixway.encoders.heads.domain import DomainHead, Reading
+from radixway.encoders import TextEncoder
+from radixway.encoders.heads.domain import DomainHead, DomainReading
 
 ROWS = Path(__file__).parent / "data" / "domain.jsonl"
 """Everyday prompts in English and Chinese that nothing was trained on, written for this project:
@@ -32,7 +32,7 @@ class SetFigures:
     """One set, read."""
 
     scores: Scores
-    readings: tuple[tuple[str, Reading], ...]
+    readings: tuple[tuple[str, DomainReading], ...]
     """True label and reading of each row, in the file's order."""
 
 
@@ -57,7 +57,7 @@ def read_rows(path: Path) -> list[LabelledText]:
 
 
 def evaluate_domain(
-    head: DomainHead, encoder: Encoder, rows: Sequence[LabelledText]
+    head: DomainHead, encoder: TextEncoder, rows: Sequence[LabelledText]
 ) -> dict[str, SetFigures]:
     """Figures by set, in the order in which sets first occur.
 
@@ -65,10 +65,10 @@ def evaluate_domain(
     """
     if unknown := sorted({row.label for row in rows} - set(head.labels)):
         raise ValueError(f"the head knows no {', '.join(unknown)}; its labels are {', '.join(head.labels)}")
-    read: dict[str, list[tuple[str, Reading]]] = {}
+    read: dict[str, list[tuple[str, DomainReading]]] = {}
     for row in rows:
         encoding = encoder.encode([row.text])[0]
-        read.setdefault(row.set, []).append((row.label, head.read(row.text, encoding)))
+        read.setdefault(row.set, []).append((row.label, head.classify_domain(row.text, encoding)))
     return {
         name: SetFigures(score([label for label, _ in pairs], [each for _, each in pairs]), tuple(pairs))
         for name, pairs in read.items()

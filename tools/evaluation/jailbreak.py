@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from evaluation.lines import numbered_lines
-from radixway.guard.jailbreak import ShippedJudge
-from radixway.guard.texts import Passage
+from radixway.guard.jailbreak import DefaultAttackJudge
+from radixway.guard.texts import TextPassage
 
 ROWS = Path(__file__).parent / "data" / "jailbreak.jsonl"
 """The red team's texts (tests/data/guard): every disguise, with harmless twins. No head was trained on them,
@@ -115,14 +115,16 @@ def read_rows(path: Path) -> list[LabelledText]:
     return rows
 
 
-async def evaluate_jailbreak(judge: ShippedJudge, rows: Sequence[LabelledText]) -> Figures:
+async def evaluate_jailbreak(judge: DefaultAttackJudge, rows: Sequence[LabelledText]) -> Figures:
     """Judge every row alone, as its speaker said it. Raises GuardUnavailable."""
     risks: dict[str, list[float]] = {}
     kinds: dict[str, bool] = {}
     for row in rows:
         name = row.family if kinds.get(row.family, row.is_attack) == row.is_attack else _other(row)
         kinds[name] = row.is_attack
-        (attack,) = await judge.judge_passages([Passage(row.text, row.speaker, ("messages", 0, "content"))])
+        (attack,) = await judge.judge_passages(
+            [TextPassage(row.text, row.speaker, ("messages", 0, "content"))]
+        )
         risks.setdefault(name, []).append(attack.risk)
     families = {name: FamilyFigures(kinds[name], tuple(each)) for name, each in risks.items()}
     return Figures(families, judge.threshold)

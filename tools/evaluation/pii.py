@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from evaluation.lines import numbered_lines
-from radixway.guard.pii.addresses import whole_addresses
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.addresses import join_address_parts
+from radixway.pipeline import PersonalDataSpan
 
 ROWS = Path(__file__).parent / "data" / "pii.jsonl"
 """Prompts with and without personal data, in English and Chinese, that nothing was trained on; see NOTICE."""
@@ -23,7 +23,7 @@ FOLDED = {
 """What corpora call the published types."""
 BEYOND = frozenset(["TITLE", "PREFIX"])
 """What corpora label and nobody asked for."""
-Find = Callable[[str], Awaitable[Sequence[PersonalData]]]
+Find = Callable[[str], Awaitable[Sequence[PersonalDataSpan]]]
 
 
 @dataclass(slots=True, frozen=True)
@@ -220,8 +220,8 @@ def merged(spans: Iterable[Labelled], text: str) -> tuple[Labelled, ...]:
 
 def one_address(spans: Sequence[Labelled], text: str) -> tuple[Labelled, ...]:
     """`spans`, in order, with a street's place and code as parts of it: see `whole_addresses`."""
-    told = [PersonalData(span.type, span.begin, span.end, 1.0) for span in spans]
-    return tuple(Labelled(each.type, each.begin, each.end) for each in whole_addresses(told, text))
+    told = [PersonalDataSpan(span.type, span.begin, span.end, 1.0) for span in spans]
+    return tuple(Labelled(each.type, each.begin, each.end) for each in join_address_parts(told, text))
 
 
 def _meets(span: Labelled, others: Sequence[Labelled]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from radixway.guard.pii.recognisers import find_structured
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 STRUCTURED = (
     "EMAIL_ADDRESS",
@@ -100,7 +100,7 @@ class StructuredFigures:
 def count_structured(
     rows: Iterable[Row],
     threshold: float = 0.7,
-    find: Callable[[str], Sequence[PersonalData]] = find_structured,
+    find: Callable[[str], Sequence[PersonalDataSpan]] = find_structured,
 ) -> StructuredFigures:
     """What `find` finds of the structured types from `threshold` on, beside the labels."""
     figures = StructuredFigures()
@@ -112,7 +112,9 @@ def count_structured(
     return figures
 
 
-def _count_labelled(figures: StructuredFigures, number: int, row: Row, found: Sequence[PersonalData]) -> None:
+def _count_labelled(
+    figures: StructuredFigures, number: int, row: Row, found: Sequence[PersonalDataSpan]
+) -> None:
     for span in row.spans:
         if span.type not in STRUCTURED:
             continue
@@ -126,7 +128,9 @@ def _count_labelled(figures: StructuredFigures, number: int, row: Row, found: Se
             figures.missed.append((number, span.type, span.begin, span.end))
 
 
-def _count_found(figures: StructuredFigures, number: int, row: Row, found: Sequence[PersonalData]) -> None:
+def _count_found(
+    figures: StructuredFigures, number: int, row: Row, found: Sequence[PersonalDataSpan]
+) -> None:
     amiss = False
     for each in found:
         counts = figures.types.setdefault(each.type, StructuredCounts())
@@ -139,11 +143,11 @@ def _count_found(figures: StructuredFigures, number: int, row: Row, found: Seque
     figures.flagged += amiss
 
 
-def _is_right(found: PersonalData, span: Span) -> bool:
+def _is_right(found: PersonalDataSpan, span: Span) -> bool:
     if found.type == "ZIP_CODE" and span.type == "STREET_ADDRESS":
         return span.begin <= found.begin and found.end <= span.end
     return found.type == span.type and _overlap(found, span)
 
 
-def _overlap(found: PersonalData, span: Span) -> bool:
+def _overlap(found: PersonalDataSpan, span: Span) -> bool:
     return found.begin < span.end and span.begin < found.end

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radixway.encoders.heads.domain import Reading
+from radixway.encoders.heads.domain import DomainReading
 
 BINS = 15
 """Of confidence, for the calibration error (Guo et al. 2017)."""
@@ -54,7 +54,7 @@ class Scores:
         return found
 
 
-def score(labels: Sequence[str], readings: Sequence[Reading]) -> Scores:
+def score(labels: Sequence[str], readings: Sequence[DomainReading]) -> Scores:
     """Compare readings with what is true. Raises ValueError for no rows."""
     if not labels:
         raise ValueError("no rows to score")
@@ -75,11 +75,11 @@ def score(labels: Sequence[str], readings: Sequence[Reading]) -> Scores:
     )
 
 
-def _likeliest(reading: Reading, count: int) -> list[str]:
+def _likeliest(reading: DomainReading, count: int) -> list[str]:
     return sorted(reading.distribution, key=reading.distribution.__getitem__, reverse=True)[:count]
 
 
-def _calibration_error(pairs: list[tuple[str, Reading]]) -> float:
+def _calibration_error(pairs: list[tuple[str, DomainReading]]) -> float:
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
     for label, reading in pairs:
         bins[min(int(reading.confidence * BINS), BINS - 1)].append(

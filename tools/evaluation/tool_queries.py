@@ -16,8 +16,8 @@ import numpy as np
 from msgspec import Raw
 
 from radixway.encoders.encoding import Floats
-from radixway.semantic.tools import Tool
-from radixway.semantic.tools.words import words_of
+from radixway.semantic.tools import ToolDefinition
+from radixway.semantic.tools.words import count_words
 
 ALIKE_COSINE, ALIKE_WORDS = 0.9, 0.7
 """From either on (the words' by Jaccard) two queries for one tool are near-duplicates."""
@@ -29,11 +29,11 @@ class Query:
 
     text: str
     wanted: tuple[str, ...]
-    own: tuple[Tool, ...] = ()
+    own: tuple[ToolDefinition, ...] = ()
     """The list that it comes with; empty where it chooses from the database."""
 
 
-def read_tools(path: Path) -> list[Tool]:
+def read_tools(path: Path) -> list[ToolDefinition]:
     """Rows `{tool, description}`. Raises ValueError that names the line."""
     return [_tool(row, "tool", where) for where, row in _rows(path)]
 
@@ -70,7 +70,7 @@ def near_duplicates(texts: Sequence[str], vectors: Mapping[str, Floats]) -> list
     """The texts in groups: whoever is alike another, in vector or in words, is in its group."""
     matrix = np.stack([vectors[text] for text in texts])
     alike = matrix @ matrix.T >= ALIKE_COSINE
-    words = [frozenset(words_of(text)) for text in texts]
+    words = [frozenset(count_words(text)) for text in texts]
     groups: list[list[int]] = []
     for number in range(len(texts)):
         near = [
@@ -102,11 +102,11 @@ def _query(row: Mapping[str, Any], where: str) -> Query:
         ) from None
 
 
-def _tool(row: Mapping[str, Any], key: str, where: str) -> Tool:
+def _tool(row: Mapping[str, Any], key: str, where: str) -> ToolDefinition:
     name, description = row.get(key), row.get("description")
     if not isinstance(name, str) or not isinstance(description, str):
         raise ValueError(f"{where}: needs strings in {key} and description")
-    return Tool(name, Raw(b"{}"), description)
+    return ToolDefinition(name, Raw(b"{}"), description)
 
 
 def _rows(path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:

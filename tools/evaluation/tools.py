@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.tool_queries import Query, part
-from radixway.encoders import Encoder
+from radixway.encoders import TextEncoder
 from radixway.encoders.encoding import Floats
-from radixway.semantic.tools import Scores, Tool, ToolIndex, profile_of, texts_of
+from radixway.semantic.tools import ToolDefinition, ToolIndex, ToolScores, build_profile, tool_texts
 from radixway.semantic.tools.index import WORDS
 
 _DATA = Path(__file__).parent / "data"
@@ -70,7 +70,12 @@ class ToolFigures:
 
 
 def evaluate_tools(
-    encoder: Encoder, tools: Sequence[Tool], queries: Sequence[Query], *, examples: int = 30, seed: int = 7
+    encoder: TextEncoder,
+    tools: Sequence[ToolDefinition],
+    queries: Sequence[Query],
+    *,
+    examples: int = 30,
+    seed: int = 7,
 ) -> ToolFigures:
     """Figures for the code that serves requests, beside the description's cosine alone.
 
@@ -115,14 +120,14 @@ def evaluate_tools(
 class _Compared:
     """A query's scores, and the places of what it wants."""
 
-    scores: Scores
+    scores: ToolScores
     wanted: tuple[int, ...]
 
 
 class _Vectors(dict[str, Floats]):
     """Text → vector, each read once."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: TextEncoder) -> None:
         super().__init__()
         self._encoder = encoder
         self.tokens: dict[str, int] = {}
@@ -135,19 +140,19 @@ class _Vectors(dict[str, Floats]):
         return encoding.vector
 
 
-def _index(tools: Sequence[Tool], vectors: _Vectors) -> ToolIndex:
-    return ToolIndex(tools, [profile_of(texts_of(tool), vectors) for tool in tools])
+def _index(tools: Sequence[ToolDefinition], vectors: _Vectors) -> ToolIndex:
+    return ToolIndex(tools, [build_profile(tool_texts(tool), vectors) for tool in tools])
 
 
 def _compare(query: Query, index: ToolIndex, vectors: _Vectors) -> _Compared:
-    scores = index.compare(vectors[query.text], query.text)
+    scores = index.score_tools(vectors[query.text], query.text)
     return _Compared(scores, tuple(index.place[name] for name in query.wanted))
 
 
 def _recalls(
     without: Sequence[_Compared], with_examples: Sequence[_Compared] = ()
 ) -> dict[str, dict[int, float]]:
-    approaches: list[tuple[str, Sequence[_Compared], Callable[[Scores], Any]]] = [
+    approaches: list[tuple[str, Sequence[_Compared], Callable[[ToolScores], Any]]] = [
         ("the description's cosine", without, lambda scores: scores.description),
         ("vectors", without, _vectors_alone),
         ("vectors and words", without, lambda scores: scores.total),
@@ -161,11 +166,11 @@ def _recalls(
     }
 
 
-def _vectors_alone(scores: Scores) -> Any:
+def _vectors_alone(scores: ToolScores) -> Any:
     return scores.total - WORDS * scores.words
 
 
-def _recall(found: Sequence[_Compared], by: Callable[[Scores], Any], depth: int) -> float:
+def _recall(found: Sequence[_Compared], by: Callable[[ToolScores], Any], depth: int) -> float:
     hits = 0
     for each in found:
         offered = np.argsort(-by(each.scores), kind="stable")[:depth]
@@ -173,8 +178,10 @@ def _recall(found: Sequence[_Compared], by: Callable[[Scores], Any], depth: int)
     return hits / len(found)
 
 
-def _token_shares(tools: Sequence[Tool], found: Sequence[_Compared], vectors: _Vectors) -> dict[int, float]:
-    texts = [texts_of(tool) for tool in tools]
+def _token_shares(
+    tools: Sequence[ToolDefinition], found: Sequence[_Compared], vectors: _Vectors
+) -> dict[int, float]:
+    texts = [tool_texts(tool) for tool in tools]
     tokens = np.array([vectors.tokens[each.description] + vectors.tokens[each.name] for each in texts])
     shares = {}
     for depth in DEPTHS:

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from jailbreak_head.features import BUCKETS, FILLED, Features
 from jailbreak_head.regression import Floats, regress
 from jailbreak_head.rows import Row
-from radixway.guard.jailbreak.head import Weights
+from radixway.guard.jailbreak.head import ReaderWeights
 from radixway.guard.jailbreak.kinds import KINDS
 
 Mask = NDArray[np.bool_]
@@ -87,7 +87,7 @@ def fit_weights(
     features: Features,
     attacks: Mask,
     choices: Choices,
-) -> Weights:
+) -> ReaderWeights:
     """From what readers said of rows that they were not trained on."""
     han = features.han
     columns = np.stack(
@@ -96,11 +96,11 @@ def fit_weights(
     model = LogisticRegression(fit_intercept=False, max_iter=500)
     model.fit(columns, attacks, sample_weight=np.where(attacks, 1.0, choices.harmless_weight))
     bias, of_states, of_words, han_bias, han_words, wordings = (float(each) for each in model.coef_[0])
-    return Weights(bias, of_states, of_words, han_words, han_bias, wordings)
+    return ReaderWeights(bias, of_states, of_words, han_words, han_bias, wordings)
 
 
 def logits(
-    weights: Weights, states: NDArray[np.float64], words: NDArray[np.float64], features: Features
+    weights: ReaderWeights, states: NDArray[np.float64], words: NDArray[np.float64], features: Features
 ) -> NDArray[np.float64]:
     """[rows]"""
     told = zip(states, words, features.han, features.evidence, strict=True)

@@ -11,7 +11,7 @@ from jailbreak_head.features import Features
 from jailbreak_head.fit import Choices, Mask, fit_weights, logits, out_of_fold
 from jailbreak_head.folds import by_family, by_group, family_of
 from jailbreak_head.rows import Row
-from radixway.guard.jailbreak.finding import find
+from radixway.guard.jailbreak.finding import find_patterns
 
 FOLDS = 5
 SURE = 0.7
@@ -44,7 +44,7 @@ def figures(
     among = replace(features, han=features.han[used], evidence=features.evidence[used])
     weights = fit_weights(states[used], words[used], among, attacks[used], choices)
     told = logits(weights, states, words, features)
-    sure = np.array([find(row.text).risk >= SURE for row in rows])  # decides alone, as in the judge
+    sure = np.array([find_patterns(row.text).risk >= SURE for row in rows])  # decides alone, as in the judge
     return _figures(rows, np.where(sure, told.max() + 1, told), attacks, used)
 
 

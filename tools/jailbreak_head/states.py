@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import Encoder
+from radixway.encoders import TextEncoder
 
 _SAVE_EVERY = 2000
 
 
 @dataclass(slots=True, frozen=True)
 class Blocks:
-    """See `Encoding.blocks`."""
+    """See `TextEncoding.blocks`."""
 
     rows: NDArray[np.float16]
     tokens: NDArray[np.int32]
@@ -24,7 +24,7 @@ class Blocks:
     """[n, 2]: of which characters."""
 
 
-def read_blocks(encoder: Encoder, texts: Sequence[str], cache: Path) -> dict[str, Blocks]:
+def read_blocks(encoder: TextEncoder, texts: Sequence[str], cache: Path) -> dict[str, Blocks]:
     """Of each text. What `cache` has of this encoder is not read again; what it lacks is added to it."""
     known = _load(cache, encoder.id)
     missing = [text for text in dict.fromkeys(texts) if _key(text) not in known]
@@ -36,7 +36,7 @@ def read_blocks(encoder: Encoder, texts: Sequence[str], cache: Path) -> dict[str
     return {text: known[_key(text)] for text in texts}
 
 
-def _read(encoder: Encoder, text: str) -> Blocks:
+def _read(encoder: TextEncoder, text: str) -> Blocks:
     encoding = encoder.encode([text])[0]
     ends = np.cumsum(encoding.block_tokens)
     begins = ends - encoding.block_tokens

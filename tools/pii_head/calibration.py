@@ -9,7 +9,7 @@ from pii_head.fit import Array
 from pii_head.rows import Row
 from radixway.encoders.encoding import Floats
 from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.pii.tagging import spans_of
+from radixway.guard.pii.tagging import decode_spans
 
 THRESHOLD = 0.7
 STEPS = tuple(np.arange(0.0, 1.01, 0.25).tolist())
@@ -62,7 +62,7 @@ def _figures(read: list[Read], step: float) -> SetFigures:
         moved /= moved.sum(axis=1, keepdims=True)
         found = [
             Labelled(span.type, begins[span.begin], ends[span.end - 1])
-            for span in spans_of(moved)
+            for span in decode_spans(moved)
             if span.confidence >= THRESHOLD
         ]
         free = row.source.startswith("free/")

@@ -15,8 +15,8 @@ from pii_head.rows import Labelled, Row
 from pii_head.targets import allowed_tags
 from radixway.encoders.encoding import Floats
 from radixway.guard.pii.chinese import BIT, CHARACTERS, FEATURES, PAIRS, split_units
-from radixway.guard.pii.gazetteers import entries, kinds
-from radixway.guard.pii.words import Words
+from radixway.guard.pii.gazetteers import read_list, word_kinds
+from radixway.guard.pii.words import WordSpans
 
 PAIR_SIZE = 12
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -41,9 +41,9 @@ class Values:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._of = dict(kinds("zh"))
-        self._nrp = [entry for entry in entries("nrp") if not entry.isascii()]
-        self._places = [place for place in entries("places_zh") if 2 <= len(place) <= 6]
+        self._of = dict(word_kinds("zh"))
+        self._nrp = [entry for entry in read_list("nrp") if not entry.isascii()]
+        self._places = [place for place in read_list("places_zh") if 2 <= len(place) <= 6]
 
     def of(self, slot: str) -> tuple[str | None, str]:
         """Raises KeyError for a slot that there is not."""
@@ -304,7 +304,7 @@ def _example(row: Row) -> Example | None:
     units = split_units(row.text)
     if not len(units):
         return None
-    words = Words(np.arange(len(units)), np.array(units.begin, np.int32), np.array(units.end, np.int32))
+    words = WordSpans(np.arange(len(units)), np.array(units.begin, np.int32), np.array(units.end, np.int32))
     features = units.matrix()
 
     def inputs(_: bool) -> tuple[Array, ...]:

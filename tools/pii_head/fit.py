@@ -44,7 +44,7 @@ class Example:
 
 
 class ConvTagger(nn.Module):
-    """See `radixway.guard.pii.network.Convolutions`."""
+    """See `radixway.guard.pii.network.TaggerConvolutions`."""
 
     def __init__(self, hidden: int, dropout: float) -> None:
         super().__init__()

@@ -11,9 +11,9 @@ from faker import Faker
 from pii_head.authored import broken, vocabulary
 from pii_head.gazetteers import LOCALES
 from pii_head.rows import Labelled, Row, merged, template_group
-from radixway.guard.pii.addresses import whole_addresses
-from radixway.guard.pii.gazetteers import entries
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.addresses import join_address_parts
+from radixway.guard.pii.gazetteers import read_list
+from radixway.pipeline import PersonalDataSpan
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -70,8 +70,8 @@ def filled(template: str, values: "Values", rng: random.Random, source: str, wei
 
 def _one_address(spans: list[Labelled], text: str) -> list[Labelled]:
     """Ours are labelled as the head's findings are: a street with its place and code is one address."""
-    found = [PersonalData(each.type, each.begin, each.end, 1.0) for each in spans]
-    return [Labelled(each.type, each.begin, each.end) for each in whole_addresses(found, text)]
+    found = [PersonalDataSpan(each.type, each.begin, each.end, 1.0) for each in spans]
+    return [Labelled(each.type, each.begin, each.end) for each in join_address_parts(found, text)]
 
 
 def presidio_templates(rows: Iterator[str]) -> list[str]:
@@ -87,8 +87,8 @@ class Values:
         self._faker = {locale: _faker(locale) for locale in {*LOCALES, *_PLAIN}}
         for at, locale in enumerate(sorted(self._faker)):
             self._faker[locale].seed_instance(rng.randrange(2**32) + at)
-        self._places = [place.title() for place in entries("places")]
-        nrp = [entry for entry in entries("nrp") if entry.isascii()]
+        self._places = [place.title() for place in read_list("places")]
+        nrp = [entry for entry in read_list("nrp") if entry.isascii()]
         self._nrp = [written_large(entry) for entry in nrp]
 
     def of(self, slot: str) -> tuple[str | None, str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pii_head import chinese, generate
 from pii_head.authored import authored_templates, vocabulary
 from pii_head.rows import Labelled, Row, merged, possible_spans, template_group
-from radixway.guard.pii.addresses import whole_addresses
+from radixway.guard.pii.addresses import join_address_parts
 from radixway.guard.pii.chinese import has_chinese
-from radixway.guard.pii.gazetteers import entries
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.gazetteers import read_list
+from radixway.pipeline import PersonalDataSpan
 
 _PART = re.compile(r"\{(\w+)\}|\[\[([A-Z_]+)\|([^\]]+)\]\]")
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -29,8 +29,8 @@ def prompts(times: int, seed: int) -> Iterator[Row]:
             text, spans = _filled(template, values.of)
             if rng.random() < 0.15 and len(text.lower()) == len(text):
                 text = text.lower()
-            found = [PersonalData(each.type, each.begin, each.end, 1.0) for each in spans]
-            whole = [Labelled(each.type, each.begin, each.end) for each in whole_addresses(found, text)]
+            found = [PersonalDataSpan(each.type, each.begin, each.end, 1.0) for each in spans]
+            whole = [Labelled(each.type, each.begin, each.end) for each in join_address_parts(found, text)]
             yield Row(text, merged(whole, text), "prompts_en", template_group(template), weight=2.0)
 
 
@@ -60,7 +60,7 @@ class EnglishValues(generate.Values):
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
-        groups = [generate.written_large(each) for each in entries("groups") if not has_chinese(each)]
+        groups = [generate.written_large(each) for each in read_list("groups") if not has_chinese(each)]
         self._faiths = [each for each in groups if each.lower().endswith(_FAITHS)]
         self._peoples = [each for each in groups if each not in self._faiths]
         self._organisations = authored_templates("en", "organisations")
@@ -152,7 +152,7 @@ class ChineseValues(chinese.Values):
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
-        self._nrp += [entry for entry in entries("groups") if has_chinese(entry)]
+        self._nrp += [entry for entry in read_list("groups") if has_chinese(entry)]
 
     def of(self, slot: str) -> tuple[str | None, str]:
         """Raises KeyError for a slot that there is not."""

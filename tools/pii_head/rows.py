@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.pii.words import BIT, gazetteer
+from radixway.guard.pii.words import BIT, word_gazetteer
 
 HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.06
 """Of the templates, and of the texts that have none."""
@@ -172,7 +172,7 @@ def possible_spans(
 
     `capitals`: what every word that is written large may be.
     """
-    bits = gazetteer().bits
+    bits = word_gazetteer().bits
     found = []
     for word in _WORD.finditer(text):
         known = bits.get(word[0].lower(), 0)
@@ -232,7 +232,7 @@ def without_names(rows: list[Row]) -> list[Row]:
 
 def _possible_names(text: str, small: set[str]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Where first names and surnames may stand."""
-    bits = gazetteer().bits
+    bits = word_gazetteer().bits
     first, last = [], []
     for found in re.finditer(r"\b[A-Z][a-z]{2,}\b", text):
         known = bits.get(found[0].lower(), 0)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import Encoder, Encoding
+from radixway.encoders import TextEncoder, TextEncoding
 from radixway.guard.pii.head import LAYERS
-from radixway.guard.pii.words import Words, split_words, word_bits
+from radixway.guard.pii.words import WordSpans, split_words, word_bits
 
 _SAVE_EVERY = 2000
 
@@ -19,7 +19,7 @@ _SAVE_EVERY = 2000
 class WordStates:
     """By text: its words, the means of their pieces' states, side by side, and their features."""
 
-    def __init__(self, encoder: Encoder, folder: Path, layers: Sequence[int] = LAYERS) -> None:
+    def __init__(self, encoder: TextEncoder, folder: Path, layers: Sequence[int] = LAYERS) -> None:
         """`folder` keeps what was read with this encoder."""
         self.layers = tuple(layers)
         self._encoder = encoder
@@ -41,7 +41,7 @@ class WordStates:
                 words = split_words(text, encoding.offsets)
                 if len(words):
                     side_by_side = np.concatenate([encoding.states[layer] for layer in self.layers], axis=1)
-                    file.write(words.pooled(side_by_side).astype(np.float16).tobytes())
+                    file.write(words.pool_states(side_by_side).astype(np.float16).tobytes())
                 table = np.stack([words.starts, words.begin, words.end], axis=1).tolist()
                 self._index[_key(text)] = (self._rows, table, encoding.tokens)
                 self._rows += len(table)
@@ -51,11 +51,11 @@ class WordStates:
                     print(f"read {done} of {len(missing)}", file=sys.stderr, flush=True)
         self._file = np.memmap(self._states, np.float16, "r", shape=(self._rows, self._width))
 
-    def words(self, text: str) -> Words:
+    def words(self, text: str) -> WordSpans:
         """Of a text that was read."""
         _, table, _ = self._index[_key(text)]
         columns = np.array(table, np.int64).reshape(-1, 3)
-        return Words(columns[:, 0], columns[:, 1].astype(np.int32), columns[:, 2].astype(np.int32))
+        return WordSpans(columns[:, 0], columns[:, 1].astype(np.int32), columns[:, 2].astype(np.int32))
 
     def bits(self, text: str) -> NDArray[np.int64]:
         """[words]"""
@@ -72,18 +72,18 @@ class NoStates:
 
     layers: tuple[int, ...] = ()
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: TextEncoder) -> None:
         self._encoder = encoder
-        self._known: dict[str, tuple[Words, NDArray[np.int64]]] = {}
+        self._known: dict[str, tuple[WordSpans, NDArray[np.int64]]] = {}
 
     def read(self, texts: list[str]) -> None:
         """Splits what is not known yet."""
         for text in dict.fromkeys(texts):
-            pieces = run(self._encoder.pieces(text))
+            pieces = run(self._encoder.split_pieces(text))
             words = split_words(text, pieces.offsets)
             self._known[text] = words, word_bits(text, words, pieces.tokens)
 
-    def words(self, text: str) -> Words:
+    def words(self, text: str) -> WordSpans:
         """Of a text that was split."""
         return self._known[text][0]
 
@@ -96,7 +96,7 @@ class NoStates:
         return np.zeros((len(self._known[text][0]), 0), np.float16)
 
 
-def run(steps: Generator[None, None, Encoding]) -> Encoding:
+def run(steps: Generator[None, None, TextEncoding]) -> TextEncoding:
     """To its end."""
     while True:
         try:

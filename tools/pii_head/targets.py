@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 from pii_head.rows import Row
 from radixway.guard.pii.labels import SOFT_TYPES
 from radixway.guard.pii.tagging import TAGS
-from radixway.guard.pii.words import Words
+from radixway.guard.pii.words import WordSpans
 
 ANYTHING = (1 << len(TAGS)) - 1
 """Nothing is known, nothing is learnt."""
 
 
-def allowed_tags(row: Row, words: Words) -> NDArray[np.int64]:
+def allowed_tags(row: Row, words: WordSpans) -> NDArray[np.int64]:
     """[words]: bits of the tags that each may have.
 
     A corpus in which nobody looked for dates says of a number without a label that it is nothing, or a date.
@@ -35,7 +35,7 @@ def allowed_tags(row: Row, words: Words) -> NDArray[np.int64]:
     return allowed
 
 
-def _meeting(words: Words, begin: int, end: int) -> NDArray[np.bool_]:
+def _meeting(words: WordSpans, begin: int, end: int) -> NDArray[np.bool_]:
     """[words]: which of them have a character of the stretch."""
     meeting: NDArray[np.bool_] = (words.end > begin) & (words.begin < end)
     return meeting

@@ -11,9 +11,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.messages import untie
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.messages import detach_messages
 from radixway.chat.records import User, UserRole
 from radixway.chat.schema import (
     api_keys,
@@ -24,35 +24,37 @@ from radixway.chat.schema import (
     users,
     webhooks,
 )
-from radixway.chat.webhooks import Event, Outbox
+from radixway.chat.webhooks import WebhookEvent, WebhookOutbox
 
 HOUSE = "house"
 """The provider of users whom whoever runs the server makes."""
 
 
-class Accounts:
+class UserAccounts:
     """The users of all tenants."""
 
-    def __init__(self, database: Database, clock: Callable[[], float], outbox: Outbox | None = None) -> None:
+    def __init__(
+        self, database: ChatDatabase, clock: Callable[[], float], outbox: WebhookOutbox | None = None
+    ) -> None:
         """`clock`: seconds since 1970. `outbox`: for those who want to know of users."""
         self._database = database
         self._clock = clock
-        self._outbox = outbox or Outbox(database, clock)
+        self._outbox = outbox or WebhookOutbox(database, clock)
 
-    async def find(self, user_id: str) -> User:
-        """Raises NotFound, for one that was deleted too."""
-        async with self._database.read() as read:
+    async def find_user(self, user_id: str) -> User:
+        """Raises ChatNotFoundError, for one that was deleted too."""
+        async with self._database.read_connection() as read:
             row = (await read.execute(statements.USER, {"user": user_id})).first()
             if row is None or row.deleted:
-                raise NotFound("User not found")
+                raise ChatNotFoundError("User not found")
             return User(**row._mapping)
 
-    async def find_by(self, tenant: str, provider: str, account: str) -> User | None:
+    async def find_provider_user(self, tenant: str, provider: str, account: str) -> User | None:
         """Whoever is known there by that name, and was not deleted."""
-        async with self._database.read() as read:
-            return await _known(read, tenant, provider, account)
+        async with self._database.read_connection() as read:
+            return await _find_known(read, tenant, provider, account)
 
-    async def enroll(
+    async def enroll_user(
         self, tenant: str, provider: str, account: str, display_name: str, *, new_id: str
     ) -> User:
         """The user whom the provider knows by that name; a new one, with `new_id`, where there is none.
@@ -67,8 +69,8 @@ class Accounts:
             return await self._enroll(identity, display_name, new_id)
 
     async def _enroll(self, identity: dict[str, str], display_name: str, new_id: str) -> User:
-        async with self._database.write() as write:
-            known = await _known(write, *identity.values())
+        async with self._database.write_transaction() as write:
+            known = await _find_known(write, *identity.values())
             if known is not None:
                 return known
             taken = (await write.execute(statements.USER, {"user": new_id})).first()
@@ -76,34 +78,34 @@ class Accounts:
                 if {name: taken._mapping[name] for name in identity} == identity and not taken.deleted:
                     return User(**taken._mapping)  # who came between the two questions
                 if not taken.deleted:
-                    raise NotFound("User not found")
+                    raise ChatNotFoundError("User not found")
                 new_id = str(uuid.uuid4())
             values = identity | {"id": new_id, "display_name": display_name, "created_at": self._clock()}
             row = await write.execute(users.insert().values(**values).returning(*users.c))
             return User(**row.one()._mapping)
 
-    async def all(self, *, tenant: str | None = None, limit: int = 1000) -> list[User]:
+    async def list_users(self, *, tenant: str | None = None, limit: int = 1000) -> list[User]:
         """Those that were not deleted, the newest first. `tenant`: only this one's."""
         wanted = select(users).where(users.c.deleted.is_(False))
         if tenant is not None:
             wanted = wanted.where(users.c.tenant == tenant)
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             rows = await read.execute(wanted.order_by(users.c.created_at.desc(), users.c.id).limit(limit))
             return [User(**row._mapping) for row in rows]
 
-    async def give_role(self, user_id: str, role: UserRole) -> None:
-        """What they may do from their next call on. Raises NotFound."""
+    async def set_role(self, user_id: str, role: UserRole) -> None:
+        """What they may do from their next call on. Raises ChatNotFoundError."""
         known = users.c.id == user_id, users.c.deleted.is_(False)
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             if (await write.execute(update(users).where(*known).values(role=role))).rowcount == 0:
-                raise NotFound("User not found")
+                raise ChatNotFoundError("User not found")
 
-    async def delete(self, user_id: str, *, with_chats: bool = False) -> None:
+    async def delete_user(self, user_id: str, *, with_chats: bool = False) -> None:
         """They are nobody any more: name, tokens and keys go; chats stay without an owner's name, or go too.
 
-        Raises NotFound.
+        Raises ChatNotFoundError.
         """
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             gone = {
                 "deleted": True,
                 "display_name": "",
@@ -111,16 +113,16 @@ class Accounts:
             }
             known = users.c.id == user_id, users.c.deleted.is_(False)
             if (await write.execute(update(users).where(*known).values(**gone))).rowcount == 0:
-                raise NotFound("User not found")
+                raise ChatNotFoundError("User not found")
             if with_chats:
-                await untie(write, select(chats.c.id).where(chats.c.user_id == user_id))
+                await detach_messages(write, select(chats.c.id).where(chats.c.user_id == user_id))
                 await write.execute(delete(chats).where(chats.c.user_id == user_id))
             for table in (refresh_tokens, api_keys, budgets, deliveries, webhooks):
                 await write.execute(delete(table).where(table.c.user_id == user_id))
-            await self._outbox.put(write, user_id, Event("user.deleted", ""))
+            await self._outbox.put(write, user_id, WebhookEvent("user.deleted", ""))
 
 
-async def _known(connection: AsyncConnection, tenant: str, provider: str, account: str) -> User | None:
+async def _find_known(connection: AsyncConnection, tenant: str, provider: str, account: str) -> User | None:
     wanted: Any = select(users).where(
         users.c.tenant == tenant,
         users.c.provider == provider,

@@ -13,13 +13,15 @@ _AGAIN_S = 1.0
 
 
 @asynccontextmanager
-async def beside(*works: Callable[[], Awaitable[None]], again_s: float = _AGAIN_S) -> AsyncIterator[None]:
+async def run_concurrently(
+    *works: Callable[[], Awaitable[None]], again_s: float = _AGAIN_S
+) -> AsyncIterator[None]:
     """Works that end by being cancelled alone: with the block, which waits for that.
 
     One that raises has met a defect of ours. That is logged, and it is begun anew after `again_s`: what is
     silently done no more would be missed much later, and by somebody else.
     """
-    tasks = [asyncio.create_task(_kept_up(work, again_s)) for work in works]
+    tasks = [asyncio.create_task(_run_forever(work, again_s)) for work in works]
     try:
         yield
     finally:
@@ -28,7 +30,7 @@ async def beside(*works: Callable[[], Awaitable[None]], again_s: float = _AGAIN_
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _kept_up(work: Callable[[], Awaitable[None]], again_s: float) -> None:
+async def _run_forever(work: Callable[[], Awaitable[None]], again_s: float) -> None:
     while True:
         try:
             await work()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Beat:
+class FlushTimer:
     """Makes the calls that were asked for, all at one time. Belongs to one event loop."""
 
     def __init__(self, every_s: float) -> None:
@@ -14,7 +14,7 @@ class Beat:
         self._every_s = every_s
         self._calls: dict[Callable[[], None], None] = {}
 
-    def at_next(self, call: Callable[[], None]) -> None:
+    def call_at_next(self, call: Callable[[], None]) -> None:
         """Once, however often it is asked for until then."""
         if not self._calls:
             asyncio.get_running_loop().call_later(self._every_s, self._make_calls)

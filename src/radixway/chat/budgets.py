@@ -16,42 +16,42 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.ends import EndedAnswer
-from radixway.chat.errors import TooMany
+from radixway.chat.errors import ChatLimitExceededError
 from radixway.chat.schema import budgets, chats, messages
 
 _CHARACTERS_PER_TOKEN = 4
 """Where nobody has counted."""
-_MOST = 10**9
+_MAX_REPORTED_TOKENS = 10**9
 """Tokens of an answer that a worker is believed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TokenBudget:
     """`tokens` in any `per_s`, prompts and answers together."""
 
     tokens: int
     per_s: float
 
-    async def check(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Raises TooMany, which says when there is something left again."""
+    async def check_budget(self, write: AsyncConnection, user_id: str, now: float) -> None:
+        """Raises ChatLimitExceededError, which says when there is something left again."""
         asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
         whole_at = (await write.execute(asked)).scalar_one_or_none()
         if whole_at is not None and whole_at >= now + self.per_s:
             step_s = self.per_s / self.tokens
-            raise TooMany(
+            raise ChatLimitExceededError(
                 f"tokens_per_user: {self.tokens} tokens in {self.per_s:g} s are used up",
                 retry_after_s=whole_at + step_s - (now + self.per_s),
             )
 
-    async def spend(self, write: AsyncConnection, chat_id: str, tokens: int, now: float) -> None:
+    async def spend_tokens(self, write: AsyncConnection, chat_id: str, tokens: int, now: float) -> None:
         """So many were used in a chat, on its user's account."""
         owner: str | None = (
             await write.execute(select(chats.c.user_id).where(chats.c.id == chat_id))
         ).scalar_one_or_none()
         if owner is not None:
-            await self.charge(write, owner, tokens, now)
+            await self.charge_tokens(write, owner, tokens, now)
 
-    async def charge(self, write: AsyncConnection, user_id: str, tokens: int, now: float) -> None:
+    async def charge_tokens(self, write: AsyncConnection, user_id: str, tokens: int, now: float) -> None:
         """The same where there is no chat."""
         if tokens <= 0:
             return
@@ -67,53 +67,53 @@ class Budget:
         )
 
 
-class Spending:
+class BudgetAccounting:
     """Counts what answers use, as one of those who are told of their ends."""
 
-    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+    def __init__(self, budget: TokenBudget, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
         self._budget = budget
         self._clock = clock
 
     async def __call__(self, write: AsyncConnection, ended: EndedAnswer) -> None:
         """An answer that was never begun costs nothing."""
-        tokens = tokens_told(ended.usage)
+        tokens = reported_tokens(ended.usage)
         if tokens is None:
             if not ended.characters:
                 return
-            tokens = await self._estimate(write, ended)
-        await self._budget.spend(write, ended.chat_id, tokens, self._clock())
+            tokens = await self._estimate_answer(write, ended)
+        await self._budget.spend_tokens(write, ended.chat_id, tokens, self._clock())
 
-    async def _estimate(self, write: AsyncConnection, ended: EndedAnswer) -> int:
+    async def _estimate_answer(self, write: AsyncConnection, ended: EndedAnswer) -> int:
         """Of an answer that was cut off, or whose worker does not count prompts: by characters, of its thread
         the question alone, since the rest may have been cut to fit."""
         asked = select(messages.c.content).where(messages.c.id == ended.parent_id)
         question = (await write.execute(asked)).scalar_one_or_none() or ""
-        told = _count((ended.usage or {}).get("completion_tokens"))
-        answer = _estimated(ended.characters) if told is None else told
-        return answer + _estimated(len(question))
+        told = _valid_count((ended.usage or {}).get("completion_tokens"))
+        answer = _estimate_tokens(ended.characters) if told is None else told
+        return answer + _estimate_tokens(len(question))
 
 
-def tokens_told(usage: dict[str, Any] | None) -> int | None:
+def reported_tokens(usage: dict[str, Any] | None) -> int | None:
     """Prompt and answer, as a worker counted them; None: it did not."""
     if not usage:
         return None
-    total = _count(usage.get("total_tokens"))
+    total = _valid_count(usage.get("total_tokens"))
     if total is not None:
         return total
-    prompt, answer = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt, answer = _valid_count(usage.get("prompt_tokens")), _valid_count(usage.get("completion_tokens"))
     return None if prompt is None or answer is None else prompt + answer
 
 
-def tokens_counted(usage: dict[str, Any] | None) -> int:
+def counted_tokens(usage: dict[str, Any] | None) -> int:
     """As many as a worker counted: of one that fetches jobs its answer's alone."""
-    told = tokens_told(usage)
-    return told if told is not None else _count((usage or {}).get("completion_tokens")) or 0
+    told = reported_tokens(usage)
+    return told if told is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
 
 
-def _estimated(characters: int) -> int:
+def _estimate_tokens(characters: int) -> int:
     return -(-characters // _CHARACTERS_PER_TOKEN)
 
 
-def _count(told: Any) -> int | None:
-    return min(told, _MOST) if isinstance(told, int) and told >= 0 else None
+def _valid_count(told: Any) -> int | None:
+    return min(told, _MAX_REPORTED_TOKENS) if isinstance(told, int) and told >= 0 else None

@@ -9,17 +9,17 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from radixway.chat import statements
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.ids import new_id
-from radixway.chat.messages import own_chat, untie
+from radixway.chat.messages import detach_messages, own_chat
 from radixway.chat.records import Chat
 from radixway.chat.schema import chat_tags, chats
-from radixway.chat.webhooks import Event, Outbox
+from radixway.chat.webhooks import WebhookEvent, WebhookOutbox
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ChatListPage:
     """Some chats, newest first, and where the list goes on; None: it does not."""
 
     chats: list[Chat]
@@ -29,31 +29,33 @@ class Page:
     """The first one here, if newer ones come before."""
 
 
-class Chats:
+class ChatStore:
     """All chats. Whoever asks gives the user: what is another's is not found."""
 
-    def __init__(self, database: Database, clock: Callable[[], float], outbox: Outbox | None = None) -> None:
+    def __init__(
+        self, database: ChatDatabase, clock: Callable[[], float], outbox: WebhookOutbox | None = None
+    ) -> None:
         """`clock`: seconds since 1970. `outbox`: for those who want to know of chats."""
         self._database = database
         self._clock = clock
-        self._outbox = outbox or Outbox(database, clock)
+        self._outbox = outbox or WebhookOutbox(database, clock)
 
-    async def create(self, user_id: str) -> Chat:
+    async def create_chat(self, user_id: str) -> Chat:
         """A new one, without a name."""
         now = self._clock()
         row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             made = await write.execute(statements.INSERT_CHAT, row)
             chat = Chat(**made.one()._mapping)
-            await self._outbox.put(write, user_id, Event("chat.created", chat.id))
+            await self._outbox.put(write, user_id, WebhookEvent("chat.created", chat.id))
             return chat
 
-    async def find(self, user_id: str, chat_id: str) -> Chat:
-        """Raises NotFound."""
-        async with self._database.read() as read:
+    async def find_chat(self, user_id: str, chat_id: str) -> Chat:
+        """Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
             return await own_chat(read, user_id, chat_id)
 
-    async def page(
+    async def list_chats(
         self,
         user_id: str,
         *,
@@ -63,7 +65,7 @@ class Chats:
         hidden: bool = False,
         archived: bool | None = None,
         tag: str | None = None,
-    ) -> Page:
+    ) -> ChatListPage:
         """Those older than `after`, or newer than `before`, or the newest. `hidden`: these too.
 
         `archived`: those alone that are, or are not; None: both. `tag`: those alone that have it.
@@ -81,42 +83,44 @@ class Chats:
             wanted = wanted.order_by(chats.c.id.desc())
             if after is not None:
                 wanted = wanted.where(chats.c.id < after)
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             found = [Chat(**row._mapping) for row in await read.execute(wanted.limit(limit + 1))]
         more, found = len(found) > limit, found[:limit]
         if before is not None:
             found.reverse()
         older = before is not None or more
         newer = after is not None or (before is not None and more)
-        return Page(
+        return ChatListPage(
             found, found[-1].id if found and older else None, found[0].id if found and newer else None
         )
 
-    async def update(self, user_id: str, chat_id: str, **fields: Any) -> None:
-        """Change its title, or whether it is hidden, archived, may be used as data. Raises NotFound."""
+    async def update_chat(self, user_id: str, chat_id: str, **fields: Any) -> None:
+        """Change its title, or whether it is hidden, archived, may be used as data. Raises
+        ChatNotFoundError.
+        """
         if not fields:
-            await self.find(user_id, chat_id)
+            await self.find_chat(user_id, chat_id)
             return
         if "title" in fields:
             fields["titled_by"] = "user"
         changed = update(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             if (await write.execute(changed.values(**fields, modified_at=self._clock()))).rowcount == 0:
-                raise NotFound("Chat not found")
+                raise ChatNotFoundError("Chat not found")
             if "title" in fields:
-                await self._outbox.put(write, user_id, Event("chat.titled", chat_id))
+                await self._outbox.put(write, user_id, WebhookEvent("chat.titled", chat_id))
 
-    async def hide_all(self, user_id: str) -> None:
+    async def hide_all_chats(self, user_id: str) -> None:
         """None is in the list any more."""
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await write.execute(update(chats).where(chats.c.user_id == user_id).values(hidden=True))
 
-    async def delete(self, user_id: str, chat_id: str) -> None:
-        """With all that belongs to it. Raises NotFound."""
-        async with self._database.write() as write:
+    async def delete_chat(self, user_id: str, chat_id: str) -> None:
+        """With all that belongs to it. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
             own = chats.c.id == chat_id, chats.c.user_id == user_id
-            await untie(write, select(chats.c.id).where(*own))
+            await detach_messages(write, select(chats.c.id).where(*own))
             gone = delete(chats).where(*own)
             if (await write.execute(gone)).rowcount == 0:
-                raise NotFound("Chat not found")
-            await self._outbox.put(write, user_id, Event("chat.deleted", chat_id))
+                raise ChatNotFoundError("Chat not found")
+            await self._outbox.put(write, user_id, WebhookEvent("chat.deleted", chat_id))

@@ -9,110 +9,120 @@ from typing import Any, Protocol
 
 import msgspec
 
-from radixway.chat.attempt import Attempt
-from radixway.chat.push import Refused
+from radixway.chat.attempt import AnswerAttempt
+from radixway.chat.push import CompletionRefusedError
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
-from radixway.pipeline import CHAT_COMPLETIONS, Forbidden, GatewayError, Reply, Request
+from radixway.pipeline import CHAT_COMPLETIONS, ForbiddenError, GatewayError, Reply, Request
 from radixway.telemetry import Journal
 from radixway.web.server_sent_events import iterate_data
 
-Road = Callable[[Request], Awaitable[Reply]]
+PipelineCall = Callable[[Request], Awaitable[Reply]]
 
 _decode = msgspec.json.Decoder().decode
 _UNREADABLE = (msgspec.DecodeError, LookupError, TypeError, AttributeError, RecursionError, UnicodeError)
 """What reading an answer raises that is not in the shape of one."""
 _SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
 
-Ask = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
+StreamChat = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
 """One request to the answer's model: messages and further fields of the body; the chunks that it says."""
 
 
-class Tools(Protocol):
+class AnswerTools(Protocol):
     """What answers may use besides the model (`chat/plugins/`)."""
 
-    def wanted(self, attempt: Attempt) -> bool:
+    def uses_tools(self, attempt: AnswerAttempt) -> bool:
         """Whether this one is to."""
         ...
 
-    async def answer(self, attempt: Attempt, messages: Sequence[dict[str, Any]], ask: Ask) -> dict[str, Any]:
+    async def answer_with_tools(
+        self, attempt: AnswerAttempt, messages: Sequence[dict[str, Any]], ask: StreamChat
+    ) -> dict[str, Any]:
         """Say it; returns what `Attempt.finish` is to note."""
         ...
 
 
-class Completions:
+class LocalCompletions:
     """Has attempts answered by the gateway's workers."""
 
-    def __init__(self, road: Road, tools: Tools | None = None) -> None:
+    def __init__(self, road: PipelineCall, tools: AnswerTools | None = None) -> None:
         """`road`: the gateway's, for chat completions."""
         self._road = road
         self._tools = tools
 
-    async def say(self, attempt: Attempt) -> dict[str, Any]:
-        """See `Say`: noted are the usage, and why the words ended there."""
-        body = _body(attempt)
+    async def answer_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
+        """See `TextCatalog`: noted are the usage, and why the words ended there."""
+        body = _make_body(attempt)
         try:
-            if self._tools is not None and self._tools.wanted(attempt):
-                return await self._tools.answer(attempt, body["messages"], self._ask(attempt, body))
+            if self._tools is not None and self._tools.uses_tools(attempt):
+                return await self._tools.answer_with_tools(
+                    attempt, body["messages"], self._make_ask(attempt, body)
+                )
             usage, reason = None, None
-            async with aclosing(spoken(self._road, _request(attempt, body))) as events:
+            async with aclosing(stream_completion(self._road, _make_request(attempt, body))) as events:
                 async for event in events:
                     usage = _usage(event) or usage
                     for choice in event.get("choices") or ():
                         reason = choice.get("finish_reason") or reason
-                        await attempt.token(choice.get("delta", {}).get("content") or "")
+                        await attempt.send_text(choice.get("delta", {}).get("content") or "")
             return {"usage": usage, "finish_reason": reason}
         except GatewayError as error:
-            if error.status == 403 and not isinstance(error, Forbidden):  # the guard's word, or a rule's
-                await attempt.token(str(error))
+            if error.status == 403 and not isinstance(error, ForbiddenError):  # the guard's word, or a rule's
+                await attempt.send_text(str(error))
                 return BLOCKED
-            raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
+            raise CompletionRefusedError(
+                str(error), again=error.status >= 500 or error.status == 429
+            ) from error
         except _UNREADABLE as error:
-            raise Refused("the worker's answer cannot be read", again=True) from error
+            raise CompletionRefusedError("the worker's answer cannot be read", again=True) from error
 
-    def _ask(self, attempt: Attempt, body: dict[str, Any]) -> Ask:
+    def _make_ask(self, attempt: AnswerAttempt, body: dict[str, Any]) -> StreamChat:
         """Of the same model, with the same sampling."""
         number = itertools.count()
 
         def ask(
             messages: Sequence[dict[str, Any]], more: dict[str, Any]
         ) -> AsyncGenerator[dict[str, Any], None]:
-            request = _request(attempt, {**body, "messages": messages, **more}, next(number))
-            return spoken(self._road, request)
+            request = _make_request(attempt, {**body, "messages": messages, **more}, next(number))
+            return stream_completion(self._road, request)
 
         return ask
 
 
-async def spoken(road: Road, request: Request) -> AsyncGenerator[dict[str, Any], None]:
-    """The chunks of an answer; one that comes whole is a chunk. Raises Refused, GatewayError, DecodeError."""
+async def stream_completion(road: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
+    """The chunks of an answer; one that comes whole is a chunk. Raises CompletionRefusedError, GatewayError,
+    DecodeError.
+    """
     try:
         reply = await road(request)
         if reply.status != 200:
-            raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
-        if not is_stream(reply):
-            answer = _decode(await whole_body(reply))
+            raise CompletionRefusedError(
+                _error_text(reply.body), again=reply.status >= 500 or reply.status == 429
+            )
+        if not is_event_stream(reply):
+            answer = _decode(await read_whole_body(reply))
             for choice in answer["choices"]:
                 choice["delta"] = choice["message"]
             yield answer
             return
         if reply.chunks is None:
-            for event in _events(reply.body):
+            for event in _parse_events(reply.body):
                 yield {"usage": BLOCKED["usage"]} | event if _ends_filtered(event) else event
             return
         async for chunk in reply.chunks:
-            for event in _events(chunk):
+            for event in _parse_events(chunk):
                 yield event
     finally:
-        for chunks in request.opened:
+        for chunks in request.open_streams:
             await chunks.aclose()
 
 
-def _body(attempt: Attempt) -> dict[str, Any]:
+def _make_body(attempt: AnswerAttempt) -> dict[str, Any]:
     parameters = attempt.answer.work_parameters or {}
     sampling = parameters.get("sampling_parameters") or {}
     body: dict[str, Any] = {
         "model": attempt.answer.model,
-        "messages": chat_messages(attempt.build_worker_thread(), parameters),
+        "messages": to_chat_messages(attempt.build_worker_thread(), parameters),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -127,14 +137,14 @@ def _body(attempt: Attempt) -> dict[str, Any]:
     return body
 
 
-def _request(attempt: Attempt, body: dict[str, Any], number: int = 0) -> Request:
+def _make_request(attempt: AnswerAttempt, body: dict[str, Any], number: int = 0) -> Request:
     """`number`: how many there were before it for this attempt."""
     job = attempt.job
     request_id = job.attempt_id + (f"-{number}" if number else "")
-    return completion_request(request_id, job.user_id, body, message=job.message_id)
+    return make_completion_request(request_id, job.user_id, body, message=job.message_id)
 
 
-def completion_request(
+def make_completion_request(
     request_id: str,
     user_id: str,
     body: dict[str, Any],
@@ -164,7 +174,7 @@ def completion_request(
     return request
 
 
-def chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
+def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
     """A thread as OpenAI's messages, after what the user wishes the model to know and to do."""
     system = [
         parameters.get("system_prompt"),
@@ -179,22 +189,22 @@ def chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list
     return [{"role": "system", "content": told}, *said] if told else said
 
 
-def is_stream(reply: Reply) -> bool:
+def is_event_stream(reply: Reply) -> bool:
     """Whether its body is server-sent events."""
     kind = dict(reply.headers).get(b"content-type", b"")
     return kind.startswith(b"text/event-stream")
 
 
-async def whole_body(reply: Reply) -> bytes:
+async def read_whole_body(reply: Reply) -> bytes:
     """What was blocked, was kept from before, or comes from a worker that does not stream."""
     return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 
-def _events(chunk: bytes) -> Iterable[dict[str, Any]]:
+def _parse_events(chunk: bytes) -> Iterable[dict[str, Any]]:
     for data in iterate_data(chunk):
         event = _decode(data)
         if "error" in event:
-            raise Refused(_told(data), again=True)
+            raise CompletionRefusedError(_error_text(data), again=True)
         yield event
 
 
@@ -208,7 +218,7 @@ def _usage(event: dict[str, Any]) -> dict[str, Any] | None:
     return usage
 
 
-def _told(body: bytes) -> str:
+def _error_text(body: bytes) -> str:
     """An error in words."""
     try:
         error = _decode(body)["error"]

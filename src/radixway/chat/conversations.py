@@ -8,81 +8,83 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.messages import Messages, untie
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.messages import MessageStore, detach_messages
 from radixway.chat.records import Chat
-from radixway.chat.responses import Items, find_conversation, new_chat
+from radixway.chat.responses import ResponseItems, create_hidden_chat, find_conversation
 from radixway.chat.schema import chats, conversations, question_items
 
-Labels = dict[str, str]
+ConversationLabels = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ConversationRecord:
     """A chat with its labels."""
 
     chat: Chat
-    labels: Labels
+    labels: ConversationLabels
 
 
-class Conversations:
+class ConversationStore:
     """Whoever asks gives the user: what is another's is not found."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+    def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
         self._database = database
         self._clock = clock
 
-    async def create(self, user_id: str, labels: Labels) -> Conversation:
+    async def create_conversation(self, user_id: str, labels: ConversationLabels) -> ConversationRecord:
         """A new one, without items."""
-        async with self._database.write() as write:
-            chat = await new_chat(write, user_id, self._clock())
+        async with self._database.write_transaction() as write:
+            chat = await create_hidden_chat(write, user_id, self._clock())
             await write.execute(conversations.insert().values(chat_id=chat.id, labels=labels))
-        return Conversation(chat, labels)
+        return ConversationRecord(chat, labels)
 
-    async def find(self, user_id: str, chat_id: str) -> Conversation:
-        """Raises NotFound."""
-        async with self._database.read() as read:
-            return await _own(read, user_id, chat_id)
+    async def find_conversation(self, user_id: str, chat_id: str) -> ConversationRecord:
+        """Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
+            return await _own_conversation(read, user_id, chat_id)
 
-    async def label(self, user_id: str, chat_id: str, labels: Labels) -> Conversation:
-        """These in place of those that it had. Raises NotFound."""
-        async with self._database.write() as write:
+    async def set_labels(self, user_id: str, chat_id: str, labels: ConversationLabels) -> ConversationRecord:
+        """These in place of those that it had. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
             chat = await find_conversation(write, user_id, chat_id, lock=True)
             changed = update(conversations).where(conversations.c.chat_id == chat_id)
             await write.execute(changed.values(labels=labels))
-        return Conversation(chat, labels)
+        return ConversationRecord(chat, labels)
 
-    async def delete(self, user_id: str, chat_id: str) -> None:
-        """With everything in it. Raises NotFound."""
-        async with self._database.write() as write:
+    async def delete_conversation(self, user_id: str, chat_id: str) -> None:
+        """With everything in it. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
             await find_conversation(write, user_id, chat_id, lock=True)
-            await untie(write, select(chats.c.id).where(chats.c.id == chat_id))
+            await detach_messages(write, select(chats.c.id).where(chats.c.id == chat_id))
             await write.execute(delete(chats).where(chats.c.id == chat_id))
 
-    async def add(self, user_id: str, chat_id: str, content: str, items: Items, texts: Messages) -> None:
+    async def add_items(
+        self, user_id: str, chat_id: str, content: str, items: ResponseItems, texts: MessageStore
+    ) -> None:
         """Items at its end, which nobody answers yet. `content`: what they say; `texts`: with their limits.
 
-        Raises NotFound, TooLarge.
+        Raises ChatNotFoundError, TooLarge.
         """
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             chat = await find_conversation(write, user_id, chat_id, lock=True)
             tail = chat.active_thread_tail_message_id
             said = await texts.write_prompt(write, chat, tail, content)
             await write.execute(question_items.insert().values(message_id=said.id, items=items))
 
-    async def replace(self, message_id: str, items: Items) -> None:
+    async def replace_items(self, message_id: str, items: ResponseItems) -> None:
         """What is left of the items that were added with a message."""
         changed = update(question_items).where(question_items.c.message_id == message_id)
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await write.execute(changed.values(items=items))
 
 
-async def _own(connection: AsyncConnection, user_id: str, chat_id: str) -> Conversation:
+async def _own_conversation(connection: AsyncConnection, user_id: str, chat_id: str) -> ConversationRecord:
     chat = await find_conversation(connection, user_id, chat_id)
     wanted = select(conversations.c.labels).where(conversations.c.chat_id == chat_id)
     labels = (await connection.execute(wanted)).scalar_one_or_none()
     if labels is None:
-        raise NotFound("Conversation not found")
-    return Conversation(chat, labels)
+        raise ChatNotFoundError("Conversation not found")
+    return ConversationRecord(chat, labels)

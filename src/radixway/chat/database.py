@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from radixway.chat import sqlite
 from radixway.chat.ids import new_id
-from radixway.chat.outages import connect_postgresql, describe_outage, told_as_away
+from radixway.chat.outages import connect_postgresql, describe_outage, translate_outages
 from radixway.chat.schema import used_logins
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _BUSY_MS = 30_000
 """How long a writer of SQLite waits for a writer in another process."""
 
 
-def database_url(given: str) -> URL:
+def parse_database_url(given: str) -> URL:
     """`sqlite:///chats.db`, `postgresql://user@host/name`: with the driver that is used for it.
 
     Raises ValueError for other databases, without a word of the URL's password.
@@ -48,22 +48,22 @@ def database_url(given: str) -> URL:
     return url.set(drivername=_DRIVERS[name])
 
 
-class Database:
+class ChatDatabase:
     """One database, in one event loop."""
 
     busy_ms = _BUSY_MS
 
     def __init__(self, url: str, *, connections: int = 8) -> None:
         """`connections`: of PostgreSQL, the most at a time; of SQLite, of readers."""
-        self.url = database_url(url)
+        self.url = parse_database_url(url)
         self.kind = self.url.get_backend_name()
         self.is_sqlite = self.kind == "sqlite"
         if self.is_sqlite:
             # One writer at a time is all that SQLite has: the others wait here and not in its lock.
-            self._writer = _sqlite_engine(self.url, 1, "BEGIN IMMEDIATE")
-            self._reader = _sqlite_engine(self.url, connections, None)
+            self._writer = _make_sqlite_engine(self.url, 1, "BEGIN IMMEDIATE")
+            self._reader = _make_sqlite_engine(self.url, connections, None)
         else:
-            self._writer = _postgresql_engine(self.url, connections)
+            self._writer = _make_postgresql_engine(self.url, connections)
             self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
         self._after: dict[AsyncConnection, list[Callable[[], None]]] = {}
         self.problem: str | None = None
@@ -71,10 +71,10 @@ class Database:
         self._failed = asyncio.Event()
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncConnection]:
+    async def write_transaction(self) -> AsyncIterator[AsyncConnection]:
         """A transaction: all of it, or, where the block raises, nothing."""
         after: list[Callable[[], None]] = []
-        async with told_as_away(self._notice), self._writer.begin() as connection:
+        async with translate_outages(self._note_error), self._writer.begin() as connection:
             try:
                 yield connection
             finally:
@@ -83,23 +83,23 @@ class Database:
             call()
 
     @asynccontextmanager
-    async def write_one(self) -> AsyncIterator[AsyncConnection]:
+    async def write_statement(self) -> AsyncIterator[AsyncConnection]:
         """For one statement, a transaction by itself: PostgreSQL is told no begin and no end of it."""
-        async with self.write() if self.is_sqlite else self.read() as connection:
+        async with self.write_transaction() if self.is_sqlite else self.read_connection() as connection:
             yield connection
 
-    def after(self, connection: AsyncConnection, call: Callable[[], None]) -> None:
+    def call_after_commit(self, connection: AsyncConnection, call: Callable[[], None]) -> None:
         """Make a call when the transaction on this connection is written; none if it is not."""
         self._after.setdefault(connection, []).append(call)
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[AsyncConnection]:
+    async def read_connection(self) -> AsyncIterator[AsyncConnection]:
         """For reading: each statement sees the database as it is when it begins."""
-        async with told_as_away(self._notice), self._reader.connect() as connection:
+        async with translate_outages(self._note_error), self._reader.connect() as connection:
             yield connection
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Callable[[str], Awaitable[list[Any]]]]:
+    async def autocommit_runner(self) -> AsyncIterator[Callable[[str], Awaitable[list[Any]]]]:
         """Runs statements outside of transactions, as VACUUM wants it. Of SQLite, it is the one writer."""
         if not self.is_sqlite:
             async with self._writer.connect() as connection:
@@ -129,7 +129,7 @@ class Database:
             await asyncio.sleep(_LOOK_AGAIN_S)
             row = {"state_hash": new_id(), "expires_at": 0.0}
             try:
-                async with self.write() as write:
+                async with self.write_transaction() as write:
                     await write.execute(used_logins.insert().values(**row))
                     await write.execute(
                         delete(used_logins).where(used_logins.c.state_hash == row["state_hash"])
@@ -140,7 +140,7 @@ class Database:
             self.problem = None
             self._failed.clear()
 
-    def _notice(self, error: SQLAlchemyError) -> None:
+    def _note_error(self, error: SQLAlchemyError) -> None:
         problem = describe_outage(error)
         if problem is not None:
             self.problem = problem
@@ -152,7 +152,7 @@ class Database:
             await asyncio.shield(engine.dispose())
 
 
-def _postgresql_engine(url: URL, connections: int) -> AsyncEngine:
+def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
     engine = create_async_engine(
         url,
         hide_parameters=True,
@@ -171,7 +171,7 @@ def _postgresql_engine(url: URL, connections: int) -> AsyncEngine:
     return engine
 
 
-def _sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
+def _make_sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
     """`begin`: the statement that opens a transaction; None: each statement is one of its own."""
     engine = create_async_engine(
         url,
@@ -179,7 +179,7 @@ def _sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": sqlite.connect, "timeout": _BUSY_MS / 1000},
+        connect_args={"async_creator_fn": sqlite.connect_sqlite, "timeout": _BUSY_MS / 1000},
     )
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -33,24 +33,24 @@ class EndedAnswer:
     """Of its words."""
 
     @classmethod
-    def of(cls, message: Message) -> EndedAnswer:
+    def of_message(cls, message: Message) -> EndedAnswer:
         """Of an answer that has ended."""
         fields = {name: getattr(message, name) for name in cls.__slots__ if name != "characters"}
         return cls(**fields, characters=len(message.content or ""))
 
 
-Told = Callable[[AsyncConnection, EndedAnswer], Awaitable[None]]
+CompletionHook = Callable[[AsyncConnection, EndedAnswer], Awaitable[None]]
 
 
-class Ends:
+class CompletionHooks:
     """Those who are told."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.hooks: list[CompletionHook] = []
 
-    async def tell(self, write: AsyncConnection, message: Message) -> None:
+    async def run_hooks(self, write: AsyncConnection, message: Message) -> None:
         """An answer ends with this transaction."""
-        if self.told:
-            ended = EndedAnswer.of(message)
-            for told in self.told:
+        if self.hooks:
+            ended = EndedAnswer.of_message(message)
+            for told in self.hooks:
                 await told(write, ended)

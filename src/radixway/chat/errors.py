@@ -7,30 +7,30 @@ class ChatError(Exception):
     """It cannot be done; the text says why."""
 
 
-class NotFound(ChatError):
+class ChatNotFoundError(ChatError):
     """There is no such thing, or it belongs to somebody else."""
 
 
-class Refused(ChatError):
+class ChatRefusedError(ChatError):
     """It may not be done with this message or chat."""
 
 
-class KeyReused(Refused):
+class IdempotencyKeyReusedError(ChatRefusedError):
     """An Idempotency-Key was given with another call before."""
 
     def __init__(self) -> None:
         super().__init__("This Idempotency-Key was used for another call")
 
 
-class Busy(ChatError):
+class ChatQueueFullError(ChatError):
     """Too many messages wait already."""
 
 
-class Occupied(Busy):
+class ChatBusyError(ChatQueueFullError):
     """The chat is being answered, and nothing else is to be asked in it meanwhile."""
 
 
-class TooMany(ChatError):
+class ChatLimitExceededError(ChatError):
     """Somebody asks for more than their share."""
 
     def __init__(self, text: str, *, retry_after_s: float = 1.0) -> None:
@@ -39,18 +39,18 @@ class TooMany(ChatError):
         self.retry_after_s = retry_after_s
 
 
-class TooLarge(ChatError):
+class ChatTooLargeError(ChatError):
     """A message, or a chat, is longer than may be."""
 
 
-class NestedTooDeeply(ChatError):
+class NestingTooDeepError(ChatError):
     """A body can be read one level deeper than it can be written."""
 
     def __init__(self) -> None:
         super().__init__("the body is nested too deeply")
 
 
-class Invalid(ChatError):
+class InvalidFieldError(ChatError):
     """A field of a request has a value that cannot be."""
 
     def __init__(self, field: str, text: str, *, status: int = 422) -> None:

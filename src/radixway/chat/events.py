@@ -8,35 +8,35 @@ from typing import Any
 import msgspec
 
 from radixway.chat.records import Message
-from radixway.chat.shapes import message_read
+from radixway.chat.shapes import to_message_read
 
 _encode = msgspec.json.encode
 
 
-class _Words(msgspec.Struct):
+class _TextEvent(msgspec.Struct):
     event_type: str
     text: str = ""
 
 
-_read_words = msgspec.json.Decoder(_Words)
+_read_words = msgspec.json.Decoder(_TextEvent)
 
 
-def token(text: str) -> bytes:
+def encode_token(text: str) -> bytes:
     """Some words."""
     return _encode({"event_type": "token", "text": text})
 
 
-def words(said: Iterable[bytes]) -> str:
+def join_tokens(said: Iterable[bytes]) -> str:
     """All of them among some events."""
     return "".join(event.text for event in map(_read_words.decode, said) if event.event_type == "token")
 
 
-def pending(position: int, size: int) -> bytes:
+def encode_pending(position: int, size: int) -> bytes:
     """Where the answer stands in its queue."""
     return _encode({"event_type": "pending", "queue_position": position, "queue_size": size})
 
 
-def plugin(thought: str, action: str, given: str, found: str) -> bytes:
+def encode_plugin_step(thought: str, action: str, given: str, found: str) -> bytes:
     """A step of a plugin."""
     return _encode(
         {
@@ -50,22 +50,22 @@ def plugin(thought: str, action: str, given: str, found: str) -> bytes:
     )
 
 
-def safe_prompt(prompt: str, message: Message) -> bytes:
+def encode_safe_prompt(prompt: str, message: Message) -> bytes:
     """The prompt was made safe; `message` is the prompter's."""
-    return _encode({"event_type": "safe_prompt", "safe_prompt": prompt, "message": message_read(message)})
+    return _encode({"event_type": "safe_prompt", "safe_prompt": prompt, "message": to_message_read(message)})
 
 
-def restarted() -> bytes:
+def encode_restarted() -> bytes:
     """What was said is void: the answer begins anew."""
     return _encode({"event_type": "restart"})
 
 
-def whole(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     """The answer is there."""
-    return _encode({"event_type": "message", "message": message_read(message)})
+    return _encode({"event_type": "message", "message": to_message_read(message)})
 
 
-def error(text: str, message: Message | None) -> bytes:
+def encode_error(text: str, message: Message | None) -> bytes:
     """There will be no answer, or no more of it."""
-    shape: dict[str, Any] | None = None if message is None else message_read(message)
+    shape: dict[str, Any] | None = None if message is None else to_message_read(message)
     return _encode({"event_type": "error", "error": text, "message": shape})

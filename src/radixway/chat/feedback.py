@@ -7,52 +7,54 @@ from typing import Literal
 
 from sqlalchemy import func, select, update
 
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound, Refused
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError, ChatRefusedError
 from radixway.chat.ids import new_id
 from radixway.chat.messages import own_message
-from radixway.chat.records import Report, Role
+from radixway.chat.records import MessageReport, Role
 from radixway.chat.schema import evaluations, messages, reports
 
 ReportType = Literal["spam", "offensive", "feedback"]
 
 
-class Feedback:
+class AnswerFeedback:
     """Whoever gives it gives the user: what is another's is not found."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+    def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
         self._database = database
         self._clock = clock
 
-    async def vote(self, user_id: str, message_id: str, score: int) -> None:
-        """-1, 0 or 1. Raises NotFound, Refused: only answers are voted on."""
+    async def vote_answer(self, user_id: str, message_id: str, score: int) -> None:
+        """-1, 0 or 1. Raises ChatNotFoundError, ChatRefusedError: only answers are voted on."""
         if score not in (-1, 0, 1):
-            raise Refused("score must be -1, 0 or 1")
-        async with self._database.write() as write:
+            raise ChatRefusedError("score must be -1, 0 or 1")
+        async with self._database.write_transaction() as write:
             message = await own_message(write, user_id, message_id)
             if message.role is not Role.ASSISTANT:
-                raise Refused("Only assistant messages can be voted on")
+                raise ChatRefusedError("Only assistant messages can be voted on")
             await write.execute(update(messages).where(messages.c.id == message_id).values(score=score))
 
-    async def report(self, user_id: str, message_id: str, report_type: ReportType, reason: str) -> Report:
-        """Raises NotFound."""
+    async def report_message(
+        self, user_id: str, message_id: str, report_type: ReportType, reason: str
+    ) -> MessageReport:
+        """Raises ChatNotFoundError."""
         row = {"id": new_id(), "message_id": message_id, "report_type": report_type, "reason": reason}
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await own_message(write, user_id, message_id)
             values = row | {"created_at": self._clock()}
             made = await write.execute(reports.insert().values(**values).returning(*reports.c))
-            return Report(**made.one()._mapping)
+            return MessageReport(**made.one()._mapping)
 
-    async def evaluate(self, user_id: str, message_id: str, inferior: Sequence[str]) -> None:
-        """It is better than these, of the same chat. Raises NotFound."""
-        async with self._database.write() as write:
+    async def rank_answers(self, user_id: str, message_id: str, inferior: Sequence[str]) -> None:
+        """It is better than these, of the same chat. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
             best = await own_message(write, user_id, message_id)
             counted = select(func.count()).where(
                 messages.c.chat_id == best.chat_id, messages.c.id.in_(inferior)
             )
             if (await write.execute(counted)).scalar_one() < len(set(inferior)):
-                raise NotFound("Message not found")
+                raise ChatNotFoundError("Message not found")
             await write.execute(
                 evaluations.insert().values(
                     id=new_id(),
@@ -62,17 +64,17 @@ class Feedback:
                 )
             )
 
-    async def reports_of(self, message_id: str) -> list[Report]:
+    async def list_reports(self, message_id: str) -> list[MessageReport]:
         """In the order in which they were made."""
         wanted = select(reports).where(reports.c.message_id == message_id).order_by(reports.c.id)
-        async with self._database.read() as read:
-            return [Report(**row._mapping) for row in await read.execute(wanted)]
+        async with self._database.read_connection() as read:
+            return [MessageReport(**row._mapping) for row in await read.execute(wanted)]
 
-    async def reports_of_chat(self, chat_id: str) -> dict[str, list[Report]]:
+    async def list_chat_reports(self, chat_id: str) -> dict[str, list[MessageReport]]:
         """By message."""
         wanted = select(reports).join(messages).where(messages.c.chat_id == chat_id).order_by(reports.c.id)
-        found: dict[str, list[Report]] = {}
-        async with self._database.read() as read:
+        found: dict[str, list[MessageReport]] = {}
+        async with self._database.read_connection() as read:
             for row in await read.execute(wanted):
-                found.setdefault(row.message_id, []).append(Report(**row._mapping))
+                found.setdefault(row.message_id, []).append(MessageReport(**row._mapping))
         return found

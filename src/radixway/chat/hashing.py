@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import Any
 
-from radixway.chat.errors import NestedTooDeeply
+from radixway.chat.errors import NestingTooDeepError
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """64 hex digits, by which a secret is found again.
 
     Ours have 256 random bits: nobody guesses what a plain hash is of, as they would with a password.
@@ -19,9 +19,9 @@ def hashed(secret: str) -> str:
 
 def digest_request(call: str, *asked: Any) -> str:
     """Return 64 hex digits that are the same for the same `call` with the same JSON values, in any order of
-    their fields. Raises NestedTooDeeply."""
+    their fields. Raises NestingTooDeepError."""
     try:
         text = json.dumps([call, *asked], sort_keys=True)
     except RecursionError:
-        raise NestedTooDeeply from None
+        raise NestingTooDeepError from None
     return hashlib.sha256(text.encode()).hexdigest()

@@ -19,13 +19,13 @@ from sqlalchemy import Row, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from radixway.chat.records import Message
 from radixway.chat.schema import messages
 
 SHORTEST = 12
 """Messages of a thread that is kept: shorter ones are read as fast as their versions."""
-_MOST_CHANGED = 100
+_MAX_CHANGED_MESSAGES = 100
 """More than these are read by the thread's own statement."""
 _ROW_BYTES = 2000
 """Of a message without its words, give or take."""
@@ -37,18 +37,18 @@ _SOME = select(messages).where(messages.c.id.in_(bindparam("ids", expanding=True
 
 
 @dataclass(slots=True)
-class _Chat:
+class _CachedChat:
     used_at: float
     size_bytes: int = 0
     known: dict[str, Message] = field(default_factory=dict)
 
 
-class Histories:
+class ThreadCache:
     """Belongs to one event loop."""
 
     def __init__(
         self,
-        database: Database,
+        database: ChatDatabase,
         *,
         most_bytes: int,
         kept_s: float = 1800.0,
@@ -61,28 +61,28 @@ class Histories:
         self._most_bytes = most_bytes
         self._kept_s = kept_s
         self._clock = clock
-        self._chats: OrderedDict[str, _Chat] = OrderedDict()
+        self._chats: OrderedDict[str, _CachedChat] = OrderedDict()
         """Whoever was asked for last stands last."""
         self._size_bytes = 0
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def thread(self, chat_id: str, message_id: str) -> list[Message]:
+    async def load_thread(self, chat_id: str, message_id: str) -> list[Message]:
         """A message of a chat and all above it, the first one first; empty where there is no such message."""
         self._drop_old()
         chat = self._chats.get(chat_id)
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             if chat is None:
-                found = await _whole(read, message_id)
-                self._count("miss" if len(found) >= SHORTEST else "short")
+                found = await _read_thread(read, message_id)
+                self._count_outcome("miss" if len(found) >= SHORTEST else "short")
             else:
-                found = await self._renewed(read, chat, chat_id, message_id)
+                found = await self._refresh_thread(read, chat, chat_id, message_id)
         if len(found) >= SHORTEST:
-            self._keep(chat_id, found)
+            self._store_thread(chat_id, found)
         elif not found:
-            self.forget([chat_id])
+            self.drop_chats([chat_id])
         return found
 
-    def forget(self, chat_ids: Iterable[str]) -> None:
+    def drop_chats(self, chat_ids: Iterable[str]) -> None:
         """Nothing of these is kept any more."""
         for chat_id in chat_ids:
             chat = self._chats.pop(chat_id, None)
@@ -92,38 +92,38 @@ class Histories:
     def check(self) -> None:
         """Recount. Raises AssertionError."""
         for chat in self._chats.values():
-            assert chat.size_bytes == sum(map(_size, chat.known.values()))
+            assert chat.size_bytes == sum(map(_size_bytes, chat.known.values()))
         assert self._size_bytes == sum(chat.size_bytes for chat in self._chats.values()) <= self._most_bytes
         used = [chat.used_at for chat in self._chats.values()]
         assert used == sorted(used)
 
-    async def _renewed(
-        self, read: AsyncConnection, chat: _Chat, chat_id: str, message_id: str
+    async def _refresh_thread(
+        self, read: AsyncConnection, chat: _CachedChat, chat_id: str, message_id: str
     ) -> list[Message]:
         """The thread, of what is known and what is not. `read`: one transaction."""
         told = {row.id: row for row in await read.execute(_VERSIONS, {"chat": chat_id})}
-        ids = _way(told, message_id)
+        ids = _path_to_message(told, message_id)
         known = dict(chat.known)  # another question may change it meanwhile
         missing = [each for each in ids if each not in known or known[each].version != told[each].version]
-        self._count("hit" if len(missing) < len(ids) else "miss")
-        if len(missing) > _MOST_CHANGED:
-            return await _whole(read, message_id)
+        self._count_outcome("hit" if len(missing) < len(ids) else "miss")
+        if len(missing) > _MAX_CHANGED_MESSAGES:
+            return await _read_thread(read, message_id)
         fresh = await read.execute(_SOME, {"ids": missing}) if missing else ()
-        known |= {row.id: Message.of(row) for row in fresh}
+        known |= {row.id: Message.of_row(row) for row in fresh}
         return [known[each] for each in ids] if all(each in known for each in ids) else []
 
-    def _count(self, outcome: str) -> None:
+    def _count_outcome(self, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
 
-    def _keep(self, chat_id: str, thread: list[Message]) -> None:
-        self.forget([chat_id])
-        size_bytes = sum(map(_size, thread))
+    def _store_thread(self, chat_id: str, thread: list[Message]) -> None:
+        self.drop_chats([chat_id])
+        size_bytes = sum(map(_size_bytes, thread))
         if size_bytes > self._most_bytes:
             return
-        self._chats[chat_id] = _Chat(self._clock(), size_bytes, {each.id: each for each in thread})
+        self._chats[chat_id] = _CachedChat(self._clock(), size_bytes, {each.id: each for each in thread})
         self._size_bytes += size_bytes
         while self._size_bytes > self._most_bytes:
-            self.forget([next(iter(self._chats))])
+            self.drop_chats([next(iter(self._chats))])
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(self._kept_s, self._sweep)
 
@@ -137,14 +137,14 @@ class Histories:
     def _drop_old(self) -> None:
         until = self._clock() - self._kept_s
         while self._chats and next(iter(self._chats.values())).used_at <= until:
-            self.forget([next(iter(self._chats))])
+            self.drop_chats([next(iter(self._chats))])
 
 
-async def _whole(read: AsyncConnection, message_id: str) -> list[Message]:
-    return [Message.of(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
+async def _read_thread(read: AsyncConnection, message_id: str) -> list[Message]:
+    return [Message.of_row(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
 
 
-def _way(told: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[str]:
+def _path_to_message(told: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[str]:
     """From the first message of a chat to one of its messages."""
     ids: list[str] = []
     while message_id is not None and message_id in told:
@@ -153,6 +153,6 @@ def _way(told: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[st
     return ids[::-1]
 
 
-def _size(message: Message) -> int:
+def _size_bytes(message: Message) -> int:
     """Bytes, about."""
     return _ROW_BYTES + sys.getsizeof(message.content or "") + sys.getsizeof(message.safe_content or "")

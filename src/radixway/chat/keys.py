@@ -9,10 +9,10 @@ from enum import StrEnum
 
 from sqlalchemy import bindparam, delete, select, update
 
-from radixway.chat.credentials import BadToken
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.hashing import hashed
+from radixway.chat.credentials import InvalidTokenError
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.hashing import hash_secret
 from radixway.chat.ids import new_id
 from radixway.chat.records import User
 from radixway.chat.schema import api_keys, users
@@ -62,15 +62,15 @@ _COLUMNS = tuple(api_keys.c[name] for name in ApiKey.__dataclass_fields__)
 _BY_HASH = select(*_COLUMNS).where(api_keys.c.key_hash == bindparam("hash"))
 
 
-class Keys:
+class ApiKeyStore:
     """The keys of all tenants. A key has 256 random bits: nobody guesses what its plain SHA-256 is of."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+    def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
         self._database = database
         self._clock = clock
 
-    async def create(
+    async def create_key(
         self,
         name: str,
         scope: KeyScope,
@@ -82,7 +82,8 @@ class Keys:
     ) -> tuple[ApiKey, str]:
         """A new key, and its text, which is told this once. With a user it belongs to the user's tenant.
 
-        Raises NotFound: there is no such user. ValueError: the scope does not go with a user, or without.
+        Raises ChatNotFoundError: there is no such user. ValueError: the scope does not go with a user, or
+        without.
         """
         if scope is KeyScope.USER and user_id is None:
             raise ValueError("a key of scope user needs a user")
@@ -92,24 +93,24 @@ class Keys:
             raise ValueError("only a key of scope trusted speaks for a client")
         now = self._clock()
         until = None if lasts_s is None else now + lasts_s
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             if user_id is not None:
                 known = users.c.id == user_id, users.c.deleted.is_(False)
                 owner = (await write.execute(select(users.c.tenant).where(*known))).first()
                 if owner is None:
-                    raise NotFound("User not found")
+                    raise ChatNotFoundError("User not found")
                 tenant = owner.tenant
-            text = _new_text()
+            text = _generate_text()
             key = ApiKey(
                 new_id(), name, text[:_SHOWN], scope, tenant, user_id, client, now, until, used_at=None
             )
-            await write.execute(api_keys.insert().values(**_row(key, text)))
+            await write.execute(api_keys.insert().values(**_to_row(key, text)))
         return key, text
 
-    async def find(self, text: str) -> tuple[ApiKey, User | None] | None:
-        """The key, and its user. Raises BadToken for one that has expired."""
-        async with self._database.read() as read:
-            row = (await read.execute(_BY_HASH, {"hash": hashed(text)})).first()
+    async def find_key(self, text: str) -> tuple[ApiKey, User | None] | None:
+        """The key, and its user. Raises InvalidTokenError for one that has expired."""
+        async with self._database.read_connection() as read:
+            row = (await read.execute(_BY_HASH, {"hash": hash_secret(text)})).first()
             if row is None:
                 return None
             owner = None
@@ -120,59 +121,61 @@ class Keys:
                 owner = User(**found._mapping)
         now = self._clock()
         if row.expires_at is not None and row.expires_at <= now:
-            raise BadToken("Token expired")
+            raise InvalidTokenError("Token expired")
         if row.used_at is None or row.used_at <= now - _USED_S:
-            async with self._database.write() as write:
+            async with self._database.write_transaction() as write:
                 await write.execute(update(api_keys).where(api_keys.c.id == row.id).values(used_at=now))
-        return _key(row), owner
+        return _from_row(row), owner
 
-    async def all(self, *, user_id: str | None = None) -> list[ApiKey]:
+    async def list_keys(self, *, user_id: str | None = None) -> list[ApiKey]:
         """In the order in which they were made. `user_id`: only this user's."""
         wanted = select(*_COLUMNS).order_by(api_keys.c.id)
         if user_id is not None:
             wanted = wanted.where(api_keys.c.user_id == user_id)
-        async with self._database.read() as read:
-            return [_key(row) for row in await read.execute(wanted)]
+        async with self._database.read_connection() as read:
+            return [_from_row(row) for row in await read.execute(wanted)]
 
-    async def rotate(self, key_id: str, *, overlap_s: float = 0.0) -> tuple[ApiKey, str]:
+    async def rotate_key(self, key_id: str, *, overlap_s: float = 0.0) -> tuple[ApiKey, str]:
         """Another key in its place, with as long a life; the old one serves `overlap_s` more at most.
 
-        Raises NotFound.
+        Raises ChatNotFoundError.
         """
         now, this = self._clock(), api_keys.c.id == key_id
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             row = (await write.execute(select(*_COLUMNS).where(this).with_for_update())).first()
             if row is None:
-                raise NotFound("Key not found")
-            old, text = _key(row), _new_text()
+                raise ChatNotFoundError("Key not found")
+            old, text = _from_row(row), _generate_text()
             until = None if old.expires_at is None else now + (old.expires_at - old.created_at)
             new = replace(
                 old, id=new_id(), shown=text[:_SHOWN], created_at=now, expires_at=until, used_at=None
             )
-            await write.execute(api_keys.insert().values(**_row(new, text)))
+            await write.execute(api_keys.insert().values(**_to_row(new, text)))
             ends = now + overlap_s
             if old.expires_at is None or ends < old.expires_at:
                 await write.execute(update(api_keys).where(this).values(expires_at=ends))
         return new, text
 
-    async def revoke(self, key_id: str, *, user_id: str | None = None) -> None:
-        """It opens nothing any more. `user_id`: only if it is this user's. Raises NotFound."""
+    async def revoke_key(self, key_id: str, *, user_id: str | None = None) -> None:
+        """It opens nothing any more. `user_id`: only if it is this user's. Raises ChatNotFoundError."""
         gone = delete(api_keys).where(api_keys.c.id == key_id)
         if user_id is not None:
             gone = gone.where(api_keys.c.user_id == user_id)
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             if (await write.execute(gone)).rowcount == 0:
-                raise NotFound("Key not found")
+                raise ChatNotFoundError("Key not found")
 
 
-def _new_text() -> str:
+def _generate_text() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def _row(key: ApiKey, text: str) -> dict[str, object]:
-    return {name: getattr(key, name) for name in ApiKey.__dataclass_fields__} | {"key_hash": hashed(text)}
+def _to_row(key: ApiKey, text: str) -> dict[str, object]:
+    return {name: getattr(key, name) for name in ApiKey.__dataclass_fields__} | {
+        "key_hash": hash_secret(text)
+    }
 
 
-def _key(row: object) -> ApiKey:
+def _from_row(row: object) -> ApiKey:
     fields = {name: getattr(row, name) for name in ApiKey.__dataclass_fields__}
     return ApiKey(**fields | {"scope": KeyScope(fields["scope"])})

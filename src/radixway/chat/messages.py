@@ -10,12 +10,18 @@ from sqlalchemy import Row, Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
-from radixway.chat.database import Database
-from radixway.chat.ends import Ends
-from radixway.chat.errors import KeyReused, NotFound, Occupied, Refused, TooLarge
-from radixway.chat.histories import Histories
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ends import CompletionHooks
+from radixway.chat.errors import (
+    ChatBusyError,
+    ChatNotFoundError,
+    ChatRefusedError,
+    ChatTooLargeError,
+    IdempotencyKeyReusedError,
+)
+from radixway.chat.histories import ThreadCache
 from radixway.chat.ids import new_id
-from radixway.chat.limits import Limits
+from radixway.chat.limits import ChatLimits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
 from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
@@ -29,7 +35,7 @@ _TITLE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnswerRequest:
     """What an answer is asked for with."""
 
     parent_id: str
@@ -45,97 +51,99 @@ class Question:
     """Of the call with that key."""
 
 
-class Messages:
+class MessageStore:
     """The messages of all chats. Whoever asks gives the user: what is another's is not found."""
 
     def __init__(
         self,
-        database: Database,
+        database: ChatDatabase,
         clock: Callable[[], float],
-        limits: Limits | None = None,
-        ends: Ends | None = None,
+        limits: ChatLimits | None = None,
+        ends: CompletionHooks | None = None,
         *,
         first_words: bool = True,
     ) -> None:
         """`clock`: seconds since 1970. `first_words`: of a chat become its title."""
         self._database = database
         self._clock = clock
-        self._limits = limits or Limits()
-        self._ends = ends or Ends()
-        self.histories: Histories | None = None
+        self._limits = limits or ChatLimits()
+        self._ends = ends or CompletionHooks()
+        self.histories: ThreadCache | None = None
         """Threads that were read not long ago."""
         self._first_words = first_words
 
-    def unmetered(self) -> Messages:
+    def without_limits(self) -> MessageStore:
         """The same for users who are no single persons: programs have no share of answers or tokens."""
         limits = replace(self._limits, at_once=None, rate=None, budget=None)
-        return Messages(self._database, self._clock, limits, self._ends, first_words=self._first_words)
+        return MessageStore(self._database, self._clock, limits, self._ends, first_words=self._first_words)
 
-    async def admit(self, user_id: str) -> None:
+    async def count_answer(self, user_id: str) -> None:
         """Count an answer of which nothing is written. Raises TooMany."""
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             if self._limits.rate is not None:
-                await self._limits.rate.spend(write, user_id, self._clock())
+                await self._limits.rate.spend_answer(write, user_id, self._clock())
             if self._limits.budget is not None:
-                await self._limits.budget.check(write, user_id, self._clock())
+                await self._limits.budget.check_budget(write, user_id, self._clock())
 
-    async def charge(self, user_id: str, tokens: int) -> None:
+    async def charge_tokens(self, user_id: str, tokens: int) -> None:
         """Such an answer has used so many."""
         if self._limits.budget is not None:
-            async with self._database.write() as write:
-                await self._limits.budget.charge(write, user_id, tokens, self._clock())
+            async with self._database.write_transaction() as write:
+                await self._limits.budget.charge_tokens(write, user_id, tokens, self._clock())
 
-    async def find(self, user_id: str, message_id: str) -> Message:
-        """Raises NotFound."""
-        async with self._database.read() as read:
+    async def find_message(self, user_id: str, message_id: str) -> Message:
+        """Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
             return await own_message(read, user_id, message_id)
 
-    async def get(self, message_id: str) -> Message | None:
+    async def get_message(self, message_id: str) -> Message | None:
         """Whoever it belongs to."""
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             row = (await read.execute(statements.MESSAGE, {"message": message_id})).first()
-            return None if row is None else Message.of(row)
+            return None if row is None else Message.of_row(row)
 
-    async def among(self, ids: Collection[str]) -> list[Message]:
+    async def get_messages(self, ids: Collection[str]) -> list[Message]:
         """Those of these that there are."""
         found = select(messages).where(messages.c.id.in_(ids))
-        async with self._database.read() as read:
-            return [Message.of(row) for row in await read.execute(found)]
+        async with self._database.read_connection() as read:
+            return [Message.of_row(row) for row in await read.execute(found)]
 
-    async def of_chat(self, user_id: str, chat_id: str) -> list[Message]:
-        """All of a chat, in the order in which they were made. Raises NotFound."""
-        async with self._database.read() as read:
+    async def list_messages(self, user_id: str, chat_id: str) -> list[Message]:
+        """All of a chat, in the order in which they were made. Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
             await own_chat(read, user_id, chat_id)
             rows = await read.execute(
                 select(messages).where(messages.c.chat_id == chat_id).order_by(messages.c.id)
             )
-            return [Message.of(row) for row in rows]
+            return [Message.of_row(row) for row in rows]
 
-    async def thread(self, message_id: str, chat_id: str | None = None) -> list[Message]:
+    async def load_thread(self, message_id: str, chat_id: str | None = None) -> list[Message]:
         """A message and all above it, the first of the chat first; empty where there is no such message.
 
         `chat_id`: where it is known, and the chat may be asked for again soon.
         """
         if chat_id is not None and self.histories is not None:
-            return await self.histories.thread(chat_id, message_id)
-        async with self._database.read() as read:
-            return [Message.of(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
+            return await self.histories.load_thread(chat_id, message_id)
+        async with self._database.read_connection() as read:
+            return [
+                Message.of_row(row) for row in await read.execute(statements.THREAD, {"message": message_id})
+            ]
 
-    async def note_safety(
+    async def save_safe_prompt(
         self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
     ) -> Message | None:
         """What a prompter's message became before it was answered; None: that attempt comes too late."""
         said = {"safe_content": content, "safety_label": label, "safety_rots": rots}
         noted = {name: text.replace("\x00", "") for name, text in said.items()} | {"safety_level": level}
         held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED)
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             if (await write.execute(held.with_for_update())).first() is None:
                 return None
             changed = update(messages).where(messages.c.id == message_id).values(**noted)
             row = (await write.execute(changed.returning(messages))).first()
-            return None if row is None else Message.of(row)
+            return None if row is None else Message.of_row(row)
 
-    async def ask(
+    async def write_question(
         self,
         user_id: str,
         chat_id: str,
@@ -147,12 +155,15 @@ class Messages:
     ) -> Message:
         """Write what a user says, below a finished answer or as the first of a chat, which it names.
 
-        The same `idempotency_key` gives the same message. Raises NotFound, Refused, TooLarge; KeyReused:
+        The same `idempotency_key` gives the same message. Raises ChatNotFoundError, ChatRefusedError,
+        ChatTooLargeError; IdempotencyKeyReusedError:
         `request_digest` is not that of the call that the key was given with before.
         """
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             chat = await own_chat(write, user_id, chat_id, lock=True)
-            known = await by_key(write, chat_id, idempotency_key, Role.PROMPTER, request_digest)
+            known = await find_by_idempotency_key(
+                write, chat_id, idempotency_key, Role.PROMPTER, request_digest
+            )
             if known is not None:
                 return known
             await self._check_parent(write, chat_id, parent_id)
@@ -169,12 +180,12 @@ class Messages:
     ) -> Message:
         """What `ask` does with a chat that is locked and a parent that may have children.
 
-        Raises TooLarge.
+        Raises ChatTooLargeError.
         """
         if self._limits.characters is not None and len(content) > self._limits.characters:
-            raise TooLarge("Message too long")
-        await self._limits.check_room(write, chat.id)
-        message = await self._insert(
+            raise ChatTooLargeError("Message too long")
+        await self._limits.check_message_limits(write, chat.id)
+        message = await self._insert_message(
             write,
             chat_id=chat.id,
             parent_id=parent_id,
@@ -185,15 +196,15 @@ class Messages:
             request_digest=request_digest,
         )
         named = chat.title is not None or parent_id is not None or not self._first_words
-        title = chat.title if named else _title(content)
-        await self._touch(write, chat.id, message.id, title)
+        title = chat.title if named else _make_title(content)
+        await self._touch_chat(write, chat.id, message.id, title)
         return message
 
     async def request_answer(
         self,
         user_id: str,
         chat_id: str,
-        question: Question,
+        question: AnswerRequest,
         *,
         while_busy: WhileBusy = "enqueue",
         spare_running: bool = False,
@@ -202,9 +213,10 @@ class Messages:
 
         Returns it, and the ids of the answers that were ended for it: never those to the same message, and
         with `spare_running` none that a worker has begun. The same `idempotency_key` gives the same message.
-        Raises NotFound, Refused, KeyReused, TooLarge, TooMany, Busy.
+        Raises ChatNotFoundError, ChatRefusedError, IdempotencyKeyReusedError, ChatTooLargeError, TooMany,
+        Busy.
         """
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await own_chat(write, user_id, chat_id, lock=True)
             return await self.write_answer(
                 write, user_id, chat_id, question, while_busy=while_busy, spare_running=spare_running
@@ -215,7 +227,7 @@ class Messages:
         write: AsyncConnection,
         user_id: str,
         chat_id: str,
-        question: Question,
+        question: AnswerRequest,
         *,
         while_busy: WhileBusy = "enqueue",
         spare_running: bool = False,
@@ -223,23 +235,23 @@ class Messages:
     ) -> tuple[Message, list[str]]:
         """What `request_answer` does with a chat that is locked. `has_items`: asked with more than words."""
         key = question.idempotency_key
-        known = await by_key(write, chat_id, key, Role.ASSISTANT, question.request_digest)
+        known = await find_by_idempotency_key(write, chat_id, key, Role.ASSISTANT, question.request_digest)
         if known is not None:
             if known.parent_id != question.parent_id:
-                raise KeyReused
+                raise IdempotencyKeyReusedError
             return known, []
         parent = await own_message(write, user_id, question.parent_id)
         if parent.chat_id != chat_id:
-            raise NotFound("Parent message not found")
+            raise ChatNotFoundError("Parent message not found")
         if parent.role is not Role.PROMPTER:
-            raise Refused("Parent message is not a prompter message")
+            raise ChatRefusedError("Parent message is not a prompter message")
         if not parent.content and not has_items:
-            raise Refused("Parent message has no words")
-        await self._limits.check_room(write, chat_id)
-        await self._limits.check_tokens(write, chat_id)
-        ended = await self._make_way(write, chat_id, parent.id, while_busy, spare_running)
-        await self._limits.check_share(write, user_id, question.queue, self._clock())
-        message = await self._insert(
+            raise ChatRefusedError("Parent message has no words")
+        await self._limits.check_message_limits(write, chat_id)
+        await self._limits.check_chat_tokens(write, chat_id)
+        ended = await self._end_competing(write, chat_id, parent.id, while_busy, spare_running)
+        await self._limits.check_answer_share(write, user_id, question.queue, self._clock())
+        message = await self._insert_message(
             write,
             chat_id=chat_id,
             parent_id=parent.id,
@@ -258,16 +270,16 @@ class Messages:
                 "user_id": user_id,
                 "queue": question.queue,
                 "priority": question.priority,
-                "state": BLOCKED if await _under_way(write, parent.parent_id) else READY,
+                "state": BLOCKED if await _is_in_flight(write, parent.parent_id) else READY,
                 "created_at": now,
                 "available_at": now,
                 "deadline": None if question.waits_s is None else now + question.waits_s,
             },
         )
-        await self._touch(write, chat_id, message.id)
+        await self._touch_chat(write, chat_id, message.id)
         return message, ended
 
-    async def _make_way(
+    async def _end_competing(
         self,
         write: AsyncConnection,
         chat_id: str,
@@ -280,7 +292,7 @@ class Messages:
             return []
         if while_busy == "reject":
             if (await write.execute(statements.UNDER_WAY_IN, {"chat": chat_id})).first() is not None:
-                raise Occupied("This chat is being answered")
+                raise ChatBusyError("This chat is being answered")
             return []
         states = (READY, BLOCKED) if spare_running else (READY, BLOCKED, LEASED)
         wanted = {"chat": chat_id, "parent": parent_id, "states": states}
@@ -290,26 +302,28 @@ class Messages:
         return in_the_way
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
-        """Whether what a user says may stand there. Raises Refused, in the published words."""
+        """Whether what a user says may stand there. Raises ChatRefusedError, in the published words."""
         if parent_id is None:
             if (await write.execute(statements.FIRST_IN, {"chat": chat_id})).first() is not None:
-                raise Refused("Trying to add first message to non-empty chat")
+                raise ChatRefusedError("Trying to add first message to non-empty chat")
             return
         asked = {"chat": chat_id, "message": parent_id}
         parent = (await write.execute(statements.PARENT_IN, asked)).first()
         if parent is None:
-            raise Refused("Parent message not found")
+            raise ChatRefusedError("Parent message not found")
         if parent.role != Role.ASSISTANT:
-            raise Refused("Parent message is not an assistant message")
+            raise ChatRefusedError("Parent message is not an assistant message")
         if parent.state != MessageState.COMPLETE:
-            raise Refused("Parent message is not complete")
+            raise ChatRefusedError("Parent message is not complete")
 
-    async def _insert(self, write: AsyncConnection, **values: Any) -> Message:
+    async def _insert_message(self, write: AsyncConnection, **values: Any) -> Message:
         values |= {"id": new_id(), "created_at": self._clock()}
         row = (await write.execute(statements.INSERT_MESSAGE, values)).one()
-        return Message.of(row)
+        return Message.of_row(row)
 
-    async def _touch(self, write: AsyncConnection, chat_id: str, tail: str, title: str | None = None) -> None:
+    async def _touch_chat(
+        self, write: AsyncConnection, chat_id: str, tail: str, title: str | None = None
+    ) -> None:
         values: dict[str, Any] = {"modified_at": self._clock(), "active_thread_tail_message_id": tail}
         if title is not None:
             values["title"] = title
@@ -317,11 +331,13 @@ class Messages:
 
 
 async def own_chat(connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False) -> Chat:
-    """A user's chat; with `lock`, nobody else writes in it before the transaction ends. Raises NotFound."""
+    """A user's chat; with `lock`, nobody else writes in it before the transaction ends. Raises
+    ChatNotFoundError.
+    """
     wanted = statements.OWN_CHAT_LOCKED if lock else statements.OWN_CHAT
     row = (await connection.execute(wanted, {"chat": chat_id, "user": user_id})).first()
     if row is None:
-        raise NotFound("Chat not found")
+        raise ChatNotFoundError("Chat not found")
     return Chat(**row._mapping)
 
 
@@ -333,7 +349,7 @@ async def end_message(
     error: str | None = None,
     *,
     partial: str | None = None,
-    ends: Ends | None = None,
+    ends: CompletionHooks | None = None,
 ) -> bool:
     """Bring an answer under way to its end, whatever its job is at. Whether it had not ended before.
 
@@ -351,11 +367,11 @@ async def end_message(
     )
     row = ended.first()
     if row is not None and ends is not None:
-        await ends.tell(write, Message.of(row))
+        await ends.run_hooks(write, Message.of_row(row))
     return row is not None
 
 
-async def untie(write: AsyncConnection, chat_ids: Select[tuple[str]]) -> None:
+async def detach_messages(write: AsyncConnection, chat_ids: Select[tuple[str]]) -> None:
     """Before these chats are deleted: no message of theirs has a parent any more.
 
     Otherwise deleting the first one deletes its children, and so on, one within the other: no database goes
@@ -374,21 +390,23 @@ async def untie(write: AsyncConnection, chat_ids: Select[tuple[str]]) -> None:
 async def own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:
     row = (await connection.execute(statements.OWN_MESSAGE, {"message": message_id, "user": user_id})).first()
     if row is None:
-        raise NotFound("Message not found")
-    return Message.of(row)
+        raise ChatNotFoundError("Message not found")
+    return Message.of_row(row)
 
 
-async def by_key(
+async def find_by_idempotency_key(
     connection: AsyncConnection, chat_id: str, key: str | None, role: Role, request_digest: str | None
 ) -> Message | None:
-    """What was made in a chat under that idempotency key. Raises KeyReused: for another call."""
+    """What was made in a chat under that idempotency key. Raises IdempotencyKeyReusedError: for another
+    call.
+    """
     if key is None:
         return None
     wanted = select(messages).where(messages.c.chat_id == chat_id, messages.c.idempotency_key == key)
     row: Row[Any] | None = (await connection.execute(wanted)).first()
     if row is not None and (row.role != role or is_other_call(row.request_digest, request_digest)):
-        raise KeyReused
-    return None if row is None else Message.of(row)
+        raise IdempotencyKeyReusedError
+    return None if row is None else Message.of_row(row)
 
 
 def is_other_call(known: str | None, asked: str | None) -> bool:
@@ -396,11 +414,11 @@ def is_other_call(known: str | None, asked: str | None) -> bool:
     return known is not None and asked is not None and known != asked
 
 
-async def _under_way(connection: AsyncConnection, message_id: str | None) -> bool:
+async def _is_in_flight(connection: AsyncConnection, message_id: str | None) -> bool:
     if message_id is None:
         return False
     return (await connection.execute(statements.IS_UNDER_WAY, {"message": message_id})).first() is not None
 
 
-def _title(content: str) -> str:
+def _make_title(content: str) -> str:
     return content.strip()[:_TITLE]

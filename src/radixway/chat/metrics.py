@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats are not installed
     from radixway.chat.ends import EndedAnswer
@@ -28,7 +28,7 @@ _KINDS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 class AnswerMetrics:
     """One set of them in a gateway's metrics."""
 
-    def __init__(self, metrics: Metrics, *, most_models: int = 100) -> None:
+    def __init__(self, metrics: MetricsRegistry, *, most_models: int = 100) -> None:
         """`most_models`: names that are told apart."""
         self._most_models = most_models
         self._models: set[str] = set()
@@ -68,7 +68,7 @@ class AnswerMetrics:
             "outcome",
             lambda: self.histories.items(),
         )
-        metrics.before.append(self._look)
+        metrics.before.append(self._refresh)
         metrics.gauges(
             "radixway_chat_sharing",
             "Whether what chats hear other processes by works: 1, or 0",
@@ -80,14 +80,14 @@ class AnswerMetrics:
             "inference_active_workers",
             "Workers that are connected to fetch chats' jobs",
             "model",
-            lambda: self._bounded(self.active_workers()),
+            lambda: self._sum_by_label(self.active_workers()),
             "max",
         )
         metrics.gauges(
             "radixway_chat_gpu_utilisation_ratio",
             "How busy the GPUs of workers are that are connected to fetch chats' jobs, where they tell",
             "model",
-            lambda: self._averaged(self.gpus()),
+            lambda: self._average_by_label(self.gpus()),
             "max",
         )
         metrics.gauges(
@@ -108,20 +108,20 @@ class AnswerMetrics:
             "inference_queue_depth",
             "Answers that wait for a worker, in the whole database",
             "model",
-            lambda: self._bounded(self.depths.items()),
+            lambda: self._sum_by_label(self.depths.items()),
             "max",
         )
 
-    def ended(self, answer: EndedAnswer) -> None:
+    def record_end(self, answer: EndedAnswer) -> None:
         """It has, and that is written."""
-        model = self._label(answer.model or OTHER)
+        model = self._bounded_label(answer.model or OTHER)
         self._requests(model, answer.state.value).inc()
         took_s = max(answer.work_end_at - answer.created_at, 0.0)
         if answer.state == "complete":
             self._latency(model).observe(took_s)
         if answer.first_token_at is not None:
             self._first_token(model).observe(max(answer.first_token_at - answer.created_at, 0.0))
-        counted = {kind: _count(answer.usage, name) for kind, name in _KINDS.items()}
+        counted = {kind: _usage_count(answer.usage, name) for kind, name in _KINDS.items()}
         for kind, tokens in counted.items():
             self._tokens(model, kind).inc(tokens)
         log.log(
@@ -134,31 +134,31 @@ class AnswerMetrics:
             "the gateway's own workers" if answer.worker_id is None else f"worker {answer.worker_id}",
         )
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         if self.look is not None:
             await self.look()
 
-    def _label(self, model: str) -> str:
+    def _bounded_label(self, model: str) -> str:
         if model not in self._models and len(self._models) >= self._most_models:
             return OTHER
         self._models.add(model)
         return model
 
-    def _averaged(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
+    def _average_by_label(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
         by_label: dict[str, list[float]] = {}
         for model, value in values:
-            by_label.setdefault(self._label(model), []).append(value)
+            by_label.setdefault(self._bounded_label(model), []).append(value)
         return [(label, fmean(each)) for label, each in by_label.items()]
 
-    def _bounded(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
+    def _sum_by_label(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
         by_label: dict[str, float] = {}
         for model, value in values:
-            label = self._label(model)
+            label = self._bounded_label(model)
             by_label[label] = by_label.get(label, 0.0) + value
         return by_label.items()
 
 
-def _count(usage: dict[str, Any] | None, name: str) -> int:
+def _usage_count(usage: dict[str, Any] | None, name: str) -> int:
     """As far as a worker is to be believed."""
     told = (usage or {}).get(name)
     return told if isinstance(told, int) and 0 < told < 10**9 else 0

@@ -16,7 +16,7 @@ _SERVED_INPUT, _SERVED_TOTAL = 8192, 16384
 
 
 @dataclass(frozen=True, slots=True)
-class ModelConfig:
+class ServedModelConfig:
     """One model as workers serve it."""
 
     name: str
@@ -30,9 +30,9 @@ class ModelConfig:
     @property
     def compat_hash(self) -> str:
         """What workers must have in common to answer for each other: the name of a queue."""
-        return compat_hash(self.model_id, self.max_total_length, self.max_input_length, self.quantized)
+        return make_compat_hash(self.model_id, self.max_total_length, self.max_input_length, self.quantized)
 
-    def shape(self) -> dict[str, Any]:
+    def to_shape(self) -> dict[str, Any]:
         """The published JSON."""
         return {
             "model_id": self.model_id,
@@ -42,13 +42,13 @@ class ModelConfig:
         }
 
 
-def compat_hash(model_id: str, total: int, longest_input: int, quantized: bool) -> str:
+def make_compat_hash(model_id: str, total: int, longest_input: int, quantized: bool) -> str:
     """As the published service builds it."""
     return f"{model_id}-{total}-{longest_input}-{'q' if quantized else 'f'}"
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class SamplingPreset:
     """A way of sampling that has a name."""
 
     name: str
@@ -57,61 +57,65 @@ class Preset:
 
 
 @cache
-def published() -> tuple[tuple[ModelConfig, ...], tuple[Preset, ...]]:
+def load_published() -> tuple[tuple[ServedModelConfig, ...], tuple[SamplingPreset, ...]]:
     """The 25 models and 8 presets of the published service."""
     text = read_text("chat/model_configs.json")
     known = json.loads(text)
-    models = tuple(ModelConfig(**row) for row in known["models"])
-    return models, tuple(Preset(**row) for row in known["presets"])
+    models = tuple(ServedModelConfig(**row) for row in known["models"])
+    return models, tuple(SamplingPreset(**row) for row in known["presets"])
 
 
-class ModelConfigs:
+class ModelConfigCatalog:
     """Configured models first, then what the gateway's workers serve."""
 
     def __init__(
-        self, configured: Iterable[ModelConfig], served: Callable[[], Iterable[str]] = tuple
+        self, configured: Iterable[ServedModelConfig], served: Callable[[], Iterable[str]] = tuple
     ) -> None:
         """`served`: names of models that the gateway's workers answer for now."""
         self._configured = {config.name: config for config in configured}
         self._served = served
-        self.pulled: Callable[[], Iterable[ModelConfig]] = tuple
+        self.pulled: Callable[[], Iterable[ServedModelConfig]] = tuple
         """Of the workers that are connected to fetch jobs."""
 
-    def all(self) -> list[ModelConfig]:
+    def list_configs(self) -> list[ServedModelConfig]:
         """Those that may be asked now."""
-        named = {name: self._of_worker(name) for name in sorted(self._served())}
-        return list((named | self._of_pulled() | self._configured).values())
+        named = {name: self._worker_config(name) for name in sorted(self._served())}
+        return list((named | self._pulled_configs() | self._configured).values())
 
-    def find(self, name: str) -> ModelConfig | None:
+    def find_config(self, name: str) -> ServedModelConfig | None:
         """By its name, the one that it has for its workers, or, of the configured ones, the same words.
 
         The overview's `llama-30b-sft-6` is `OA_SFT_Llama_30B_6`. None where there is none, or several.
         """
         if name in self._configured:
             return self._configured[name]
-        if (pulled := self._of_pulled().get(name)) is not None:
+        if (pulled := self._pulled_configs().get(name)) is not None:
             return pulled
         if name in set(self._served()):
-            return self._of_worker(name)
+            return self._worker_config(name)
         known = self._configured.values()
         found = next((config for config in known if config.model_id == name), None)
-        alike = [config for config in known if _words(config.name) == _words(name)] if found is None else []
+        alike = (
+            [config for config in known if _name_words(config.name) == _name_words(name)]
+            if found is None
+            else []
+        )
         return alike[0] if len(alike) == 1 else found
 
-    def name_of(self, config: ModelConfig) -> str:
+    def find_name(self, config: ServedModelConfig) -> str:
         """What a pulled model is asked for by: the first configured name of its queue, or its own."""
         known = self._configured.values()
         return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
 
-    def _of_pulled(self) -> dict[str, ModelConfig]:
+    def _pulled_configs(self) -> dict[str, ServedModelConfig]:
         """Without those that a configured name stands for."""
         known = {config.compat_hash for config in self._configured.values()}
         return {config.name: config for config in self.pulled() if config.compat_hash not in known}
 
-    def _of_worker(self, name: str) -> ModelConfig:
-        return ModelConfig(name, name, _SERVED_INPUT, _SERVED_TOTAL)
+    def _worker_config(self, name: str) -> ServedModelConfig:
+        return ServedModelConfig(name, name, _SERVED_INPUT, _SERVED_TOTAL)
 
 
-def _words(name: str) -> list[str]:
+def _name_words(name: str) -> list[str]:
     """In no order; `OA` goes without saying."""
     return sorted(word for word in re.split("[-_]+", name.lower()) if word not in ("", "oa"))

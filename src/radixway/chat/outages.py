@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from radixway.chat.errors import NestedTooDeeply
-from radixway.chat.wake import within
+from radixway.chat.errors import NestingTooDeepError
+from radixway.chat.wake import wait_for_event
 
 log = logging.getLogger(__name__)
 
@@ -37,53 +37,55 @@ _SQLITE = frozenset(
 """Another process writes for too long, or the disk is full, broken, or only to be read."""
 
 
-class DatabaseAway(SQLAlchemyError):
+class DatabaseUnavailableError(SQLAlchemyError):
     """It cannot be reached."""
 
 
 async def connect_postgresql(*args: Any, **given: Any) -> Any:
-    """A connection of asyncpg's; SQLAlchemy would pass on whatever that raises. Raises DatabaseAway."""
+    """A connection of asyncpg's; SQLAlchemy would pass on whatever that raises. Raises
+    DatabaseUnavailableError.
+    """
     import asyncpg
 
     try:
         return await asyncpg.connect(*args, **{"timeout": _CONNECT_S} | given)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise DatabaseAway(f"{type(error).__name__}: {error}") from error
+        raise DatabaseUnavailableError(f"{type(error).__name__}: {error}") from error
 
 
 @asynccontextmanager
-async def told_as_away(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
+async def translate_outages(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
     """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made.
 
-    `notice`: called with every error. Raises NestedTooDeeply for a value that cannot be written as JSON.
+    `notice`: called with every error. Raises NestingTooDeepError for a value that cannot be written as JSON.
     """
     try:
         yield
     except SQLAlchemyError as error:
         if isinstance(error, StatementError) and isinstance(error.orig, RecursionError):
-            raise NestedTooDeeply from None
+            raise NestingTooDeepError from None
         notice(error)
         raise
     except OSError as error:
-        away = DatabaseAway(type(error).__name__)
+        away = DatabaseUnavailableError(type(error).__name__)
         notice(away)
         raise away from error
 
 
-def is_away(error: BaseException) -> bool:
+def is_outage(error: BaseException) -> bool:
     """Whether it says that the database cannot be reached, or took a transaction back because of another one,
     and not that a statement is wrong."""
     if isinstance(error, DBAPIError):
         state: str = getattr(error.orig, "sqlstate", None) or ""
         code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
         return error.connection_invalidated or state.startswith(_STATES) or code & 0xFF in _SQLITE
-    return isinstance(error, DatabaseAway | PoolTimeout)
+    return isinstance(error, DatabaseUnavailableError | PoolTimeout)
 
 
 def describe_outage(error: SQLAlchemyError) -> str | None:
     """Return what is wrong with the database, without addresses, paths or values; None: nothing is, as where
     a transaction was taken back because of another one."""
-    if not is_away(error):
+    if not is_outage(error):
         return None
     if isinstance(error, PoolTimeout):
         return "all connections to it are in use"
@@ -102,7 +104,7 @@ def describe_outage(error: SQLAlchemyError) -> str | None:
     return f"it does not answer ({state or 'disconnected'})"
 
 
-async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
+async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
     """Do a step again and again while the database is away, until it was done or `lost` is set.
 
     Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, or another
@@ -112,13 +114,13 @@ async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event)
         try:
             return await step()
         except SQLAlchemyError as error:
-            if not is_away(error) or lost.is_set():
+            if not is_outage(error) or lost.is_set():
                 raise
             log.warning("the database is away; it is tried again: %s", type(error).__name__)
-        await within(lost, AGAIN_S)
+        await wait_for_event(lost, AGAIN_S)
 
 
-class Watch:
+class LeaseOutageGuard:
     """Tells a holder that is gone from one that could not renew its lease: an outage stops all holders alike.
 
     Leases that ran out say nothing after a time in which the database was not seen to answer, be it away, be
@@ -132,12 +134,12 @@ class Watch:
         self._answered_at = now
         self._believes_at = now + lease_s / 3  # by then each holder has renewed once
 
-    def answered(self, now: float) -> None:
+    def note_answer(self, now: float) -> None:
         """The database did so."""
         if not 0 <= now - self._answered_at <= self._lease_s / 2:
             self._believes_at = now + self._lease_s
         self._answered_at = now
 
-    def doubts_for(self, now: float) -> float:
+    def doubt_s(self, now: float) -> float:
         """How long leases that have run out say nothing: 0 as a rule."""
         return min(max(self._believes_at - now, 0.0), self._lease_s)

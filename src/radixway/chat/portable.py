@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from radixway.chat.database import Database
-from radixway.chat.errors import Invalid
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import InvalidFieldError
 from radixway.chat.ids import new_id
-from radixway.chat.limits import Limits
+from radixway.chat.limits import ChatLimits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chat_tags, chats, messages
-from radixway.chat.webhooks import Event, Outbox
+from radixway.chat.webhooks import WebhookEvent, WebhookOutbox
 
 _Id = Annotated[str, Field(min_length=1, max_length=64)]
 _Time = Annotated[float, Field(ge=0, lt=1e11)]
@@ -77,7 +77,7 @@ class PortableChat:
     """By their ids in the file, in its order."""
 
 
-def portable(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) -> PortableChat:
+def to_portable_chat(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) -> PortableChat:
     """A chat as it can be taken along; answers under way, and what is below them, stay."""
     kept: dict[str, MessageLine] = {}
     for message in texts:
@@ -98,56 +98,56 @@ def portable(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) -> Porta
     return PortableChat(line, kept)
 
 
-def written(chat: PortableChat) -> bytes:
+def encode_chat(chat: PortableChat) -> bytes:
     """Its lines."""
     lines = (chat.chat, *chat.messages.values())
     return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
 
 
-def read(data: bytes, limits: Limits, *, most_messages: int) -> list[PortableChat]:
-    """The chats in a file, checked. Raises Invalid, which names the line."""
+def parse_chats(data: bytes, limits: ChatLimits, *, most_messages: int) -> list[PortableChat]:
+    """The chats in a file, checked. Raises InvalidFieldError, which names the line."""
     found: list[PortableChat] = []
     count = 0
-    for number, line in _lines(data):
+    for number, line in _parse_lines(data):
         if isinstance(line, ChatLine):
             found.append(PortableChat(line, {}))
             continue
         count += 1
         if count > most_messages:
-            raise Invalid(f"line {number}", f"more than {most_messages} messages", status=413)
+            raise InvalidFieldError(f"line {number}", f"more than {most_messages} messages", status=413)
         if not found:
-            raise Invalid(f"line {number}", "a message stands before the first chat")
-        _check(f"line {number}", line, found[-1], limits)
+            raise InvalidFieldError(f"line {number}", "a message stands before the first chat")
+        _check_message(f"line {number}", line, found[-1], limits)
         found[-1].messages[line.id] = line
     for chat in found:
         tail = chat.chat.tail_id
         if tail is not None and tail not in chat.messages:
-            raise Invalid("tail_id", f"chat {chat.chat.id}: there is no message {tail}")
+            raise InvalidFieldError("tail_id", f"chat {chat.chat.id}: there is no message {tail}")
     return found
 
 
-class Imports:
+class ChatImporter:
     """Puts chats from files into the database."""
 
     def __init__(
         self,
-        database: Database,
-        limits: Limits,
-        outbox: Outbox | None = None,
+        database: ChatDatabase,
+        limits: ChatLimits,
+        outbox: WebhookOutbox | None = None,
         *,
         most_messages: int = 20_000,
     ) -> None:
         """`outbox`: for those who want to know of chats. `most_messages`: of one file."""
         self._database = database
-        self._outbox = outbox or Outbox(database, time.time)
+        self._outbox = outbox or WebhookOutbox(database, time.time)
         self._limits = limits
         self._most_messages = most_messages
 
-    async def put(self, user_id: str, data: bytes) -> list[str]:
-        """All chats of a file, or none of them; returns their new ids. Raises Invalid."""
-        given = read(data, self._limits, most_messages=self._most_messages)
+    async def import_chats(self, user_id: str, data: bytes) -> list[str]:
+        """All chats of a file, or none of them; returns their new ids. Raises InvalidFieldError."""
+        given = parse_chats(data, self._limits, most_messages=self._most_messages)
         ids = [new_id() for _ in given]
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             for chat_id, chat in zip(ids, given, strict=True):
                 known = {old: new_id() for old in chat.messages}
                 await write.execute(chats.insert().values(_chat_row(chat.chat, chat_id, user_id, known)))
@@ -155,11 +155,11 @@ class Imports:
                     await write.execute(messages.insert().values(_message_row(message, chat_id, known)))
                 for tag in sorted(set(chat.chat.tags)):
                     await write.execute(chat_tags.insert().values(chat_id=chat_id, tag=tag))
-                await self._outbox.put(write, user_id, Event("chat.created", chat_id))
+                await self._outbox.put(write, user_id, WebhookEvent("chat.created", chat_id))
         return ids
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, ChatLine | MessageLine]]:
+def _parse_lines(data: bytes) -> Iterator[tuple[int, ChatLine | MessageLine]]:
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -168,9 +168,9 @@ def _lines(data: bytes) -> Iterator[tuple[int, ChatLine | MessageLine]]:
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = [f"line {number}", *(str(part) for part in first["loc"][1:])]
-            raise Invalid(".".join(where), first["msg"]) from None
+            raise InvalidFieldError(".".join(where), first["msg"]) from None
         if b"\\u0000" in line and _has_nul(read.model_dump()):  # which PostgreSQL keeps in no text
-            raise Invalid(f"line {number}", "no text may have a NUL character")
+            raise InvalidFieldError(f"line {number}", "no text may have a NUL character")
         yield number, read
 
 
@@ -182,29 +182,29 @@ def _has_nul(value: Any) -> bool:
     return isinstance(value, str) and "\x00" in value
 
 
-def _check(where: str, line: MessageLine, chat: PortableChat, limits: Limits) -> None:
-    """Whether a message may stand there. Raises Invalid."""
+def _check_message(where: str, line: MessageLine, chat: PortableChat, limits: ChatLimits) -> None:
+    """Whether a message may stand there. Raises InvalidFieldError."""
     if limits.characters is not None and len(line.content or "") > limits.characters:
-        raise Invalid(f"{where}.content", f"longer than {limits.characters} characters", status=413)
+        raise InvalidFieldError(f"{where}.content", f"longer than {limits.characters} characters", status=413)
     if limits.messages is not None and len(chat.messages) >= limits.messages:
-        raise Invalid(where, f"more than {limits.messages} messages in a chat", status=413)
+        raise InvalidFieldError(where, f"more than {limits.messages} messages in a chat", status=413)
     try:
         json.dumps(line.usage, allow_nan=False).encode()
     except (ValueError, RecursionError):
-        raise Invalid(f"{where}.usage", "this cannot be written as JSON") from None
+        raise InvalidFieldError(f"{where}.usage", "this cannot be written as JSON") from None
     by_user = line.role is Role.PROMPTER
     if not line.state.is_final or by_user is not (line.state is MessageState.MANUAL):
-        raise Invalid(f"{where}.state", f"a message of {line.role} cannot be {line.state}")
+        raise InvalidFieldError(f"{where}.state", f"a message of {line.role} cannot be {line.state}")
     if by_user and line.content is None:
-        raise Invalid(f"{where}.content", "a user's message has words")
+        raise InvalidFieldError(f"{where}.content", "a user's message has words")
     if line.id in chat.messages:
-        raise Invalid(f"{where}.id", "two messages of that id")
+        raise InvalidFieldError(f"{where}.id", "two messages of that id")
     parent = None if line.parent_id is None else chat.messages.get(line.parent_id)
     if line.parent_id is not None and parent is None:
-        raise Invalid(f"{where}.parent_id", "there is no such message above this line")
+        raise InvalidFieldError(f"{where}.parent_id", "there is no such message above this line")
     above = Role.ASSISTANT if parent is None else parent.role
     if above is line.role:
-        raise Invalid(f"{where}.parent_id", "users and models take turns, and users begin")
+        raise InvalidFieldError(f"{where}.parent_id", "users and models take turns, and users begin")
 
 
 def _chat_row(line: ChatLine, chat_id: str, user_id: str, known: dict[str, str]) -> dict[str, Any]:

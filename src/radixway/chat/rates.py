@@ -13,14 +13,14 @@ from sqlalchemy import Double, bindparam, case, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.errors import TooMany
+from radixway.chat.errors import ChatLimitExceededError
 from radixway.chat.schema import rates
 
 _TOLERANCE_S = 1e-6
 """Of sums of floats."""
 
 
-def _spend(insert: Any) -> Any:
+def _spend_statement(insert: Any) -> Any:
     now: Any = bindparam("now", type_=Double)
     whole_at = case((rates.c.whole_at > now, rates.c.whole_at), else_=now) + bindparam("step_s", type_=Double)
     return (
@@ -35,18 +35,18 @@ def _spend(insert: Any) -> Any:
     )
 
 
-_SPEND = {"sqlite": _spend(sqlite.insert), "postgresql": _spend(postgresql.insert)}
+_SPEND = {"sqlite": _spend_statement(sqlite.insert), "postgresql": _spend_statement(postgresql.insert)}
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class AnswerRate:
     """`times` in any `per_s`, which may come all at once."""
 
     times: int
     per_s: float
 
-    async def spend(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Count one. Raises TooMany, which says when the next one may come."""
+    async def spend_answer(self, write: AsyncConnection, user_id: str, now: float) -> None:
+        """Count one. Raises ChatLimitExceededError, which says when the next one may come."""
         step_s = self.per_s / self.times
         spent = {
             "user_id": user_id,
@@ -58,4 +58,6 @@ class Rate:
         if (await write.execute(_SPEND[write.dialect.name], spent)).first() is None:
             asked = select(rates.c.whole_at).where(rates.c.user_id == user_id)
             until = (await write.execute(asked)).scalar_one() + step_s - self.per_s
-            raise TooMany(f"{self.times} answers in {self.per_s:g} s", retry_after_s=until - now)
+            raise ChatLimitExceededError(
+                f"{self.times} answers in {self.per_s:g} s", retry_after_s=until - now
+            )

@@ -60,7 +60,7 @@ class User:
     deleted: bool
 
     @property
-    def known_as(self) -> str:
+    def gateway_user(self) -> str:
         """What the rest of the gateway calls them: where a tenant's key names them, as in its other calls."""
         return (self.provider == OF_TENANTS and self.provider_account_id) or self.id
 
@@ -117,14 +117,14 @@ class Message:
     """Raised with every change, by the database itself; where a change is told back, the one before it."""
 
     @classmethod
-    def of(cls, row: Row[Any]) -> Message:
+    def of_row(cls, row: Row[Any]) -> Message:
         """A row of the table `messages`, all its columns."""
         fields = dict(row._mapping)
         return cls(**fields | {"role": Role(fields["role"]), "state": MessageState(fields["state"])})
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MessageReport:
     """What somebody says of a message."""
 
     id: str
@@ -135,7 +135,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class PullWorkerRecord:
     """One that may fetch jobs."""
 
     id: str
@@ -145,7 +145,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AnswerJob:
     """The work of answering one message, as whoever took it holds it."""
 
     message_id: str

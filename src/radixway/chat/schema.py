@@ -32,7 +32,7 @@ metadata = MetaData(
     }
 )
 
-_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up in INTEGER alone
+_AutoIncrement = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up in INTEGER alone
 
 users = Table(
     "users",
@@ -123,7 +123,7 @@ shares = Table(
 jobs = Table(
     "jobs",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("number", _AutoIncrement, primary_key=True, autoincrement=True),
     Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), nullable=False, unique=True),
     Column("user_id", Text, nullable=False),
     Column("queue", Text, nullable=False),
@@ -284,7 +284,7 @@ webhooks = Table(
 deliveries = Table(
     "deliveries",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("number", _AutoIncrement, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
     Column("target", Text, nullable=False),
     Column("user_id", Text, nullable=False),

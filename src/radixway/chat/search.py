@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import column, func, select, table, text
 from sqlalchemy.sql.elements import ColumnElement
 
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from radixway.chat.records import Message, MessageState
 from radixway.chat.schema import chats, messages
 from radixway.chat.statements import UNDER_WAY
@@ -24,7 +24,7 @@ _BEFORE, _AROUND = 40, 160
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class MessageHit:
     """A message that was found."""
 
     message: Message
@@ -32,15 +32,15 @@ class Hit:
     snippet: str
 
 
-class Search:
+class MessageSearch:
     """Whoever asks gives the user, and finds nobody else's messages."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ChatDatabase) -> None:
         self._database = database
 
-    async def find(
+    async def search_messages(
         self, user_id: str, query: str, *, limit: int, before: str | None = None, chat_id: str | None = None
-    ) -> list[Hit]:
+    ) -> list[MessageHit]:
         """Messages that contain every word of a query, newest first. `before`: older than this message."""
         words = query.split()
         if not words:
@@ -49,7 +49,7 @@ class Search:
             select(messages, chats.c.title)
             .join(chats, chats.c.id == messages.c.chat_id)
             .where(chats.c.user_id == user_id, messages.c.content.is_not(None))
-            .where(messages.c.state.not_in(UNDER_WAY), *self._containing(words))
+            .where(messages.c.state.not_in(UNDER_WAY), *self._containing_words(words))
             .order_by(messages.c.id.desc())
             .limit(limit)
         )
@@ -57,28 +57,28 @@ class Search:
             wanted = wanted.where(messages.c.id < before)
         if chat_id is not None:
             wanted = wanted.where(chats.c.id == chat_id)
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             hits = []
             for row in await read.execute(wanted):
                 fields = dict(row._mapping)
                 title = fields.pop("title")
                 fields |= {"state": MessageState(fields["state"])}
                 message = Message(**fields)
-                hits.append(Hit(message, title, _snippet(message.content or "", words[0])))
+                hits.append(MessageHit(message, title, _cut_snippet(message.content or "", words[0])))
             return hits
 
-    def _containing(self, words: list[str]) -> list[ColumnElement[bool]]:
+    def _containing_words(self, words: list[str]) -> list[ColumnElement[bool]]:
         if not self._database.is_sqlite:
             grams = [
                 func.radixway_grams(messages.c.content).op("@>")(func.radixway_grams(word)) for word in words
             ]
-            return [*grams, *(_like(func.lower(messages.c.content), word.lower()) for word in words)]
-        short = [_like(messages.c.content, word) for word in words if len(word) < _TRIGRAM]
+            return [*grams, *(_contains_word(func.lower(messages.c.content), word.lower()) for word in words)]
+        short = [_contains_word(messages.c.content, word) for word in words if len(word) < _TRIGRAM]
         long = [word for word in words if len(word) >= _TRIGRAM]
-        return [*short, _matching(long)] if long else short
+        return [*short, _fts_match(long)] if long else short
 
 
-def _matching(words: list[str]) -> ColumnElement[bool]:
+def _fts_match(words: list[str]) -> ColumnElement[bool]:
     """FTS5's own query language: each word a string, whatever is in it."""
     rows = table("search_rows", column("number"), column("message_id"))
     index = table("message_search", column("rowid"))
@@ -87,12 +87,12 @@ def _matching(words: list[str]) -> ColumnElement[bool]:
     return messages.c.id.in_(select(rows.c.message_id).where(rows.c.number.in_(found)))
 
 
-def _like(where: Any, word: str) -> ColumnElement[bool]:
+def _contains_word(where: Any, word: str) -> ColumnElement[bool]:
     contains: ColumnElement[bool] = where.contains(word, autoescape=True)
     return contains
 
 
-def _snippet(content: str, word: str) -> str:
+def _cut_snippet(content: str, word: str) -> str:
     at = max(content.lower().find(word.lower()), 0)
     begin = max(0, at - _BEFORE)
     cut = " ".join(content[begin : begin + _AROUND].split())

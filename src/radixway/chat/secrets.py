@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class ServerSecrets:
     """What keeps tokens from being forged."""
 
     auth_secret: str
@@ -21,27 +21,27 @@ class Secrets:
         return "Secrets(…)"
 
 
-def read_or_make(path: Path) -> tuple[Secrets, bool]:
+def load_or_create_secrets(path: Path) -> tuple[ServerSecrets, bool]:
     """The secrets in that file, and whether they were made now: of several processes one makes them.
 
     Raises ValueError for a file that is none of ours, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = Secrets(*(secrets.token_urlsafe(32) for _ in range(3)))
+    made = ServerSecrets(*(secrets.token_urlsafe(32) for _ in range(3)))
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(asdict(made), file, indent=1)
     try:
         os.link(draft, path)  # fails where the file is there already, in one step
     except FileExistsError:
-        return _read(path), False
+        return _load_secrets(path), False
     finally:
         draft.unlink()
     return made, True
 
 
-def _read(path: Path) -> Secrets:
+def _load_secrets(path: Path) -> ServerSecrets:
     try:
-        return Secrets(**json.loads(path.read_text(encoding="utf-8")))
+        return ServerSecrets(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} does not hold the secrets of chats") from error

@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from radixway.chat.records import Chat, Message, Report
+from radixway.chat.records import Chat, Message, MessageReport
 
 
-def when(at: float) -> str:
+def format_time(at: float) -> str:
     """A time as the published service writes it: UTC, with microseconds, without saying so."""
     return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
-def message_read(message: Message, reports: Sequence[Report] = ()) -> dict[str, Any]:
+def to_message_read(message: Message, reports: Sequence[MessageReport] = ()) -> dict[str, Any]:
     """`MessageRead`."""
     return {
         "id": message.id,
         "parent_id": message.parent_id,
         "content": message.content,
         "chat_id": message.chat_id,
-        "created_at": when(message.created_at),
+        "created_at": format_time(message.created_at),
         "role": message.role.value,
         "state": message.state.value,
         "score": message.score,
@@ -39,12 +39,12 @@ def message_read(message: Message, reports: Sequence[Report] = ()) -> dict[str, 
     }
 
 
-def chat_list_read(chat: Chat) -> dict[str, Any]:
+def to_chat_list_read(chat: Chat) -> dict[str, Any]:
     """`ChatListRead`."""
     return {
         "id": chat.id,
-        "created_at": when(chat.created_at),
-        "modified_at": when(chat.modified_at),
+        "created_at": format_time(chat.created_at),
+        "modified_at": format_time(chat.modified_at),
         "title": chat.title,
         "hidden": chat.hidden,
         "allow_data_use": chat.allow_data_use,
@@ -52,9 +52,9 @@ def chat_list_read(chat: Chat) -> dict[str, Any]:
     }
 
 
-def chat_read(
-    chat: Chat, messages: Sequence[Message], reports: Mapping[str, Sequence[Report]]
+def to_chat_read(
+    chat: Chat, messages: Sequence[Message], reports: Mapping[str, Sequence[MessageReport]]
 ) -> dict[str, Any]:
     """`ChatRead`. `reports`: by message."""
-    read = [message_read(message, reports.get(message.id, ())) for message in messages]
-    return {**chat_list_read(chat), "messages": read}
+    read = [to_message_read(message, reports.get(message.id, ())) for message in messages]
+    return {**to_chat_list_read(chat), "messages": read}

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, delete, or_, select
 
-from radixway.chat.database import Database
-from radixway.chat.errors import Invalid, NotFound
-from radixway.chat.hashing import hashed
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError, InvalidFieldError
+from radixway.chat.hashing import hash_secret
 from radixway.chat.ids import new_id
-from radixway.chat.messages import Messages, own_chat
+from radixway.chat.messages import MessageStore, own_chat
 from radixway.chat.records import Message
 from radixway.chat.schema import chats, messages, shares, users
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareLink:
     """What is shared, without the secret that opens it."""
 
     id: str
@@ -29,42 +29,42 @@ class Share:
     expires_at: float | None
 
 
-_COLUMNS = tuple(shares.c[name] for name in Share.__dataclass_fields__)
+_COLUMNS = tuple(shares.c[name] for name in ShareLink.__dataclass_fields__)
 
 
-class Shares:
+class ShareLinks:
     """Of a link the database has the hash alone: it cannot be read out there."""
 
-    def __init__(self, database: Database, texts: Messages, clock: Callable[[], float]) -> None:
+    def __init__(self, database: ChatDatabase, texts: MessageStore, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
         self._database = database
         self._texts = texts
         self._clock = clock
 
-    async def share(
+    async def create_link(
         self, user_id: str, chat_id: str, message_id: str | None, lasts_s: float | None
-    ) -> tuple[Share, str]:
+    ) -> tuple[ShareLink, str]:
         """Share a thread up to a message, or to the end of the one that is open; the token is told once.
 
-        `lasts_s`: None: until it is revoked. Raises NotFound, Invalid.
+        `lasts_s`: None: until it is revoked. Raises ChatNotFoundError, InvalidFieldError.
         """
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             chat = await own_chat(write, user_id, chat_id)
             tail = message_id or chat.active_thread_tail_message_id
             # On this connection: whoever holds one must not wait for another.
             found = select(messages).where(messages.c.chat_id == chat_id, messages.c.id == tail)
             row = (await write.execute(found)).first()
             if row is None:
-                raise Invalid("message_id", "there is no such message in this chat")
-            message = Message.of(row)
+                raise InvalidFieldError("message_id", "there is no such message in this chat")
+            message = Message.of_row(row)
             if not message.state.is_final:
-                raise Invalid("message_id", "it is still being answered")
+                raise InvalidFieldError("message_id", "it is still being answered")
             token, now = secrets.token_urlsafe(32), self._clock()
             made = await write.execute(
                 shares.insert()
                 .values(
                     id=new_id(),
-                    token_hash=hashed(token),
+                    token_hash=hash_secret(token),
                     chat_id=chat_id,
                     message_id=message.id,
                     title=chat.title,
@@ -73,38 +73,38 @@ class Shares:
                 )
                 .returning(*_COLUMNS)
             )
-            return Share(**made.one()._mapping), token
+            return ShareLink(**made.one()._mapping), token
 
-    async def of_chat(self, user_id: str, chat_id: str) -> list[Share]:
-        """Those that still open something. Raises NotFound."""
-        async with self._database.read() as read:
+    async def list_links(self, user_id: str, chat_id: str) -> list[ShareLink]:
+        """Those that still open something. Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
             await own_chat(read, user_id, chat_id)
-            wanted = select(*_COLUMNS).where(shares.c.chat_id == chat_id, self._valid())
+            wanted = select(*_COLUMNS).where(shares.c.chat_id == chat_id, self._is_valid())
             rows = await read.execute(wanted.order_by(shares.c.id))
-            return [Share(**row._mapping) for row in rows]
+            return [ShareLink(**row._mapping) for row in rows]
 
-    async def revoke(self, user_id: str, chat_id: str, share_id: str) -> None:
-        """It opens nothing any more. Raises NotFound."""
-        async with self._database.write() as write:
+    async def revoke_link(self, user_id: str, chat_id: str, share_id: str) -> None:
+        """It opens nothing any more. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
             await own_chat(write, user_id, chat_id)
             gone = delete(shares).where(shares.c.id == share_id, shares.c.chat_id == chat_id)
             if (await write.execute(gone)).rowcount == 0:
-                raise NotFound("Share not found")
+                raise ChatNotFoundError("Share not found")
 
-    async def open(self, token: str) -> tuple[Share, list[Message]]:
-        """What is shared, the first message first. Raises NotFound."""
+    async def open_link(self, token: str) -> tuple[ShareLink, list[Message]]:
+        """What is shared, the first message first. Raises ChatNotFoundError."""
         wanted = (
             select(*_COLUMNS)
             .join(chats, chats.c.id == shares.c.chat_id)
             .join(users, users.c.id == chats.c.user_id)
-            .where(shares.c.token_hash == hashed(token), self._valid(), users.c.deleted.is_(False))
+            .where(shares.c.token_hash == hash_secret(token), self._is_valid(), users.c.deleted.is_(False))
         )
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             row = (await read.execute(wanted)).first()
         if row is None:
-            raise NotFound("There is nothing shared under this link, or not any more")
-        share = Share(**row._mapping)
-        return share, await self._texts.thread(share.message_id)
+            raise ChatNotFoundError("There is nothing shared under this link, or not any more")
+        share = ShareLink(**row._mapping)
+        return share, await self._texts.load_thread(share.message_id)
 
-    def _valid(self) -> ColumnElement[bool]:
+    def _is_valid(self) -> ColumnElement[bool]:
         return or_(shares.c.expires_at.is_(None), shares.c.expires_at > self._clock())

@@ -17,7 +17,7 @@ import aiosqlite
 from radixway.storage import write_ahead
 
 
-class Cursor(aiosqlite.Cursor):
+class FetchingCursor(aiosqlite.Cursor):
     """Fetches all rows as it executes."""
 
     _rows: list[Any]
@@ -25,7 +25,7 @@ class Cursor(aiosqlite.Cursor):
     async def execute(self, sql: str, parameters: Iterable[Any] | None = None) -> aiosqlite.Cursor:
         """See `sqlite3.Cursor.execute`."""
         self._rows = await self._execute(  # type: ignore[no-untyped-call]
-            _all_rows, self._cursor, sql, parameters or ()
+            _fetch_all_rows, self._cursor, sql, parameters or ()
         )
         return self
 
@@ -38,12 +38,12 @@ class Cursor(aiosqlite.Cursor):
         self._cursor.close()
 
 
-class Connection(aiosqlite.Connection):
+class ThreadedConnection(aiosqlite.Connection):
     """Goes to its thread for what may take time."""
 
-    def cursor(self) -> Cursor:  # type: ignore[override]  # theirs is made in the thread
+    def cursor(self) -> FetchingCursor:  # type: ignore[override]  # theirs is made in the thread
         """A cursor that has executed nothing."""
-        return Cursor(self, self._conn.cursor())
+        return FetchingCursor(self, self._conn.cursor())
 
     async def commit(self) -> None:
         """End the transaction, where there is one."""
@@ -56,11 +56,11 @@ class Connection(aiosqlite.Connection):
             await super().rollback()
 
 
-def connect(path: str, *, timeout: float, **given: Any) -> Connection:
+def connect_sqlite(path: str, *, timeout: float, **given: Any) -> ThreadedConnection:
     """A connection to be awaited, which waits `timeout` seconds for other writers; `given`: see `sqlite3`."""
 
     def open_it() -> sqlite3.Connection:
-        _make(path)
+        _create_file(path)
         opened: sqlite3.Connection = sqlite3.connect(
             path, timeout=timeout, **given | {"check_same_thread": False}
         )
@@ -71,12 +71,12 @@ def connect(path: str, *, timeout: float, **given: Any) -> Connection:
             raise
         return opened
 
-    connection = Connection(open_it, 64)
+    connection = ThreadedConnection(open_it, 64)
     connection._thread.daemon = True  # a process may end without closing it
     return connection
 
 
-def _make(path: str) -> None:
+def _create_file(path: str) -> None:
     """Where there is no file yet, one that its owner alone reads; its log and index are made like it.
 
     A file that is there is left alone: to close it would take the locks of this process's other connections.
@@ -88,5 +88,5 @@ def _make(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def _all_rows(cursor: sqlite3.Cursor, sql: str, parameters: Iterable[Any]) -> list[Any]:
+def _fetch_all_rows(cursor: sqlite3.Cursor, sql: str, parameters: Iterable[Any]) -> list[Any]:
     return cursor.execute(sql, parameters).fetchall()  # type: ignore[arg-type]

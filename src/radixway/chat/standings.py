@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.chat.jobs import Jobs, Waiting
+from radixway.chat.jobs import AnswerJobQueue, JobPosition
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _QueueView:
     """Of one queue at one moment."""
 
     taken_at: float
@@ -19,23 +19,23 @@ class _View:
     """Place by message."""
 
 
-class Standings:
+class QueuePositions:
     """Belongs to one event loop."""
 
-    def __init__(self, jobs: Jobs, clock: Callable[[], float], *, fresh_s: float = 1.0) -> None:
+    def __init__(self, jobs: AnswerJobQueue, clock: Callable[[], float], *, fresh_s: float = 1.0) -> None:
         """`clock`: seconds since 1970. `fresh_s`: how old what is told may be."""
         self._jobs = jobs
         self._clock = clock
         self._fresh_s = fresh_s
-        self._views: dict[str, asyncio.Task[_View]] = {}
+        self._views: dict[str, asyncio.Task[_QueueView]] = {}
 
-    async def waiting(self, message_id: str, queue: str, since: float) -> Waiting | None:
+    async def find_position(self, message_id: str, queue: str, since: float) -> JobPosition | None:
         """How many go before it; None while it does not wait. `since`: when it was asked for."""
-        view = await self._view(queue, since)
+        view = await self._fresh_view(queue, since)
         place = view.order.get(message_id)
-        return None if place is None else Waiting(place, len(view.order))
+        return None if place is None else JobPosition(place, len(view.order))
 
-    async def _view(self, queue: str, since: float) -> _View:
+    async def _fresh_view(self, queue: str, since: float) -> _QueueView:
         """One that knows what was asked for at `since`: taken later, and lately."""
         looking = self._views.get(queue)
         if looking is not None:
@@ -43,26 +43,26 @@ class Standings:
             if self._clock() - view.taken_at < self._fresh_s and view.taken_at >= since:
                 return view
         if self._views.get(queue) is looking:
-            self._views[queue] = asyncio.create_task(self._look(queue))
-            self._views[queue].add_done_callback(_retrieve)
+            self._views[queue] = asyncio.create_task(self._load_view(queue))
+            self._views[queue].add_done_callback(_consume_error)
         return await asyncio.shield(self._views[queue])
 
-    async def _look(self, queue: str) -> _View:
+    async def _load_view(self, queue: str) -> _QueueView:
         taken_at = self._clock()
         try:
-            order = await self._jobs.order(queue)
+            order = await self._jobs.list_waiting(queue)
         except Exception:
             self._views.pop(queue, None)
             raise
-        asyncio.get_running_loop().call_later(self._fresh_s, self._forget, queue, asyncio.current_task())
-        return _View(taken_at, {message_id: place for place, message_id in enumerate(order)})
+        asyncio.get_running_loop().call_later(self._fresh_s, self._drop_view, queue, asyncio.current_task())
+        return _QueueView(taken_at, {message_id: place for place, message_id in enumerate(order)})
 
-    def _forget(self, queue: str, task: asyncio.Task[Any] | None) -> None:
+    def _drop_view(self, queue: str, task: asyncio.Task[Any] | None) -> None:
         if self._views.get(queue) is task:
             del self._views[queue]
 
 
-def _retrieve(looking: asyncio.Task[_View]) -> None:
+def _consume_error(looking: asyncio.Task[_QueueView]) -> None:
     """Whoever asked may have left: what went wrong is nobody's then."""
     if not looking.cancelled():
         looking.exception()

@@ -16,7 +16,7 @@ UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
 READY, LEASED, DEAD, BLOCKED = "ready", "leased", "dead", "blocked"
 
 
-def _thread() -> Select[Any]:
+def _thread_statement() -> Select[Any]:
     above = (
         select(messages.c.id, messages.c.parent_id, literal(0).label("depth"))
         .where(messages.c.id == bindparam("message"))
@@ -31,7 +31,7 @@ def _thread() -> Select[Any]:
     return select(messages).join(above, messages.c.id == above.c.id).order_by(above.c.depth.desc())
 
 
-def _claim() -> Any:
+def _claim_statement() -> Any:
     now: Any = bindparam("now")
     first = (
         select(jobs.c.number)
@@ -66,7 +66,7 @@ FIRST_IN = IN_CHAT.limit(1)
 PARENT_IN = select(messages.c.role, messages.c.state).where(
     messages.c.chat_id == bindparam("chat"), messages.c.id == bindparam("message")
 )
-THREAD = _thread()
+THREAD = _thread_statement()
 """A `message` and all above it, the first of its chat first."""
 UNDER_WAY_IN = IN_CHAT.where(messages.c.state.in_(UNDER_WAY))
 IS_UNDER_WAY = select(messages.c.id).where(
@@ -88,7 +88,7 @@ IN_THE_WAY = (
 """Answers to other messages than `parent` whose jobs are in these `states`, locked until the transaction
 ends."""
 INSERT_JOB = jobs.insert()
-CLAIM = _claim()
+CLAIM = _claim_statement()
 """The first job of `queues` that may begin `now`; with the columns of its lease."""
 _IS_HELD = and_(jobs.c.attempt_id == bindparam("attempt"), jobs.c.state == LEASED)
 HELD = select(jobs.c.message_id).where(_IS_HELD).with_for_update()

@@ -8,17 +8,17 @@ import msgspec
 
 _DEEPEST = 32
 """Collections within collections: whoever writes it out goes as deep, and has other things on its stack."""
-_MOST_COUNT = 2**53
+_MAX_COUNT = 2**53
 _REASON = 64
 """Characters of why an answer ended there."""
 
 
-def storable(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """PostgreSQL holds every character but one, and refuses all that is written with it."""
     return text.replace("\x00", "") if "\x00" in text else text
 
 
-def is_modest(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
+def is_within_size(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
     """Whether it goes no deeper than that, and is no longer than so many bytes as JSON."""
     try:
         return _is_flat(value, deepest) and len(msgspec.json.encode(value)) <= most
@@ -26,7 +26,7 @@ def is_modest(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
         return False
 
 
-def counts(usage: Any) -> dict[str, Any] | None:
+def sanitize_usage(usage: Any) -> dict[str, Any] | None:
     """The numbers of a `usage`, and of objects in it; None: there are none."""
     if not isinstance(usage, dict):
         return None
@@ -37,16 +37,16 @@ def counts(usage: Any) -> dict[str, Any] | None:
         )
         if isinstance(name, str) and (isinstance(value, dict) or _is_count(value)):
             kept[name] = value
-    return kept if is_modest(kept, 4096) and kept else None
+    return kept if is_within_size(kept, 4096) and kept else None
 
 
-def reason(told: Any) -> str | None:
+def sanitize_finish_reason(told: Any) -> str | None:
     """A `finish_reason`."""
-    return storable(told)[:_REASON] if isinstance(told, str) else None
+    return sanitize_text(told)[:_REASON] if isinstance(told, str) else None
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_COUNT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_COUNT
 
 
 def _is_flat(value: Any, deepest: int) -> bool:

@@ -14,11 +14,11 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.answers import Answers
-from radixway.chat.database import Database
-from radixway.chat.errors import Invalid, TooLarge
-from radixway.chat.messages import Messages, Question, WhileBusy, by_key, own_chat
-from radixway.chat.model_configs import ModelConfig, ModelConfigs
+from radixway.chat.answers import ActiveAnswers
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatTooLargeError, InvalidFieldError
+from radixway.chat.messages import AnswerRequest, MessageStore, WhileBusy, find_by_idempotency_key, own_chat
+from radixway.chat.model_configs import ModelConfigCatalog, ServedModelConfig
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import messages
 
@@ -27,7 +27,7 @@ _LIKE = ("sampling_parameters", "system_prompt", "user_profile", "user_response_
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AnswerSpec:
     """What an answer is to be like. None, or what `parameters` does not name: as the answer before."""
 
     model: str | None
@@ -38,15 +38,15 @@ class Wish:
     """Of the call with that key."""
 
 
-class Turns:
+class ConversationTurns:
     """Whoever asks gives the user: what is another's is not found."""
 
     def __init__(
         self,
-        database: Database,
-        texts: Messages,
-        answers: Answers,
-        models: ModelConfigs,
+        database: ChatDatabase,
+        texts: MessageStore,
+        answers: ActiveAnswers,
+        models: ModelConfigCatalog,
         *,
         waits_s: float | None,
     ) -> None:
@@ -57,124 +57,129 @@ class Turns:
         self._models = models
         self._waits_s = waits_s
 
-    async def say(
+    async def write_turn(
         self,
         user_id: str,
         chat_id: str,
         content: str,
         parent_id: str | None,
-        wish: Wish | None,
+        wish: AnswerSpec | None,
         *,
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> tuple[Message, Message | None]:
         """A user's words, and an answer under way where one is wished for: both are written, or neither.
 
-        `parent_id` None: below the end of the thread that is open. Raises NotFound, Invalid, Busy, TooMany,
-        TooLarge: the chat is full.
+        `parent_id` None: below the end of the thread that is open. Raises NotFound, InvalidFieldError, Busy,
+        TooMany, TooLarge: the chat is full.
         """
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await by_key(connection, chat_id, idempotency_key, Role.PROMPTER, request_digest)
+            known = await find_by_idempotency_key(
+                connection, chat_id, idempotency_key, Role.PROMPTER, request_digest
+            )
             if known is not None:
                 return known
-            parent = await _parent(connection, chat, parent_id)
+            parent = await _find_parent(connection, chat, parent_id)
             above = None if parent is None else parent.id
             return await self._texts.write_prompt(
                 connection, chat, above, content, idempotency_key, request_digest
             )
 
-        return await self._turn(user_id, chat_id, write, wish)
+        return await self._write_turn(user_id, chat_id, write, wish)
 
-    async def edit(
+    async def edit_question(
         self,
         user_id: str,
         message_id: str,
         content: str,
-        wish: Wish | None,
+        wish: AnswerSpec | None,
         *,
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> tuple[Message, Message | None]:
         """Other words in place of a user's: a branch of its own, beside the old one."""
-        old = await self._texts.find(user_id, message_id)
+        old = await self._texts.find_message(user_id, message_id)
         if old.role is not Role.PROMPTER:
-            raise Invalid("message_id", "only what a user said can be edited", status=400)
+            raise InvalidFieldError("message_id", "only what a user said can be edited", status=400)
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await by_key(connection, old.chat_id, idempotency_key, Role.PROMPTER, request_digest)
+            known = await find_by_idempotency_key(
+                connection, old.chat_id, idempotency_key, Role.PROMPTER, request_digest
+            )
             return known or await self._texts.write_prompt(
                 connection, chat, old.parent_id, content, idempotency_key, request_digest
             )
 
-        return await self._turn(user_id, old.chat_id, write, wish)
+        return await self._write_turn(user_id, old.chat_id, write, wish)
 
-    async def regenerate(self, user_id: str, message_id: str, wish: Wish) -> Message:
+    async def regenerate_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
         """Another answer to a user's message, or beside an answer, as which it is asked for."""
-        old = await self._texts.find(user_id, message_id)
+        old = await self._texts.find_message(user_id, message_id)
         if old.role is Role.ASSISTANT and old.parent_id is not None:
-            question = self._question(old.parent_id, wish, old)
+            question = self._make_answer_request(old.parent_id, wish, old)
         else:
-            question = self._question(old.id, wish, None)
-        return await self._answers.request(user_id, old.chat_id, question, while_busy=wish.while_busy)
+            question = self._make_answer_request(old.id, wish, None)
+        return await self._answers.request_answer(user_id, old.chat_id, question, while_busy=wish.while_busy)
 
-    async def resume(self, user_id: str, message_id: str, wish: Wish) -> Message:
+    async def resume_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
         """An answer that was stopped, broke off, or reached its length, from where it ended.
 
-        Raises NotFound; Invalid, where it is whole, has no words yet, or workers would begin it anew.
+        Raises NotFound; InvalidFieldError, where it is whole, has no words yet, or workers would begin it
+        anew.
         """
-        old = await self._texts.find(user_id, message_id)
+        old = await self._texts.find_message(user_id, message_id)
         if old.role is not Role.ASSISTANT or old.parent_id is None:
-            raise Invalid("message_id", "only answers can be continued", status=400)
+            raise InvalidFieldError("message_id", "only answers can be continued", status=400)
         if not old.state.is_final:
-            raise Invalid("message_id", "it is still being answered", status=400)
+            raise InvalidFieldError("message_id", "it is still being answered", status=400)
         if old.state is MessageState.COMPLETE and old.finish_reason != "length":
-            raise Invalid("message_id", "the answer is whole", status=400)
+            raise InvalidFieldError("message_id", "the answer is whole", status=400)
         if not old.content:
-            raise Invalid("message_id", "it has no words to continue; regenerate it", status=400)
-        question = self._question(old.parent_id, wish, old)
+            raise InvalidFieldError("message_id", "it has no words to continue; regenerate it", status=400)
+        question = self._make_answer_request(old.parent_id, wish, old)
         if any(question.queue == config.compat_hash for config in self._models.pulled()):
             why = "workers that fetch their jobs cannot go on from words; regenerate it"
-            raise Invalid("model", why, status=400)
+            raise InvalidFieldError("model", why, status=400)
         question = replace(question, work_parameters=question.work_parameters | {"prefix": old.content})
-        return await self._answers.request(user_id, old.chat_id, question, while_busy=wish.while_busy)
+        return await self._answers.request_answer(user_id, old.chat_id, question, while_busy=wish.while_busy)
 
-    async def _turn(
+    async def _write_turn(
         self,
         user_id: str,
         chat_id: str,
         write: Callable[[AsyncConnection, Chat], Awaitable[Message]],
-        wish: Wish | None,
+        wish: AnswerSpec | None,
     ) -> tuple[Message, Message | None]:
         answer, question, ended = None, None, list[str]()
-        async with self._database.write() as connection:
+        async with self._database.write_transaction() as connection:
             chat = await own_chat(connection, user_id, chat_id, lock=True)
             try:
                 said = await write(connection, chat)
-            except TooLarge as error:
-                raise Invalid("content", str(error), status=413) from error
+            except ChatTooLargeError as error:
+                raise InvalidFieldError("content", str(error), status=413) from error
             if wish is not None:
-                above = await _above(connection, said)
-                question = self._question(said.id, wish, above)
+                above = await _find_answer_above(connection, said)
+                question = self._make_answer_request(said.id, wish, above)
                 answer, ended = await self._texts.write_answer(
                     connection, user_id, chat_id, question, while_busy=wish.while_busy
                 )
         if question is not None:
-            await self._answers.announce(question.queue, ended)
+            await self._answers.announce_job(question.queue, ended)
         return said, answer
 
-    def _question(self, parent_id: str, wish: Wish, like: Message | None) -> Question:
-        config = self._model(wish.model, like)
+    def _make_answer_request(self, parent_id: str, wish: AnswerSpec, like: Message | None) -> AnswerRequest:
+        config = self._choose_model(wish.model, like)
         before = {} if like is None else like.work_parameters or {}
         parameters = {name: before.get(name) for name in _LIKE} | wish.parameters
         if "safety_level" in before:
             parameters.setdefault("safety_level", before["safety_level"])
-        return Question(
+        return AnswerRequest(
             parent_id,
             config.compat_hash,
             config.name,
             {
-                "model_config": config.shape(),
+                "model_config": config.to_shape(),
                 **parameters,
                 "sampling_parameters": parameters["sampling_parameters"] or {},
                 "plugins": parameters["plugins"] or [],
@@ -187,24 +192,24 @@ class Turns:
             request_digest=wish.request_digest,
         )
 
-    def _model(self, wanted: str | None, like: Message | None) -> ModelConfig:
-        """Raises Invalid."""
-        known = self._models.all()
+    def _choose_model(self, wanted: str | None, like: Message | None) -> ServedModelConfig:
+        """Raises InvalidFieldError."""
+        known = self._models.list_configs()
         if wanted is None:
             wanted = like.model if like is not None else None
         if wanted is None:
             if len(known) != 1:
                 names = ", ".join(config.name for config in known[:10]) or "none yet"
-                raise Invalid("model", f"which model is to answer? There are: {names}")
+                raise InvalidFieldError("model", f"which model is to answer? There are: {names}")
             return known[0]
-        config = self._models.find(wanted)
+        config = self._models.find_config(wanted)
         if config is None:
-            raise Invalid("model", f"Model {wanted} not found")
+            raise InvalidFieldError("model", f"Model {wanted} not found")
         return config
 
 
-async def _parent(connection: AsyncConnection, chat: Chat, parent_id: str | None) -> Message | None:
-    """What a user's words stand below; None: they are the first ones. Raises Invalid."""
+async def _find_parent(connection: AsyncConnection, chat: Chat, parent_id: str | None) -> Message | None:
+    """What a user's words stand below; None: they are the first ones. Raises InvalidFieldError."""
     wanted = parent_id or chat.active_thread_tail_message_id
     if wanted is None:
         return None
@@ -214,16 +219,16 @@ async def _parent(connection: AsyncConnection, chat: Chat, parent_id: str | None
         )
     ).first()
     if row is None:
-        raise Invalid("parent_id", "there is no such message in this chat")
-    parent = Message.of(row)
+        raise InvalidFieldError("parent_id", "there is no such message in this chat")
+    parent = Message.of_row(row)
     if parent.role is not Role.ASSISTANT:
-        raise Invalid("parent_id", "a user's words stand below an answer; edit the message instead")
+        raise InvalidFieldError("parent_id", "a user's words stand below an answer; edit the message instead")
     return parent
 
 
-async def _above(connection: AsyncConnection, said: Message) -> Message | None:
+async def _find_answer_above(connection: AsyncConnection, said: Message) -> Message | None:
     """The answer above a user's words."""
     if said.parent_id is None:
         return None
     row = (await connection.execute(select(messages).where(messages.c.id == said.parent_id))).first()
-    return None if row is None else Message.of(row)
+    return None if row is None else Message.of_row(row)

@@ -7,39 +7,39 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-EVERYTHING = "*"
+ALL_TOPICS = "*"
 """The topic for who may have missed some: all may have changed."""
 
 
-class Wake(Protocol):
+class TopicNotifier(Protocol):
     """Carries the news that something changed, to every process that shares the database."""
 
-    async def tell(self, topic: str) -> None:
+    async def notify_topic(self, topic: str) -> None:
         """Something changed for `topic`: a queue's name, or `clock` where times may have changed."""
         ...
 
     def running(self, told: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
         """A context while which `told` is called for every topic told anywhere, here included.
 
-        `EVERYTHING` is told after a time in which topics told elsewhere may not have been heard.
+        `ALL_TOPICS` is told after a time in which topics told elsewhere may not have been heard.
         """
         ...
 
 
-class LocalWake:
-    """A `Wake` for one process."""
+class LocalNotifier:
+    """A `TopicNotifier` for one process."""
 
     def __init__(self) -> None:
         self._told: Callable[[str], None] | None = None
 
-    async def tell(self, topic: str) -> None:
-        """See `Wake`."""
+    async def notify_topic(self, topic: str) -> None:
+        """See `TopicNotifier`."""
         if self._told is not None:
             self._told(topic)
 
     @asynccontextmanager
     async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
-        """See `Wake`."""
+        """See `TopicNotifier`."""
         self._told = told
         try:
             yield
@@ -47,29 +47,29 @@ class LocalWake:
             self._told = None
 
 
-class Bells:
+class TopicEvents:
     """One for each topic; whoever waits at it hears the next ring. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._bells: dict[str, asyncio.Event] = {}
 
-    def ring(self, topic: str) -> None:
+    def set_topic(self, topic: str) -> None:
         """Wake all who wait there now."""
         bell = self._bells.pop(topic, None)
         if bell is not None:
             bell.set()
 
-    def ring_all(self) -> None:
+    def set_all(self) -> None:
         """Wake everybody."""
         for topic in tuple(self._bells):
-            self.ring(topic)
+            self.set_topic(topic)
 
-    def at(self, topic: str) -> asyncio.Event:
+    def topic_event(self, topic: str) -> asyncio.Event:
         """Set with the next ring. Take it before looking for work, wait for it after finding none."""
         return self._bells.setdefault(topic, asyncio.Event())
 
 
-async def within(event: asyncio.Event, seconds: float) -> bool:
+async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
     """Wait for it, for so long at most. Whether it is set."""
     try:
         async with asyncio.timeout(seconds):

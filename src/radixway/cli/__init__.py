@@ -23,7 +23,7 @@ from radixway.cli.ray_serving import ray_app
 from radixway.cli.servers import engine, serve, up
 from radixway.cli.several_values import SeveralValues
 from radixway.cli.slime import slime_router
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 from radixway.cli.topping import top
 from radixway.cli.traces import record, simulate
 from radixway.cli.usage import usage
@@ -82,7 +82,7 @@ def _add_successor(name: str, successor: str) -> None:
 
     @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
     def say_successor() -> None:
-        fail(f"`radixway {name}` has moved; run {successor}")
+        exit_with_error(f"`radixway {name}` has moved; run {successor}")
 
 
 for name, successor in _SUCCESSORS.items():

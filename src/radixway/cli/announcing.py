@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from radixway.cli.options import GATEWAY, AdminKey, given
-from radixway.cli.terminal import fail, out
+from radixway.cli.options import GATEWAY, AdminKey, drop_unset
+from radixway.cli.terminal import exit_with_error, out
 from radixway.config import check_worker_url
 
 _AGAIN_S = 1.0
@@ -30,7 +30,9 @@ def workers_announce(
     role: Annotated[str | None, typer.Option(metavar="any|prefill|decode")] = None,
     disaggregation: Annotated[str | None, typer.Option(metavar="vllm|sglang")] = None,
     max_batch_size: Annotated[int | None, typer.Option(min=1, help="Requests it runs at a time")] = None,
-    max_in_flight: Annotated[int | None, typer.Option(min=1, help="Requests it is given at a time")] = None,
+    max_in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Requests it is drop_unset at a time")
+    ] = None,
     ttl: Annotated[float, typer.Option(min=1, help="Seconds that each word of it holds")] = 30,
     drain: Annotated[float, typer.Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
 ) -> None:
@@ -38,8 +40,8 @@ def workers_announce(
     try:
         target = check_worker_url(worker)
     except ValueError as error:
-        fail(str(error))
-    fields = given(
+        exit_with_error(str(error))
+    fields = drop_unset(
         models=model,
         pools=pool,
         role=role,
@@ -51,34 +53,34 @@ def workers_announce(
 
 
 async def _announce(body: dict[str, Any], gateways: list[str], key: str | None, drain_s: float) -> None:
-    from radixway.net.stopping import stop
+    from radixway.net.stopping import cancel_tasks
 
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    beating = [asyncio.create_task(_beat(gateway, body, key)) for gateway in gateways]
+    beating = [asyncio.create_task(_send_heartbeat(gateway, body, key)) for gateway in gateways]
     stopped = asyncio.create_task(stopping.wait())
     refused, _ = await asyncio.wait([stopped, *beating], return_when=asyncio.FIRST_COMPLETED)
-    await stop([stopped, *beating])
+    await cancel_tasks([stopped, *beating])
     for task in refused - {stopped}:
-        fail(str(task.exception()))
+        exit_with_error(str(task.exception()))
     try:
         async with asyncio.timeout(drain_s):
-            await asyncio.gather(*(_leave(gateway, body["url"], key) for gateway in gateways))
+            await asyncio.gather(*(_deregister(gateway, body["url"], key) for gateway in gateways))
     except TimeoutError:
-        fail(f"{body['url']} has not finished within {drain_s:g} s")
+        exit_with_error(f"{body['url']} has not finished within {drain_s:g} s")
 
 
-async def _beat(gateway: str, body: dict[str, Any], key: str | None) -> None:
+async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -> None:
     """What a gateway says is shown when it changes. Raises CallFailed where it cannot ever be told that."""
-    from radixway.client import CallFailed, Registered, call
+    from radixway.client import GatewayCallError, WorkerRegistered, call_gateway
 
     shown = ""
     while True:
         try:
-            told = await call(gateway, "POST", "/workers", Registered, body, key)
+            told = await call_gateway(gateway, "POST", "/workers", WorkerRegistered, body, key)
             says, pause_s = told.state, told.heartbeat_s
-        except CallFailed as failure:
+        except GatewayCallError as failure:
             if failure.status == 400:
                 raise
             says, pause_s = str(failure), _AGAIN_S
@@ -88,14 +90,14 @@ async def _beat(gateway: str, body: dict[str, Any], key: str | None) -> None:
         await asyncio.sleep(pause_s)
 
 
-async def _leave(gateway: str, worker: str, key: str | None) -> None:
+async def _deregister(gateway: str, worker: str, key: str | None) -> None:
     """Returns once the gateway has nothing in hand there, or is not there itself."""
-    from radixway.client import CallFailed, Registered, call
+    from radixway.client import GatewayCallError, WorkerRegistered, call_gateway
 
     while True:
         try:
-            told = await call(gateway, "DELETE", "/workers", Registered, {"url": worker}, key)
-        except CallFailed as failure:
+            told = await call_gateway(gateway, "DELETE", "/workers", WorkerRegistered, {"url": worker}, key)
+        except GatewayCallError as failure:
             if failure.status != 404:
                 out.print(f"{worker} at {gateway}: {failure}")
             return

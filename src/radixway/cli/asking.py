@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, TenantKey
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 _NO_WORKER_STATUSES = (502, 503, 504)
 _MAX_TROUBLES = 5
@@ -25,8 +25,8 @@ def ask(
     admin_key: AdminKey = None,
 ) -> None:
     """Ask one question and stream the answer to the terminal."""
-    from radixway.client import CallFailed
-    from radixway.client import ask as ask_gateway
+    from radixway.client import GatewayCallError
+    from radixway.client import stream_chat as ask_gateway
 
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": prompt})
@@ -35,20 +35,22 @@ def ask(
         body["max_tokens"] = max_tokens
     try:
         told = asyncio.run(ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key))
-    except CallFailed as error:
-        fail(str(error) + (_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else ""))
+    except GatewayCallError as error:
+        exit_with_error(
+            str(error) + (_worker_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else "")
+        )
     out.print()
     out.print(told.summary(), style="dim", soft_wrap=True)
 
 
-def _troubles(url: str, admin_key: str | None) -> str:
+def _worker_troubles(url: str, admin_key: str | None) -> str:
     """Why workers are not ready, a line each, where the gateway tells this caller."""
-    from radixway.client import CallFailed, Listing, call
+    from radixway.client import GatewayCallError, WorkerListing, call_gateway
     from radixway.telemetry.tables import printable
 
     try:
-        workers = asyncio.run(call(url, "GET", "/list_workers", Listing, key=admin_key)).workers
-    except CallFailed:
+        workers = asyncio.run(call_gateway(url, "GET", "/list_workers", WorkerListing, key=admin_key)).workers
+    except GatewayCallError:
         return ""
     troubled = [worker for worker in workers if worker.trouble]
     lines = [printable(f"{worker.url}: {worker.trouble}") for worker in troubled[:_MAX_TROUBLES]]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radixway.cli.options import ConfigFile, load
-from radixway.cli.terminal import fail, out
+from radixway.cli.options import ConfigFile, load_options
+from radixway.cli.terminal import exit_with_error, out
 from radixway.config import ConfigError
 
 if TYPE_CHECKING:
-    from radixway.guard.audit import Fields, Head, Seal, Verdict
+    from radixway.guard.audit import ChainHead, ChainVerdict, EntryHasher, Fields
 
 audit_app = typer.Typer(help="The audit log of the guard.", no_args_is_help=True)
 
@@ -38,18 +38,18 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every entry; exit code 1 where one was changed, removed, reordered, or the end cut off."""
-    from radixway.guard.audit import verify as check
+    from radixway.guard.audit import verify_log as check
 
-    directory, seal = _log(path, config, key_file)
-    wanted = None if expect is None else _head(expect)
+    directory, seal = _audit_directory(path, config, key_file)
+    wanted = None if expect is None else _parse_head(expect)
     try:
         verdict = check(directory, seal, wanted)
     except OSError as error:
-        fail(f"{directory} cannot be read: {error.strerror or error}")
+        exit_with_error(f"{directory} cannot be read: {error.strerror or error}")
     if verdict.holds and not verdict.entries:
-        fail(f"{directory} holds no audit log")
+        exit_with_error(f"{directory} holds no audit log")
     if as_json:
-        _print_json(_told(verdict))
+        _print_json(_verdict_json(verdict))
     else:
         _show_verdict(verdict, seal)
     raise SystemExit(0 if verdict.holds else 1)
@@ -58,15 +58,15 @@ def verify(
 @audit_app.command()
 def head(path: Log = None, config: ConfigFile = None, key_file: KeyFile = None) -> None:
     """Print where the log ends, as SEQ:HASH: keep it elsewhere, for `verify --expect`."""
-    from radixway.guard.audit import verify as check
+    from radixway.guard.audit import verify_log as check
 
-    directory, seal = _log(path, config, key_file)
+    directory, seal = _audit_directory(path, config, key_file)
     try:
         verdict = check(directory, seal)
     except OSError as error:
-        fail(f"{directory} cannot be read: {error.strerror or error}")
+        exit_with_error(f"{directory} cannot be read: {error.strerror or error}")
     if not verdict.holds or verdict.head is None:
-        fail(f"{directory} has no head to keep: see `radixway audit verify`")
+        exit_with_error(f"{directory} has no head to keep: see `radixway audit verify`")
     out.print(str(verdict.head), soft_wrap=True)
 
 
@@ -85,53 +85,57 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print entries, the oldest first; with --json as they stand in the files."""
-    from radixway.guard.audit import entries
+    from radixway.guard.audit import search_entries
 
-    directory, _ = _log(path, config, None)
+    directory, _ = _audit_directory(path, config, None)
     after = None if since is None else since.replace(tzinfo=UTC).timestamp()
-    whose = None if user is None else _pseudonym(directory, tenant, user)
+    whose = None if user is None else _require_pseudonym(directory, tenant, user)
     try:
-        for entry in entries(directory, tenant=tenant, user=whose, rule=rule, request=request, since=after):
+        for entry in search_entries(
+            directory, tenant=tenant, user=whose, rule=rule, request=request, since=after
+        ):
             _print_line(entry) if as_json else _show_entry(entry)
     except OSError as error:
-        fail(f"{directory} cannot be read: {error.strerror or error}")
+        exit_with_error(f"{directory} cannot be read: {error.strerror or error}")
 
 
-def _log(path: Path | None, config: Path | None, key_file: Path | None) -> tuple[Path, Seal]:
+def _audit_directory(
+    path: Path | None, config: Path | None, key_file: Path | None
+) -> tuple[Path, EntryHasher]:
     """The directory, and how its entries are sealed."""
     from radixway.guard.audit import directory_of, seal_of
 
-    section = load(config).guard.audit
+    section = load_options(config).guard.audit
     if key_file is not None:
         section = section.model_copy(update={"key_file": key_file, "key_env": None})
     try:
         seal = seal_of(section)
     except ConfigError as error:
-        fail(str(error))
+        exit_with_error(str(error))
     return path or directory_of(section), seal
 
 
-def _head(text: str) -> Head:
-    from radixway.guard.audit import Head
+def _parse_head(text: str) -> ChainHead:
+    from radixway.guard.audit import ChainHead
 
     seq, _, digest = text.partition(":")
     if not (seq.isdecimal() and len(digest) == 64):
-        fail(f"--expect takes SEQ:HASH as `radixway audit head` prints it, not {text!r}")
-    return Head(int(seq), digest.lower())
+        exit_with_error(f"--expect takes SEQ:HASH as `radixway audit head` prints it, not {text!r}")
+    return ChainHead(int(seq), digest.lower())
 
 
-def _pseudonym(directory: Path, tenant: str | None, user: str) -> str:
+def _require_pseudonym(directory: Path, tenant: str | None, user: str) -> str:
     from radixway.guard.audit import find_pseudonym
 
     if tenant is None:
-        fail("--user needs --tenant")
+        exit_with_error("--user needs --tenant")
     found = find_pseudonym(directory, tenant, user)
     if found is None:
-        fail(f"the log knows no user {user!r} of {tenant!r}, or does not any more")
+        exit_with_error(f"the log knows no user {user!r} of {tenant!r}, or does not any more")
     return found
 
 
-def _show_verdict(verdict: Verdict, seal: Seal) -> None:
+def _show_verdict(verdict: ChainVerdict, seal: EntryHasher) -> None:
     for each in verdict.gone:
         out.print(
             f"entries {each['first']} to {each['last']} are gone: older than they may be", soft_wrap=True
@@ -160,7 +164,7 @@ def _show_verdict(verdict: Verdict, seal: Seal) -> None:
         out.print("or it was sealed with another key: --key-file, or guard.audit in the configuration")
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _verdict_json(verdict: ChainVerdict) -> dict[str, Any]:
     broken, head = verdict.broken, verdict.head
     return {
         "holds": verdict.holds,
@@ -202,9 +206,9 @@ def _show_entry(entry: Fields) -> None:
 
 
 def _print_line(entry: Fields) -> None:
-    from radixway.guard.audit import canonical
+    from radixway.guard.audit import encode_entry
 
-    out.print(canonical(entry).decode(), soft_wrap=True)
+    out.print(encode_entry(entry).decode(), soft_wrap=True)
 
 
 def _print_json(told: Any) -> None:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 from rich.console import Console
 
-from radixway.cli.options import ConfigFile, load
-from radixway.cli.terminal import fail, out
+from radixway.cli.options import ConfigFile, load_options
+from radixway.cli.terminal import exit_with_error, out
 from radixway.config import DEFAULT_TENANT, ConfigError, radixway_home
 
 if TYPE_CHECKING:
-    from radixway.chat.database import Database
+    from radixway.chat.database import ChatDatabase
     from radixway.chat.keys import ApiKey
 
 chat_app = typer.Typer(help="Users of the chats, and their keys.", no_args_is_help=True)
@@ -39,15 +39,15 @@ _Tenant = Annotated[str | None, typer.Option(help="Whose they are.")]
 @chat_app.command("root-token")
 def root_token(config: ConfigFile = None) -> None:
     """Print the administrator's token, made now where there is none."""
-    settings = load(config)
+    settings = load_options(config)
     try:
-        from radixway.chat.room import secrets_of
+        from radixway.chat.room import load_secrets
 
-        out.print(secrets_of(radixway_home(), settings.chat).root_token, soft_wrap=True)
+        out.print(load_secrets(radixway_home(), settings.chat).root_token, soft_wrap=True)
     except ImportError as error:
-        fail(f"chats need radixway[chat]: {error}")
+        exit_with_error(f"chats need radixway[chat]: {error}")
     except ConfigError as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 @chat_app.command("export")
@@ -61,7 +61,7 @@ def export(
     """Write everything that is known of a user, as JSON lines."""
     from radixway.cli.exporting import write_export
 
-    _in_database(config, lambda database: write_export(database, user, file))
+    _run_in_database(config, lambda database: write_export(database, user, file))
 
 
 @chat_app.command("scrub")
@@ -69,19 +69,21 @@ def scrub(config: ConfigFile = None) -> None:
     """Write the database's files anew: nothing stays of what was deleted. Nobody can write meanwhile."""
     from radixway.cli.exporting import scrub_files
 
-    _in_database(config, scrub_files)
+    _run_in_database(config, scrub_files)
 
 
 @users_app.command("list")
 def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
     """Show the newest thousand."""
-    from radixway.chat.accounts import Accounts
-    from radixway.telemetry.tables import Column, FittedTable
+    from radixway.chat.accounts import UserAccounts
+    from radixway.telemetry.tables import FittedTable, TableColumn
 
     names = ("name", "role", "tenant", "provider", "since")
-    table = FittedTable(Column("id", is_id=True), *map(Column, names))
-    for user in _in_database(config, lambda database: Accounts(database, time.time).all(tenant=tenant)):
-        since = _moment(user.created_at)
+    table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
+    for user in _run_in_database(
+        config, lambda database: UserAccounts(database, time.time).list_users(tenant=tenant)
+    ):
+        since = _format_time(user.created_at)
         table.add_row(user.id, user.display_name, user.role, user.tenant, user.provider, since)
     table.print_to(out)
 
@@ -93,22 +95,24 @@ def users_create(
     config: ConfigFile = None,
 ) -> None:
     """Make a user who comes with API keys alone, and print the id. One that is there stays as it is."""
-    from radixway.chat.accounts import HOUSE, Accounts
+    from radixway.chat.accounts import HOUSE, UserAccounts
 
-    async def enroll(database: Database) -> str:
-        accounts = Accounts(database, time.time)
-        return (await accounts.enroll(tenant, HOUSE, name, name, new_id=str(uuid.uuid4()))).id
+    async def enroll(database: ChatDatabase) -> str:
+        accounts = UserAccounts(database, time.time)
+        return (await accounts.enroll_user(tenant, HOUSE, name, name, new_id=str(uuid.uuid4()))).id
 
-    out.print(_in_database(config, enroll), soft_wrap=True)
+    out.print(_run_in_database(config, enroll), soft_wrap=True)
 
 
 @users_app.command("role")
 def users_role(user: _User, role: Literal["user", "admin"], config: ConfigFile = None) -> None:
     """Say what a user may do from the next call on."""
-    from radixway.chat.accounts import Accounts
+    from radixway.chat.accounts import UserAccounts
     from radixway.chat.records import UserRole
 
-    _in_database(config, lambda database: Accounts(database, time.time).give_role(user, UserRole(role)))
+    _run_in_database(
+        config, lambda database: UserAccounts(database, time.time).set_role(user, UserRole(role))
+    )
     out.print(f"{user}: {role}", soft_wrap=True)
 
 
@@ -119,16 +123,16 @@ def users_delete(
     config: ConfigFile = None,
 ) -> None:
     """End a user's access: tokens and keys count for nothing from the next call on."""
-    from radixway.chat.accounts import Accounts
-    from radixway.chat.room import secrets_of
-    from radixway.chat.webhooks.room import HookRoom
+    from radixway.chat.accounts import UserAccounts
+    from radixway.chat.room import load_secrets
+    from radixway.chat.webhooks.room import WebhookService
 
-    async def delete(database: Database) -> None:
-        chat = load(config).chat
-        hooks = HookRoom(chat.webhooks, database, secrets_of(radixway_home(), chat), time.time)
-        await Accounts(database, time.time, hooks.outbox).delete(user, with_chats=with_chats)
+    async def delete(database: ChatDatabase) -> None:
+        chat = load_options(config).chat
+        hooks = WebhookService(chat.webhooks, database, load_secrets(radixway_home(), chat), time.time)
+        await UserAccounts(database, time.time, hooks.outbox).delete_user(user, with_chats=with_chats)
 
-    _in_database(config, delete)
+    _run_in_database(config, delete)
     out.print(f"deleted {user}", soft_wrap=True)
 
 
@@ -138,16 +142,18 @@ def keys_list(
     config: ConfigFile = None,
 ) -> None:
     """Show keys by how they begin; what follows is known to nobody but their holders."""
-    from radixway.chat.keys import Keys
-    from radixway.telemetry.tables import Column, FittedTable
+    from radixway.chat.keys import ApiKeyStore
+    from radixway.telemetry.tables import FittedTable, TableColumn
 
     names = ("name", "begins", "scope", "tenant", "user", "client", "expires", "used")
-    table = FittedTable(Column("id", is_id=True), *map(Column, names))
-    for key in _in_database(config, lambda database: Keys(database, time.time).all(user_id=user)):
+    table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
+    for key in _run_in_database(
+        config, lambda database: ApiKeyStore(database, time.time).list_keys(user_id=user)
+    ):
         table.add_row(
             *(key.id, key.name, key.shown, key.scope, key.tenant, key.user_id or "–", key.client or "–"),
-            _moment(key.expires_at, past="expired"),
-            _moment(key.used_at),
+            _format_time(key.expires_at, past="expired"),
+            _format_time(key.used_at),
         )
     table.print_to(out)
 
@@ -167,16 +173,16 @@ def keys_create(
     config: ConfigFile = None,
 ) -> None:
     """Make a key and print it: it is told this once."""
-    from radixway.chat.keys import Keys, KeyScope
+    from radixway.chat.keys import ApiKeyStore, KeyScope
 
-    lasts_s = None if expires_in is None else _seconds(expires_in, "--expires-in")
+    lasts_s = None if expires_in is None else _parse_duration_s(expires_in, "--expires-in")
 
-    async def create(database: Database) -> tuple[ApiKey, str]:
-        return await Keys(database, time.time).create(
+    async def create(database: ChatDatabase) -> tuple[ApiKey, str]:
+        return await ApiKeyStore(database, time.time).create_key(
             name, KeyScope(scope), user_id=user, tenant=tenant, client=client, lasts_s=lasts_s
         )
 
-    _tell(*_in_database(config, create))
+    _print_key(*_run_in_database(config, create))
 
 
 @keys_app.command("rotate")
@@ -186,41 +192,45 @@ def keys_rotate(
     config: ConfigFile = None,
 ) -> None:
     """Make another key in its place and print it."""
-    from radixway.chat.keys import Keys
+    from radixway.chat.keys import ApiKeyStore
 
-    overlap_s = _seconds(overlap, "--overlap")
-    _tell(*_in_database(config, lambda database: Keys(database, time.time).rotate(key, overlap_s=overlap_s)))
+    overlap_s = _parse_duration_s(overlap, "--overlap")
+    _print_key(
+        *_run_in_database(
+            config, lambda database: ApiKeyStore(database, time.time).rotate_key(key, overlap_s=overlap_s)
+        )
+    )
 
 
 @keys_app.command("revoke")
 def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
     """End a key: it opens nothing from the next call on."""
-    from radixway.chat.keys import Keys
+    from radixway.chat.keys import ApiKeyStore
 
-    _in_database(config, lambda database: Keys(database, time.time).revoke(key))
+    _run_in_database(config, lambda database: ApiKeyStore(database, time.time).revoke_key(key))
     out.print(f"revoked {key}", soft_wrap=True)
 
 
-def _tell(key: ApiKey, text: str) -> None:
+def _print_key(key: ApiKey, text: str) -> None:
     out.print(text, soft_wrap=True)
-    until = "" if key.expires_at is None else f", until {_moment(key.expires_at)}"
+    until = "" if key.expires_at is None else f", until {_format_time(key.expires_at)}"
     Console(stderr=True, highlight=False, markup=False).print(
         f"{key.name}: {key.id}, scope {key.scope}{until}", soft_wrap=True
     )
 
 
-def _in_database(file: Path | None, work: Callable[[Database], Awaitable[AnswerT]]) -> AnswerT:
+def _run_in_database(file: Path | None, work: Callable[[ChatDatabase], Awaitable[AnswerT]]) -> AnswerT:
     """What `work` finds or changes there. Whatever stands in its way ends the command."""
-    settings = load(file)
+    settings = load_options(file)
     try:
         from radixway.chat.errors import ChatError
         from radixway.chat.migrations import migrate
-        from radixway.chat.room import database_of
+        from radixway.chat.room import open_database
     except ImportError as error:
-        fail(f"chats need radixway[chat]: {error}")
+        exit_with_error(f"chats need radixway[chat]: {error}")
 
     async def do() -> AnswerT:
-        database = database_of(settings.chat, radixway_home())
+        database = open_database(settings.chat, radixway_home())
         try:
             try:
                 await migrate(database)
@@ -233,17 +243,17 @@ def _in_database(file: Path | None, work: Callable[[Database], Awaitable[AnswerT
     try:
         return asyncio.run(do())
     except (ChatError, ConfigError, OSError, ValueError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
-def _seconds(text: str, option: str) -> float:
+def _parse_duration_s(text: str, option: str) -> float:
     match = re.fullmatch(r"(\d+)([smhd])", text)
     if match is None:
-        fail(f"{option}: say how long as 30s, 15m, 12h or 90d, not {text!r}")
+        exit_with_error(f"{option}: say how long as 30s, 15m, 12h or 90d, not {text!r}")
     return float(int(match[1]) * _UNITS[match[2]])
 
 
-def _moment(at: float | None, *, past: str = "") -> str:
+def _format_time(at: float | None, *, past: str = "") -> str:
     if at is None:
         return "–"
     told = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from radixway.cli.semantic_files import load_meaning
-from radixway.cli.terminal import fail, out
-from radixway.config import Config, ConfigError, EncodersSection
+from radixway.cli.semantic_files import load_semantic_sections
+from radixway.cli.terminal import exit_with_error, out
+from radixway.config import Config, ConfigError, EncodersConfig
 
 if TYPE_CHECKING:
-    from radixway.config.semantic import SemanticSection
-    from radixway.semantic.cases import Placed
-    from radixway.semantic.classification import Intent
+    from radixway.config.semantic import SemanticConfig
+    from radixway.semantic.cases import LocatedCase
+    from radixway.semantic.classification import TextIntent
     from radixway.semantic.offline import Guards
-    from radixway.semantic.rehearsal import Rehearsed
+    from radixway.semantic.rehearsal import CaseResult
 
 T = TypeVar("T")
 
@@ -45,9 +45,9 @@ def classify(
     if text == "-":
         text = sys.stdin.read()
     if not text.strip():
-        fail("there is no text to classify")
-    section, encoders = load_meaning(config)
-    intent, time_ms = _run(_intent_of(text, section, encoders))
+        exit_with_error("there is no text to classify")
+    section, encoders = load_semantic_sections(config)
+    intent, time_ms = _run_or_fail(_classify_intent(text, section, encoders))
     if json:
         from radixway.semantic.classification.answers import intent_answer
         from radixway.semantic.classification.options import IntentOptions
@@ -55,7 +55,7 @@ def classify(
         options = IntentOptions(return_probabilities=True, include_explanation=True)
         out.print_json(data=intent_answer(intent, options, time_ms))
     else:
-        _show(intent, section.is_on)
+        _print_intent(intent, section.is_on)
 
 
 def rules_test(
@@ -69,66 +69,70 @@ def rules_test(
     try:
         cases = read_cases(file)
     except ConfigError as error:
-        fail(str(error))
-    section, encoders = load_meaning(config)
+        exit_with_error(str(error))
+    section, encoders = load_semantic_sections(config)
     if not section.is_on:
-        fail("there are no rules to test: give --config FILE with a semantic configuration")
-    results = _run(_rehearse(cases, section, encoders))
+        exit_with_error("there are no rules to test: give --config FILE with a semantic configuration")
+    results = _run_or_fail(_run_cases(cases, section, encoders))
     if json:
         out.print_json(data=[each.as_dict() for each in results])
     else:
         for each in results:
-            _show_case(each)
+            _print_case(each)
         failed = sum(not each.passed for each in results)
         out.print(f"{len(results) - failed} passed, {failed} failed", style="bold red" if failed else "bold")
     raise typer.Exit(any(not each.passed for each in results))
 
 
-async def _intent_of(text: str, section: SemanticSection, encoders: EncodersSection) -> tuple[Intent, int]:
+async def _classify_intent(
+    text: str, section: SemanticConfig, encoders: EncodersConfig
+) -> tuple[TextIntent, int]:
     """The intent, and the milliseconds that it took once everything was loaded."""
-    from radixway.semantic.classification import ClassificationRoom
-    from radixway.semantic.offline import every_model_is_ready, offline
+    from radixway.semantic.classification import ClassificationService
+    from radixway.semantic.offline import every_model_is_ready, open_offline
 
-    guards = _guards(section, encoders)
-    async with offline(section, encoders, guards) as setup:
-        room = ClassificationRoom(setup.encoders, setup.room, every_model_is_ready, *guards(setup.encoders))
+    guards = _load_guards(section, encoders)
+    async with open_offline(section, encoders, guards) as setup:
+        room = ClassificationService(
+            setup.encoders, setup.room, every_model_is_ready, *guards(setup.encoders)
+        )
         began = perf_counter()
-        intent = await room.intent(text)
+        intent = await room.read_intent(text)
         return intent, round((perf_counter() - began) * 1e3)
 
 
-async def _rehearse(
-    cases: Sequence[Placed], section: SemanticSection, encoders: EncodersSection
-) -> list[Rehearsed]:
-    from radixway.semantic.offline import offline
-    from radixway.semantic.rehearsal import rehearse
+async def _run_cases(
+    cases: Sequence[LocatedCase], section: SemanticConfig, encoders: EncodersConfig
+) -> list[CaseResult]:
+    from radixway.semantic.offline import open_offline
+    from radixway.semantic.rehearsal import run_case
 
-    async with offline(section, encoders, _guards(section, encoders)) as setup:
-        return [await rehearse(setup, each) for each in cases]
+    async with open_offline(section, encoders, _load_guards(section, encoders)) as setup:
+        return [await run_case(setup, each) for each in cases]
 
 
-def _guards(section: SemanticSection, encoders: EncodersSection) -> Guards:
+def _load_guards(section: SemanticConfig, encoders: EncodersConfig) -> Guards:
     """What a gateway's guard would find and judge with."""
-    from radixway.config.semantic import whole_semantic
-    from radixway.guard.opening import open_finder, open_judge
+    from radixway.config.semantic import merge_semantic_file
+    from radixway.guard.opening import build_finder, build_judge
 
-    config, whole = Config(encoders=encoders), whole_semantic(section)
-    return lambda service: (open_finder(config, whole, service), open_judge(config, whole, service))
+    config, whole = Config(encoders=encoders), merge_semantic_file(section)
+    return lambda service: (build_finder(config, whole, service), build_judge(config, whole, service))
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run_or_fail(work: Coroutine[Any, Any, T]) -> T:
     """What it gives; what is missing ends the command."""
     try:
-        from radixway.semantic.classification import Unavailable
+        from radixway.semantic.classification import ClassifierUnavailableError
 
         return asyncio.run(work)
     except ImportError as error:
-        fail(f"this needs radixway[semantic]: {error}")
-    except (ConfigError, Unavailable) as error:
-        fail(str(error))
+        exit_with_error(f"this needs radixway[semantic]: {error}")
+    except (ConfigError, ClassifierUnavailableError) as error:
+        exit_with_error(str(error))
 
 
-def _show(intent: Intent, decides: bool) -> None:
+def _print_intent(intent: TextIntent, decides: bool) -> None:
     from rich.table import Table
 
     domain = intent.domain
@@ -140,37 +144,42 @@ def _show(intent: Intent, decides: bool) -> None:
     facts = Table.grid(padding=(0, 2))
     facts.add_row("entropy", f"{domain.entropy:.3f}")
     for kind in ("language", "complexity", "context"):
-        signal = intent.signals.get(kind)
+        signal = intent.signals.find_signal(kind)
         if signal is not None:
-            facts.add_row(kind, _figure(signal.value))
+            facts.add_row(kind, _format_figure(signal.value))
     if decides:
-        matched = ", ".join(f"{kind} {name}" for kind, names in intent.matched().items() for name in names)
+        matched = ", ".join(
+            f"{kind} {name}" for kind, names in intent.matched_signals().items() for name in names
+        )
         facts.add_row("matched", matched or "nothing")
-        for name, value in intent.decision().items():
-            facts.add_row(name, _figure(value))
+        for name, value in intent.decision_summary().items():
+            facts.add_row(name, _format_figure(value))
     out.print(facts)
 
 
-def _show_case(each: Rehearsed) -> None:
+def _print_case(each: CaseResult) -> None:
     style = "green" if each.passed else "bold red"
     verdict = "passed" if each.passed else "FAILED"
-    out.print(f"{verdict}  {each.placed.where}  {each.placed.case.shown()}", style=style, soft_wrap=True)
+    out.print(
+        f"{verdict}  {each.placed.where}  {each.placed.case.display_name()}", style=style, soft_wrap=True
+    )
     for failure in each.failures:
         out.print(f"        {failure}", style="red", soft_wrap=True)
-    told = ", ".join(f"{name} {_figure(value)}" for name, value in each.outcome.items())
+    told = ", ".join(f"{name} {_format_figure(value)}" for name, value in each.outcome.items())
     out.print(f"        {told}", soft_wrap=True)
     out.print(f"        why: {each.why}", style="dim", soft_wrap=True)
     for signal in each.signals:
         name = f"{signal['kind']}:{signal['name']}" if signal["name"] else signal["kind"]
         sure = "" if signal["matched"] else ", does not match"
         out.print(
-            f"        {name} = {_figure(signal['value'])} (confidence {signal['confidence']:.2f}{sure})",
+            f"        {name} = {_format_figure(signal['value'])}"
+            f" (confidence {signal['confidence']:.2f}{sure})",
             style="dim",
             soft_wrap=True,
         )
 
 
-def _figure(value: Any) -> str:
+def _format_figure(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radixway.cli.options import ConfigFile, load
+from radixway.cli.options import ConfigFile, load_options
 from radixway.cli.semantic_files import check_semantic_file, is_semantic_file
 from radixway.cli.terminal import out
 
@@ -16,7 +16,7 @@ def config_show(config: ConfigFile = None) -> None:
     """Print the effective configuration: defaults, file, environment. Secrets are masked."""
     import yaml
 
-    tree = load(config).model_dump(mode="json")
+    tree = load_options(config).model_dump(mode="json")
     out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", soft_wrap=True)
 
 
@@ -26,5 +26,5 @@ def config_check(file: Annotated[Path, typer.Argument(help="The file to check.",
         check_semantic_file(file)
         out.print(f"{file} is good: set semantic.config to it", soft_wrap=True)
         return
-    load(file)
+    load_options(file)
     out.print(f"{file} is good", soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from radixway.cli.options import GATEWAY
-from radixway.cli.terminal import fail
+from radixway.cli.terminal import exit_with_error
 
 
 def console(
@@ -33,18 +33,18 @@ def console(
 ) -> None:
     """Serve the console of a gateway that runs. A gateway does so by itself at /console."""
     if find_spec("nicegui") is None:
-        fail("the console is not installed: pip install 'radixway[console]'")
+        exit_with_error("the console is not installed: pip install 'radixway[console]'")
     nothing = tempfile.TemporaryDirectory(prefix="radixway-console-")
     os.environ["NICEGUI_STORAGE_PATH"] = nothing.name  # read as it is imported; nothing of ours is kept there
     from radixway.cli.stdin_watch import terminate_when_stdin_closes
-    from radixway.config import LogsSection
+    from radixway.config import LogsConfig
     from radixway.console.serving import ConsoleOptions, run_console
     from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
-    from radixway.web import CannotListen
+    from radixway.web import CannotListenError
 
     if not listen.startswith("unix:") and not listen.rpartition(":")[2].isdigit():
-        fail(f"--listen is HOST:PORT, not {listen!r}")
-    configure_logging(LogsSection(level="warning"))
+        exit_with_error(f"--listen is HOST:PORT, not {listen!r}")
+    configure_logging(LogsConfig(level="warning"))
     if until_stdin_closes:
         terminate_when_stdin_closes()
     options = ConsoleOptions(
@@ -57,12 +57,12 @@ def console(
     out = ServerConsole(highlight=False, markup=False)
 
     def ready(url: str) -> None:
-        HeapFreezer().freeze_started()
+        HeapFreezer().freeze_startup_objects()
         shown = url if url.startswith("unix:") else f"{url}/console"
         out.print(f"console {shown}", soft_wrap=True)
 
     try:
         with nothing:
             asyncio.run(run_console(options, ready))
-    except CannotListen as error:
-        fail(str(error))
+    except CannotListenError as error:
+        exit_with_error(str(error))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
-from radixway.cli.terminal import fail, finish, out
+from radixway.cli.terminal import exit_with_error, out, run_call
 
 
 def erase(
@@ -26,12 +26,12 @@ def erase(
     Exit code 1 where a room cannot be reached now: the gateway asks it again until it is done.
     """
     if not (user or session or request or everything):
-        fail("say whose: --user, --session or --request; or --all for the whole tenant")
-    from radixway.client import Erased, call
+        exit_with_error("say whose: --user, --session or --request; or --all for the whole tenant")
+    from radixway.client import ErasureSummary, call_gateway
 
     asked: dict[str, Any] = {"tenant": tenant, "user": user, "session": session, "request": request}
     body = {name: value for name, value in asked.items() if value} | {"all": everything, "workers": workers}
-    told = finish(call(url, "POST", "/admin/erase", Erased, body, key=key))
+    told = run_call(call_gateway(url, "POST", "/admin/erase", ErasureSummary, body, key=key))
     if as_json:
         import msgspec
 

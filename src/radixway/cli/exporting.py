@@ -9,34 +9,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from radixway.chat.database import Database
+    from radixway.chat.database import ChatDatabase
 
 
-async def write_export(database: Database, user_id: str, file: Path) -> int:
+async def write_export(database: ChatDatabase, user_id: str, file: Path) -> int:
     """`-` is standard output. Returns how many bytes there were. Raises NotFound, and then writes nothing."""
-    from radixway.chat.privacy import Export
+    from radixway.chat.privacy import AccountExport
 
-    lines = await Export(database, time.time).of(user_id)
+    lines = await AccountExport(database, time.time).export_user(user_id)
     written = 0
-    with _opened(file) as out:
+    with _open_output(file) as out:
         async for part in lines:
             written += out.write(part)
         out.flush()
     return written
 
 
-async def scrub_files(database: Database) -> None:
+async def scrub_files(database: ChatDatabase) -> None:
     """Raises ValueError: somebody reads or writes there."""
-    from radixway.chat.privacy import Scrubber
+    from radixway.chat.privacy import FileScrubber
     from radixway.component import CannotErase
 
     try:
-        await Scrubber(database, largest_bytes=sys.maxsize).scrub_anyhow()
+        await FileScrubber(database, largest_bytes=sys.maxsize).force_scrub()
     except CannotErase as error:
         raise ValueError(str(error)) from error
 
 
-def _opened(file: Path) -> BinaryIO:
+def _open_output(file: Path) -> BinaryIO:
     if str(file) == "-":
         return os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 
 def operator(
@@ -32,9 +32,11 @@ def operator(
 ) -> None:
     """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""
     try:
-        from radixway.scale.operator import NoCluster, OperatorSettings, run_operator
+        from radixway.scale.operator import ClusterNotConfiguredError, OperatorSettings, run_operator
     except ModuleNotFoundError as error:
-        fail(f"the operator is not installed (there is no {error.name}): pip install 'radixway[operator]'")
+        exit_with_error(
+            f"the operator is not installed (there is no {error.name}): pip install 'radixway[operator]'"
+        )
     settings = OperatorSettings(tuple(namespace or ()), server, liveness)
 
     async def run() -> None:
@@ -45,5 +47,5 @@ def operator(
 
     try:
         asyncio.run(run())
-    except NoCluster as error:
-        fail(str(error))
+    except ClusterNotConfiguredError as error:
+        exit_with_error(str(error))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radixway.cli.terminal import fail
+from radixway.cli.terminal import exit_with_error
 from radixway.config import Config, ConfigError, load_config
 
 GATEWAY = "http://127.0.0.1:30000"
@@ -86,7 +86,7 @@ TenantKey = Annotated[
 ]
 
 
-def load(
+def load_options(
     path: Path | None,
     overrides: Mapping[str, Any] | None = None,
     *,
@@ -103,11 +103,11 @@ def load(
     try:
         settings = load_config(path, overrides, base=base)
     except ConfigError as error:
-        fail(str(error))
-    return _within(settings, middleware_paths) if middleware_paths else settings
+        exit_with_error(str(error))
+    return _add_middlewares(settings, middleware_paths) if middleware_paths else settings
 
 
-def of_gateway(
+def gateway_overrides(
     host: str | None,
     port: int | None,
     workers: Sequence[str] | None,
@@ -116,28 +116,28 @@ def of_gateway(
     insecure: bool | None = None,
 ) -> dict[str, Any]:
     """What a gateway's common options override; the workers are said to serve `served`."""
-    overrides: dict[str, Any] = {"gateway": given(host=host, port=port, insecure=insecure)}
+    overrides: dict[str, Any] = {"gateway": drop_unset(host=host, port=port, insecure=insecure)}
     if workers:
         models = [served] if served else []
         overrides["workers"] = [{"url": url, "models": models} for url in workers]
     return overrides
 
 
-def of_ext_proc(port: int | None) -> dict[str, Any]:
+def ext_proc_overrides(port: int | None) -> dict[str, Any]:
     """What `--ext-proc-port` overrides."""
     return {} if port is None else {"enabled": True, "port": port}
 
 
-def given(**values: Any) -> dict[str, Any]:
+def drop_unset(**values: Any) -> dict[str, Any]:
     """Those that the command line names."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _within(settings: Config, paths: Sequence[str]) -> Config:
-    from radixway.pipeline import RADIX_TREE, own_path
+def _add_middlewares(settings: Config, paths: Sequence[str]) -> Config:
+    from radixway.pipeline import RADIX_TREE, resolve_slime_path
 
     middlewares = (*reversed(paths), *settings.pipeline.middlewares)
     changed: dict[str, Any] = {"pipeline": settings.pipeline.model_copy(update={"middlewares": middlewares})}
-    if any(own_path(path) == RADIX_TREE for path in paths):
+    if any(resolve_slime_path(path) == RADIX_TREE for path in paths):
         changed["trajectories"] = settings.trajectories.model_copy(update={"enabled": True})
     return settings.model_copy(update=changed)

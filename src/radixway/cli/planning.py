@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load
-from radixway.cli.terminal import fail, finish, out
+from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load_options
+from radixway.cli.terminal import exit_with_error, out, run_call
 
 plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
 
@@ -37,17 +37,17 @@ def plan(
     if context.invoked_subcommand is not None:
         return
     if trace is None:
-        _show(_asked(url, key), json)
+        _print_plan(_fetch_plan(url, key), json)
         return
-    from radixway.scale.planner.dry_run import Order, Refused, dry_run
+    from radixway.scale.planner.dry_run import PlanCommandError, PlanOptions, run_dry_run
 
-    settings = load(config)
+    settings = load_options(config)
     section = settings.scale.planner
-    most = 16 if section is None else section.of(model).max_replicas
+    most = 16 if section is None else section.for_model(model).max_replicas
     try:
-        dry_run(Order(trace, model, start or most, speedup, window_s, json), settings, out)
-    except Refused as error:
-        fail(str(error))
+        run_dry_run(PlanOptions(trace, model, start or most, speedup, window_s, json), settings, out)
+    except PlanCommandError as error:
+        exit_with_error(str(error))
 
 
 @plan_app.command()
@@ -59,32 +59,34 @@ def profile(
     json: JsonFile = None,
 ) -> None:
     """Measure one engine, and print the `profile` to configure."""
-    from radixway.scale.planner.profiling import ProfilingFailed, fit, measure
+    from radixway.scale.planner.profiling import ProfilingError, fit_profile, measure_engine
 
     try:
-        alone, together = asyncio.run(measure(url, model, key))
-        fitted = fit(alone, together, startup_s).model_dump(
+        alone, together = asyncio.run(measure_engine(url, model, key))
+        fitted = fit_profile(alone, together, startup_s).model_dump(
             include={"step_s", "prefill_s", "decode_s", "context_s", "startup_s"}
         )
-    except (ProfilingFailed, ValueError) as error:
-        fail(str(error))
+    except (ProfilingError, ValueError) as error:
+        exit_with_error(str(error))
     out.print("profile:")
     for name, value in fitted.items():
         out.print(f"  {name}: {value:.6g}")
-    _write(fitted, json)
+    _write_json(fitted, json)
 
 
-def _asked(url: str, key: str | None) -> dict[str, Any]:
-    from radixway.client import call
+def _fetch_plan(url: str, key: str | None) -> dict[str, Any]:
+    from radixway.client import call_gateway
 
-    return finish(call(url, "GET", "/plan", dict[str, Any], key=key))
+    return run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key))
 
 
-def _show(told: dict[str, Any], json: Path | None) -> None:
-    from radixway.telemetry.tables import Column, FittedTable
+def _print_plan(told: dict[str, Any], json: Path | None) -> None:
+    from radixway.telemetry.tables import FittedTable, TableColumn
 
     figures = ("replicas", "ready", "by load", "by forecast", "pressure")
-    table = FittedTable(Column("model"), Column("role"), *(Column(name, is_number=True) for name in figures))
+    table = FittedTable(
+        TableColumn("model"), TableColumn("role"), *(TableColumn(name, is_number=True) for name in figures)
+    )
     for each in told["models"]:
         for role, plan in each["roles"].items():
             forecast, pressure = plan["by_forecast"], plan["pressure"]
@@ -94,10 +96,10 @@ def _show(told: dict[str, Any], json: Path | None) -> None:
                 "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
             )
     table.print_to(out)
-    _write(told, json)
+    _write_json(told, json)
 
 
-def _write(told: dict[str, Any], path: Path | None) -> None:
+def _write_json(told: dict[str, Any], path: Path | None) -> None:
     if path is None:
         return
     import msgspec
@@ -105,4 +107,4 @@ def _write(told: dict[str, Any], path: Path | None) -> None:
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
     except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
+        exit_with_error(f"cannot write {path}: {error.strerror}")

@@ -62,16 +62,16 @@ def worker(
 ) -> None:
     """Fetch the jobs of a chat server and answer them with an engine."""
     given = {name: value for name, value in locals().items() if name != "env_file"}
-    from radixway.chat.worker import EngineError, ServerRefused
+    from radixway.chat.worker import ServerRejectedError, UpstreamEngineError
 
     try:
-        asyncio.run(_work(**given))
-    except (EngineError, ServerRefused, ValueError) as error:
+        asyncio.run(_run_replicas(**given))
+    except (UpstreamEngineError, ServerRejectedError, ValueError) as error:
         out.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None
 
 
-async def _work(
+async def _run_replicas(
     *,
     backend_url: str,
     server: str,
@@ -85,23 +85,23 @@ async def _work(
 ) -> None:
     import aiohttp
 
-    from radixway.chat.plugins import Chains, Plugins
-    from radixway.chat.worker import Safety, Worker, detect
-    from radixway.config.chat_plugins import ChatPluginsSection
+    from radixway.chat.plugins import PluginAnswers, PluginRegistry
+    from radixway.chat.worker import ChatWorker, WorkerSafetyClient, detect_engine
+    from radixway.config.chat_plugins import ChatPluginsConfig
 
-    section = ChatPluginsSection()
-    plugins = Plugins(section, {}, time.time)
+    section = ChatPluginsConfig()
+    plugins = PluginRegistry(section, {}, time.time)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
     async with aiohttp.ClientSession(timeout=timeout) as session, plugins.running():
-        found = await detect(session, backend_url, engine)
+        found = await detect_engine(session, backend_url, engine)
         form = None if prompt_format == "auto" else prompt_format
         if form is not None and form not in found.formats:
             raise ValueError(f"--prompt-format {form}: the engine takes {', '.join(found.formats)}")
-        serves = _serves(found.serving, **served)
-        safety = Safety(session, safety_url) if enable_safety else None
-        chains = Chains(plugins, section)
+        serves = _served_model(found.serving, **served)
+        safety = WorkerSafetyClient(session, safety_url) if enable_safety else None
+        chains = PluginAnswers(plugins, section)
         workers = [
-            Worker(session, server, api_key, found, serves, form=form, safety=safety, plugins=chains)
+            ChatWorker(session, server, api_key, found, serves, form=form, safety=safety, plugins=chains)
             for _ in range(replicas)
         ]
 
@@ -113,7 +113,7 @@ async def _work(
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signum, drain)
         out.print(f"{serves.model_id}: {serves.max_input_length} of {serves.max_total_length} tokens in")
-        running = [asyncio.create_task(each.run()) for each in workers]
+        running = [asyncio.create_task(each.run_until_drained()) for each in workers]
         try:
             await asyncio.gather(*running)
         finally:
@@ -122,7 +122,7 @@ async def _work(
             await asyncio.gather(*running, return_exceptions=True)
 
 
-def _serves(
+def _served_model(
     serving: Any,
     *,
     model_config_name: str | None,
@@ -132,10 +132,10 @@ def _serves(
     max_parallel_requests: int,
 ) -> Any:
     """What is told here stands above the published model, and that above what the engine says."""
-    from radixway.chat.model_configs import published
-    from radixway.chat.worker import Serves
+    from radixway.chat.model_configs import load_published
+    from radixway.chat.worker import ServedModel
 
-    known = next((model for model in published()[0] if model.name == model_config_name), None)
+    known = next((model for model in load_published()[0] if model.name == model_config_name), None)
     if model_config_name is not None and known is None and model_id is None:
         raise ValueError(f"--model-config-name {model_config_name}: no published model has that name")
     if known is not None:
@@ -145,4 +145,4 @@ def _serves(
     total = max_total_length or serving.longest_total or 4096
     longest = max_input_length or serving.longest_input or max(total * 3 // 4, 1)
     quantized = known is not None and known.quantized
-    return Serves(model_id or serving.model, longest, total, quantized, max_parallel_requests)
+    return ServedModel(model_id or serving.model, longest, total, quantized, max_parallel_requests)

@@ -12,8 +12,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from radixway.cli.options import load
-from radixway.cli.terminal import fail, out
+from radixway.cli.options import load_options
+from radixway.cli.terminal import exit_with_error, out
 from radixway.config import ConfigError
 
 if TYPE_CHECKING:
@@ -35,47 +35,47 @@ def ray_deploy(
     address: Address = None,
 ) -> None:
     """Deploy what a configuration's `ray` section says, or change what was deployed before."""
-    settings = load(config)
+    settings = load_options(config)
     from radixway.up import check_exposure
 
     try:
         check_exposure(settings)
     except ConfigError as error:
-        fail(str(error))
-    with _cluster(address) as cluster:
-        _show(cluster.deploy(settings))
+        exit_with_error(str(error))
+    with _ray_cluster(address) as cluster:
+        _print_status(cluster.deploy(settings))
 
 
 @ray_app.command("status")
 def ray_status(name: Application = "radixway", address: Address = None) -> None:
     """Show how the application and its replicas are."""
-    with _cluster(address) as cluster:
-        _show(cluster.status(name))
+    with _ray_cluster(address) as cluster:
+        _print_status(cluster.status(name))
 
 
 @ray_app.command("delete")
 def ray_delete(name: Application = "radixway", address: Address = None) -> None:
     """End the application; Ray itself stays."""
-    with _cluster(address) as cluster:
+    with _ray_cluster(address) as cluster:
         cluster.delete(name)
     out.print(f"{name} is deleted")
 
 
 @contextmanager
-def _cluster(address: str | None) -> Iterator[ModuleType]:
+def _ray_cluster(address: str | None) -> Iterator[ModuleType]:
     """What can be done there. A mistake ends the command."""
     try:
         from radixway.scale.ray_serve import command
     except ModuleNotFoundError as error:
-        fail(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
+        exit_with_error(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
     try:
-        with command.connected(address):
+        with command.connect_ray(address):
             yield command
-    except (command.NoCluster, command.NotDeployed, RuntimeError) as error:
-        fail(str(error))
+    except (command.RayUnreachableError, command.NotDeployedError, RuntimeError) as error:
+        exit_with_error(str(error))
 
 
-def _show(application: ApplicationStatusOverview) -> None:
+def _print_status(application: ApplicationStatusOverview) -> None:
     table = Table("deployment", "status", "replicas", box=None, pad_edge=False)
     for name, deployment in application.deployments.items():
         replicas = ", ".join(f"{count} {state.lower()}" for state, count in deployment.replica_states.items())

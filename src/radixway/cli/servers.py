@@ -32,13 +32,13 @@ from radixway.cli.options import (
     Quantization,
     Trajectories,
     Workers,
-    given,
-    load,
-    of_ext_proc,
-    of_gateway,
+    drop_unset,
+    ext_proc_overrides,
+    gateway_overrides,
+    load_options,
 )
 from radixway.cli.stdin_watch import terminate_when_stdin_closes
-from radixway.cli.terminal import fail
+from radixway.cli.terminal import exit_with_error
 from radixway.config import Config, ConfigError
 
 
@@ -54,9 +54,9 @@ def up(
     insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
-    overrides = of_gateway(host, port, worker, insecure=insecure)
-    overrides |= {"engine": given(model=model), "trajectories": given(enabled=trajectories)}
-    settings = load(config, overrides, middleware_paths=middleware_paths or ())
+    overrides = gateway_overrides(host, port, worker, insecure=insecure)
+    overrides |= {"engine": drop_unset(model=model), "trajectories": drop_unset(enabled=trajectories)}
+    settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_up
 
     run_server(run_up(settings, config, model, greet=greet))
@@ -76,10 +76,10 @@ def serve(
     insecure: Insecure = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
-    overrides = of_gateway(host, port, worker, served=model, insecure=insecure)
-    overrides |= {"trajectories": given(enabled=trajectories)}
-    overrides |= {"ext_proc": of_ext_proc(ext_proc_port)}
-    settings = load(config, overrides, middleware_paths=middleware_paths or ())
+    overrides = gateway_overrides(host, port, worker, served=model, insecure=insecure)
+    overrides |= {"trajectories": drop_unset(enabled=trajectories)}
+    overrides |= {"ext_proc": ext_proc_overrides(ext_proc_port)}
+    settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_gateway
 
     run_server(run_gateway(settings))
@@ -125,7 +125,7 @@ def engine(
         "api_key": api_key,
         "insecure": insecure,
     }
-    settings = load(config, {"engine": given(**options)})
+    settings = load_options(config, {"engine": drop_unset(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     _check_engine_exposure(settings, address[0])
     if until_stdin_closes:
@@ -135,13 +135,13 @@ def engine(
 
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
-    from radixway.engine_process import EngineKilled
-    from radixway.web import CannotListen, run_to_end
+    from radixway.engine_process import EngineKilledError
+    from radixway.web import CannotListenError, run_until_exit
 
     try:
-        sys.exit(run_to_end(serving))
-    except (ConfigError, CannotListen, EngineKilled) as error:
-        fail(str(error))
+        sys.exit(run_until_exit(serving))
+    except (ConfigError, CannotListenError, EngineKilledError) as error:
+        exit_with_error(str(error))
 
 
 def _check_engine_exposure(settings: Config, host: str) -> None:
@@ -149,7 +149,7 @@ def _check_engine_exposure(settings: Config, host: str) -> None:
     from radixway.web import is_loopback_host
 
     if settings.engine.api_key is None and not settings.engine.insecure and not is_loopback_host(host):
-        fail(
+        exit_with_error(
             f"{host} is reached from other machines, and the engine does whatever they ask, new weights "
             "included: give it a key (--api-key, RADIXWAY__ENGINE__API_KEY), listen on 127.0.0.1, or, where "
             "nobody but gateways reaches it, say so with --insecure (engine.insecure: true)"
@@ -161,13 +161,15 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     try:
         from radixway.engine.server import serve as serve_engine
     except ModuleNotFoundError as error:
-        fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
+        exit_with_error(
+            f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'"
+        )
     from rich.progress import Progress, TaskID
 
     from radixway.engine.errors import EngineError
     from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
     from radixway.telemetry.tracing import build_tracing
-    from radixway.web import ServerLimits, raise_file_limit, run_to_end
+    from radixway.web import ServerLimits, raise_file_limit, run_until_exit
 
     configure_logging(settings.telemetry.logs)
     terminal = Console(stderr=True)
@@ -181,18 +183,18 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
 
     def serving(url: str) -> None:
         bar.stop()
-        HeapFreezer().freeze_started()
+        HeapFreezer().freeze_startup_objects()
         ServerConsole(highlight=False, markup=False).print(f"engine {url}")
 
     try:
         tracing = build_tracing(settings.telemetry.tracing, service="radixway-engine", role="engine")
         raise_file_limit()
         limits = ServerLimits(**settings.limits.server.model_dump())
-        run_to_end(
+        run_until_exit(
             serve_engine(
                 settings.engine, host, port, progress=show, on_ready=serving, tracing=tracing, limits=limits
             )
         )
     except (EngineError, ConfigError) as error:
         bar.stop()
-        fail(str(error))
+        exit_with_error(str(error))

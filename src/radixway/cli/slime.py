@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from radixway.cli.options import ConfigFile, given, load
+from radixway.cli.options import ConfigFile, drop_unset, load_options
 from radixway.cli.servers import run_server
-from radixway.cli.terminal import fail
+from radixway.cli.terminal import exit_with_error
 
 _DAY_S = 86_400.0
 
@@ -77,26 +77,30 @@ def slime_router(
 ) -> None:
     """Start a gateway as one starts the Slime router; workers come by /add_worker."""
     if slime_router_max_connections is not None:
-        _say("--slime-router-max-connections has no effect; --sglang-server-concurrency limits each worker")
+        _print_error(
+            "--slime-router-max-connections has no effect; --sglang-server-concurrency limits each worker"
+        )
     if hf_checkpoint is not None:
         _check_tokenizer(hf_checkpoint)
-    gateway = given(
+    gateway = drop_unset(
         host=sglang_router_ip,
         port=sglang_router_port,
         request_timeout_s=slime_router_timeout,
         admin_networks=admin_network or None,
     )
-    health = given(
+    health = drop_unset(
         interval_s=rollout_health_check_interval,
         failure_threshold=slime_router_health_check_failure_threshold,
     )
-    routing = given(max_in_flight_per_worker=sglang_server_concurrency)
+    routing = drop_unset(max_in_flight_per_worker=sglang_server_concurrency)
     overrides = {
         "gateway": gateway,
         "routing": routing | {"health": health},
-        "trajectories": given(tokenizer=hf_checkpoint, abort=given(policy=abort) or None),
+        "trajectories": drop_unset(tokenizer=hf_checkpoint, abort=drop_unset(policy=abort) or None),
     }
-    settings = load(config, overrides, base=_AS_SLIME, middleware_paths=slime_router_middleware_paths or ())
+    settings = load_options(
+        config, overrides, base=_AS_SLIME, middleware_paths=slime_router_middleware_paths or ()
+    )
     from radixway.up import run_gateway
 
     run_server(run_gateway(settings))
@@ -108,8 +112,8 @@ def _check_tokenizer(source: str) -> None:
     if (path.is_dir() or path.is_absolute() or source.startswith(".")) and not (
         path / "tokenizer.json"
     ).is_file():
-        fail(f"--hf-checkpoint: there is no tokenizer.json in {source}")
+        exit_with_error(f"--hf-checkpoint: there is no tokenizer.json in {source}")
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     Console(stderr=True, highlight=False, markup=False).print(f"radixway: {message}", soft_wrap=True)

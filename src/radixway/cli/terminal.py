@@ -14,17 +14,17 @@ AnswerT = TypeVar("AnswerT")
 out = Console(highlight=False, markup=False)
 
 
-def fail(message: str) -> NoReturn:
+def exit_with_error(message: str) -> NoReturn:
     """End the command with one clear sentence and exit code 2."""
     Console(stderr=True, highlight=False).print(f"[bold red]radixway:[/] {escape(message)}", soft_wrap=True)
     raise SystemExit(2)
 
 
-def finish(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
+def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
     """Run one call to a gateway; its refusal or absence ends the command."""
-    from radixway.client import CallFailed
+    from radixway.client import GatewayCallError
 
     try:
         return asyncio.run(call)
-    except CallFailed as error:
-        fail(str(error))
+    except GatewayCallError as error:
+        exit_with_error(str(error))

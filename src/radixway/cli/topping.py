@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radixway.cli.options import GATEWAY, AdminKey
-from radixway.cli.terminal import fail, finish, out
+from radixway.cli.terminal import exit_with_error, out, run_call
 
 if TYPE_CHECKING:
-    from radixway.top import Reader, View
+    from radixway.top import GatewayReader, TopView
 
 
 def top(
@@ -30,46 +30,46 @@ def top(
     Keys: q ends, p pauses, / filters, d drains a worker or brings it back, Tab and arrows move, Enter
     explains a request. One frame takes two looks, `--interval` apart, for its rates.
     """
-    from radixway.top import Reader, as_json, as_text
-    from radixway.top.words import in_ascii
+    from radixway.top import GatewayReader, render_json, render_text
+    from radixway.top.words import to_ascii
 
-    reader = Reader(url, key)
+    reader = GatewayReader(url, key)
     if not once and not json:
-        _show(reader, interval)
+        _run_live(reader, interval)
         return
-    view = finish(_look_twice(reader, interval))
+    view = run_call(_sample_twice(reader, interval))
     if json:
-        out.print_json(data=as_json(view, words), indent=2)
+        out.print_json(data=render_json(view, words), indent=2)
         return
-    text = as_text(view, words, width=out.width)
-    out.print(text if _knows_blocks() else in_ascii(text), soft_wrap=True)
+    text = render_text(view, words, width=out.width)
+    out.print(text if _supports_unicode() else to_ascii(text), soft_wrap=True)
 
 
-def _show(reader: Reader, interval_s: float) -> None:
+def _run_live(reader: GatewayReader, interval_s: float) -> None:
     try:
-        from radixway.top.screen import Top
+        from radixway.top.screen import TopApp
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "textual":
             raise
-        fail(
+        exit_with_error(
             "the live page needs Textual: pip install 'radixway[console]'; `--once` prints a frame without it"
         )
     if not sys.stdout.isatty():
-        fail("standard output is no terminal; `--once` and `--json` print a frame")
-    Top(reader, interval_s).run()
+        exit_with_error("standard output is no terminal; `--once` and `--json` print a frame")
+    TopApp(reader, interval_s).run()
 
 
-async def _look_twice(reader: Reader, interval_s: float) -> View:
-    from radixway.top import View
+async def _sample_twice(reader: GatewayReader, interval_s: float) -> TopView:
+    from radixway.top import TopView
 
-    view = View(reader.url)
-    view.saw(await reader.look())
+    view = TopView(reader.url)
+    view.add_sample(await reader.read_sample())
     await asyncio.sleep(interval_s)
-    view.saw(await reader.look())
+    view.add_sample(await reader.read_sample())
     return view
 
 
-def _knows_blocks() -> bool:
+def _supports_unicode() -> bool:
     try:
         "▁█–…·".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

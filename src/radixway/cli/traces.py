@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
-from radixway.cli.terminal import fail, finish, out
+from radixway.cli.terminal import exit_with_error, out, run_call
 
 
 def simulate(
@@ -34,17 +34,19 @@ def simulate(
 ) -> None:
     """Replay a trace against modelled workers under several policies, and compare them."""
     from radixway.config import ConfigError
-    from radixway.simulate import EngineConstants, Setting
-    from radixway.simulate.command import Order, Refused
-    from radixway.simulate.command import simulate as carry_out
+    from radixway.simulate import EngineConstants, SimulationSettings
+    from radixway.simulate.command import SimulateCommandError, SimulateOptions
+    from radixway.simulate.command import run_simulate_command as carry_out
 
     try:
-        constants = EngineConstants.parse(engine) if engine else EngineConstants()
-        setting = Setting(workers, kv_tokens, speedup, events, event_delay_ms / 1e3, constants)
-        order = Order(trace, policy, setting, block_size, limit, jobs or _cores(), json, report)
+        constants = EngineConstants.parse_constants(engine) if engine else EngineConstants()
+        setting = SimulationSettings(workers, kv_tokens, speedup, events, event_delay_ms / 1e3, constants)
+        order = SimulateOptions(
+            trace, policy, setting, block_size, limit, jobs or _count_cores(), json, report
+        )
         carry_out(order, out, Console(stderr=True, highlight=False, markup=False))
-    except (ValueError, Refused, ConfigError) as error:
-        fail(str(error))
+    except (ValueError, SimulateCommandError, ConfigError) as error:
+        exit_with_error(str(error))
 
 
 def record(
@@ -58,14 +60,14 @@ def record(
     seconds: Annotated[float | None, typer.Option(help="End after so long.", min=0)] = None,
 ) -> None:
     """Write a running gateway's traffic as a trace for `simulate`: hashes, lengths and times, no text."""
-    from radixway.record import record as follow
+    from radixway.record import record_traffic as follow
 
     err = Console(stderr=True, highlight=False, markup=False)
     try:
-        finish(follow(url, file, err, key=key, block_tokens=block_size, limit=limit, seconds=seconds))
+        run_call(follow(url, file, err, key=key, block_tokens=block_size, limit=limit, seconds=seconds))
     except OSError as error:
-        fail(f"cannot write {file}: {error.strerror}")
+        exit_with_error(f"cannot write {file}: {error.strerror}")
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from radixway.cli.options import GATEWAY, GatewayUrl
-from radixway.cli.terminal import finish, out
+from radixway.cli.terminal import out, run_call
 from radixway.config.pricing import format_cost
 
 _COLUMNS = {
@@ -45,44 +45,46 @@ def usage(
     ] = None,
 ) -> None:
     """Show requests, tokens and costs of tenants."""
-    from radixway.client import Usage, call
+    from radixway.client import UsageReport, call_gateway
 
     asked = {"tenant": tenant, "from": since, "to": until, "by": by}
-    query = "&".join(f"{name}={_quoted(value)}" for name, value in asked.items() if value)
-    told = finish(call(url, "GET", f"/usage?{query}", Usage, key=key))
+    query = "&".join(f"{name}={_quote_csv(value)}" for name, value in asked.items() if value)
+    told = run_call(call_gateway(url, "GET", f"/usage?{query}", UsageReport, key=key))
     if json_file is not None:
-        _write(json_file, _json(told))
+        _write_file(json_file, _to_json(told))
     if csv_file is not None:
-        _write(csv_file, _csv(told.by, told.usage))
+        _write_file(csv_file, _to_csv(told.by, told.usage))
     if json_file is None and csv_file is None:
-        _show(told.by, told.usage, told.limits)
+        _print_usage(told.by, told.usage, told.limits)
 
 
-def _show(by: list[str], rows: list[dict[str, Any]], limits: list[dict[str, Any]]) -> None:
-    from radixway.telemetry.tables import Column, FittedTable
+def _print_usage(by: list[str], rows: list[dict[str, Any]], limits: list[dict[str, Any]]) -> None:
+    from radixway.telemetry.tables import FittedTable, TableColumn
 
-    figures = (Column(name, is_number=bool(name), drop_order=order) for name, order in _COLUMNS.values())
-    table = FittedTable(*map(Column, by), *figures)
+    figures = (TableColumn(name, is_number=bool(name), drop_order=order) for name, order in _COLUMNS.values())
+    table = FittedTable(*map(TableColumn, by), *figures)
     for row in rows:
-        table.add_row(*(str(row[name]) or "–" for name in by), *(_cell(row[name]) for name in _COLUMNS))
+        table.add_row(
+            *(str(row[name]) or "–" for name in by), *(_format_cell(row[name]) for name in _COLUMNS)
+        )
     table.print_to(out)
     for limit in limits:
-        used, most = _cell(limit["used"]), _cell(limit["limit"])
-        out.print(f"{limit['name']}: {used} of {most}{_until(limit)}", soft_wrap=True)
+        used, most = _format_cell(limit["used"]), _format_cell(limit["limit"])
+        out.print(f"{limit['name']}: {used} of {most}{_limit_reset(limit)}", soft_wrap=True)
 
 
-def _until(limit: dict[str, Any]) -> str:
+def _limit_reset(limit: dict[str, Any]) -> str:
     seconds = limit.get("resets_in_s")
     return f" {limit.get('currency', '')}, anew in {seconds / 3600:.1f} h" if seconds is not None else ""
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, float):
         return format_cost(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _csv(by: list[str], rows: list[dict[str, Any]]) -> str:
+def _to_csv(by: list[str], rows: list[dict[str, Any]]) -> str:
     import csv
     import io
 
@@ -93,20 +95,20 @@ def _csv(by: list[str], rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _json(told: Any) -> str:
+def _to_json(told: Any) -> str:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
 
 
-def _write(file: Path, text: str) -> None:
+def _write_file(file: Path, text: str) -> None:
     if str(file) == "-":
         out.print(text, end="", soft_wrap=True)
     else:
         file.write_text(text, encoding="utf-8")
 
 
-def _quoted(text: str) -> str:
+def _quote_csv(text: str) -> str:
     from urllib.parse import quote
 
     return quote(text, safe=",")

@@ -1,145 +1,145 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
 from radixway.config.base import ConfigError
-from radixway.config.chat import ChatSection
-from radixway.config.chat_webhooks import ChatWebhooksSection
-from radixway.config.console import ConsoleSection
-from radixway.config.disaggregation import DisaggregationSection, TransferSection
+from radixway.config.chat import ChatConfig
+from radixway.config.chat_webhooks import ChatWebhooksConfig
+from radixway.config.console import ConsoleConfig
+from radixway.config.disaggregation import DisaggregationConfig, TransferConfig
 from radixway.config.discovery import (
-    DiscoverySection,
-    DnsSection,
+    DiscoveryConfig,
+    DnsConfig,
     FoundTraits,
-    KubernetesSection,
-    RegistrationSection,
+    KubernetesConfig,
+    RegistrationConfig,
 )
-from radixway.config.encoders import EncodersSection
+from radixway.config.encoders import EncodersConfig
 from radixway.config.engine import EngineConfig
-from radixway.config.ext_proc import ExtProcSection, ExtProcTlsSection
+from radixway.config.ext_proc import ExtProcConfig, ExtProcTlsConfig
 from radixway.config.home import radixway_home
-from radixway.config.kv_events import KvEventsSection
-from radixway.config.limits import LimitsSection, ServerLimitsSection, WorkerLimitsSection
-from radixway.config.logs import LogsSection
-from radixway.config.planner import ObjectiveSection, PlannedModelSection, PlannerSection, ProfileSection
+from radixway.config.kv_events import KvEventsConfig
+from radixway.config.limits import LimitsConfig, ServerLimitsConfig, WorkerLimitsConfig
+from radixway.config.logs import LogsConfig
+from radixway.config.planner import ObjectiveConfig, PlannedModelConfig, PlannerConfig, ProfileConfig
 from radixway.config.policies import (
     AnyPolicy,
-    CustomPolicy,
-    ExpectedTimePolicy,
-    KvAwarePolicy,
-    LeastLoadedPolicy,
-    PowerOfTwoPolicy,
-    PrefixAffinityPolicy,
-    RandomPolicy,
-    RoundRobinPolicy,
-    SessionPolicy,
-    StickyLeastLoadedPolicy,
+    CustomPolicyConfig,
+    ExpectedTimePolicyConfig,
+    KvAwarePolicyConfig,
+    LeastLoadedPolicyConfig,
+    PowerOfTwoPolicyConfig,
+    PrefixAffinityPolicyConfig,
+    RandomPolicyConfig,
+    RoundRobinPolicyConfig,
+    SessionPolicyConfig,
+    StickyLeastLoadedPolicyConfig,
     parse_policy,
 )
-from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection
-from radixway.config.pricing import Pricing
-from radixway.config.ray import RayAutoscalingSection, RayEngineSection, RayGatewaySection, RaySection
-from radixway.config.scale import ScaleSection, SyncSection
+from radixway.config.pressure import BreakerConfig, HedgeConfig, QueueConfig
+from radixway.config.pricing import ModelPricing
+from radixway.config.ray import RayAutoscalingConfig, RayConfig, RayEngineConfig, RayGatewayConfig
+from radixway.config.scale import ScaleConfig, SyncConfig
 from radixway.config.sections import (
-    GatewaySection,
-    HealthSection,
-    PipelineSection,
-    RetrySection,
+    GatewayConfig,
+    HealthConfig,
+    PipelineConfig,
+    RetryConfig,
     Role,
-    RoutingSection,
-    TelemetrySection,
-    TokenizeSection,
-    WeightsSection,
-    WorkerSection,
+    RoutingConfig,
+    TelemetryConfig,
+    TokenizeConfig,
+    WeightsConfig,
+    WorkerSettings,
     check_worker_url,
 )
-from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, ValkeySection
-from radixway.config.shared_limits import SharedLimitsSection
-from radixway.config.simulations import SimulationsSection
+from radixway.config.semantic_cache import MilvusConfig, SemanticCacheConfig, ValkeyConfig
+from radixway.config.shared_limits import SharedLimitsConfig
+from radixway.config.simulations import SimulationsConfig
 from radixway.config.tenants import (
     DEFAULT_TENANT,
-    KeySection,
-    QuotasSection,
-    RatesSection,
-    TenantSection,
-    TenantsSection,
-    UsageSection,
+    KeyConfig,
+    QuotasConfig,
+    RatesConfig,
+    TenantConfig,
+    TenantsConfig,
+    UsageConfig,
 )
-from radixway.config.tracing import TracingSection
-from radixway.config.trajectories import AbortSection, SessionsSection, TrajectoriesSection
+from radixway.config.tracing import TracingConfig
+from radixway.config.trajectories import AbortConfig, SessionsConfig, TrajectoriesConfig
 from radixway.config.tree import Config, load_config
 
 __all__ = [
     "DEFAULT_TENANT",
-    "AbortSection",
+    "AbortConfig",
     "AnyPolicy",
-    "BreakerSection",
-    "ChatSection",
-    "ChatWebhooksSection",
+    "BreakerConfig",
+    "ChatConfig",
+    "ChatWebhooksConfig",
     "Config",
     "ConfigError",
-    "ConsoleSection",
-    "CustomPolicy",
-    "DisaggregationSection",
-    "DiscoverySection",
-    "DnsSection",
-    "EncodersSection",
+    "ConsoleConfig",
+    "CustomPolicyConfig",
+    "DisaggregationConfig",
+    "DiscoveryConfig",
+    "DnsConfig",
+    "EncodersConfig",
     "EngineConfig",
-    "ExpectedTimePolicy",
-    "ExtProcSection",
-    "ExtProcTlsSection",
+    "ExpectedTimePolicyConfig",
+    "ExtProcConfig",
+    "ExtProcTlsConfig",
     "FoundTraits",
-    "GatewaySection",
-    "HealthSection",
-    "HedgeSection",
-    "KeySection",
-    "KubernetesSection",
-    "KvAwarePolicy",
-    "KvEventsSection",
-    "LeastLoadedPolicy",
-    "LimitsSection",
-    "LogsSection",
-    "MilvusSection",
-    "ObjectiveSection",
-    "PipelineSection",
-    "PlannedModelSection",
-    "PlannerSection",
-    "PowerOfTwoPolicy",
-    "PrefixAffinityPolicy",
-    "Pricing",
-    "ProfileSection",
-    "QueueSection",
-    "QuotasSection",
-    "RandomPolicy",
-    "RatesSection",
-    "RayAutoscalingSection",
-    "RayEngineSection",
-    "RayGatewaySection",
-    "RaySection",
-    "RegistrationSection",
-    "RetrySection",
+    "GatewayConfig",
+    "HealthConfig",
+    "HedgeConfig",
+    "KeyConfig",
+    "KubernetesConfig",
+    "KvAwarePolicyConfig",
+    "KvEventsConfig",
+    "LeastLoadedPolicyConfig",
+    "LimitsConfig",
+    "LogsConfig",
+    "MilvusConfig",
+    "ModelPricing",
+    "ObjectiveConfig",
+    "PipelineConfig",
+    "PlannedModelConfig",
+    "PlannerConfig",
+    "PowerOfTwoPolicyConfig",
+    "PrefixAffinityPolicyConfig",
+    "ProfileConfig",
+    "QueueConfig",
+    "QuotasConfig",
+    "RandomPolicyConfig",
+    "RatesConfig",
+    "RayAutoscalingConfig",
+    "RayConfig",
+    "RayEngineConfig",
+    "RayGatewayConfig",
+    "RegistrationConfig",
+    "RetryConfig",
     "Role",
-    "RoundRobinPolicy",
-    "RoutingSection",
-    "ScaleSection",
-    "SemanticCacheSection",
-    "ServerLimitsSection",
-    "SessionPolicy",
-    "SessionsSection",
-    "SharedLimitsSection",
-    "SimulationsSection",
-    "StickyLeastLoadedPolicy",
-    "SyncSection",
-    "TelemetrySection",
-    "TenantSection",
-    "TenantsSection",
-    "TokenizeSection",
-    "TracingSection",
-    "TrajectoriesSection",
-    "TransferSection",
-    "UsageSection",
-    "ValkeySection",
-    "WeightsSection",
-    "WorkerLimitsSection",
-    "WorkerSection",
+    "RoundRobinPolicyConfig",
+    "RoutingConfig",
+    "ScaleConfig",
+    "SemanticCacheConfig",
+    "ServerLimitsConfig",
+    "SessionPolicyConfig",
+    "SessionsConfig",
+    "SharedLimitsConfig",
+    "SimulationsConfig",
+    "StickyLeastLoadedPolicyConfig",
+    "SyncConfig",
+    "TelemetryConfig",
+    "TenantConfig",
+    "TenantsConfig",
+    "TokenizeConfig",
+    "TracingConfig",
+    "TrajectoriesConfig",
+    "TransferConfig",
+    "UsageConfig",
+    "ValkeyConfig",
+    "WeightsConfig",
+    "WorkerLimitsConfig",
+    "WorkerSettings",
     "check_worker_url",
     "load_config",
     "parse_policy",

@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from radixway.config.base import Section
-from radixway.config.chat_login import ChatLoginSection, ChatSecretsSection
-from radixway.config.chat_plugins import ChatPluginsSection, McpServerSection
-from radixway.config.chat_safety import ChatSafetySection
-from radixway.config.chat_webhooks import ChatWebhooksSection
+from radixway.config.base import ConfigSection
+from radixway.config.chat_login import ChatLoginConfig, ChatSecretsConfig
+from radixway.config.chat_plugins import ChatPluginsConfig, McpServerConfig
+from radixway.config.chat_safety import ChatSafetyConfig
+from radixway.config.chat_webhooks import ChatWebhooksConfig
 
 _Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
 
 
-class ChatModelSection(Section):
+class ChatModelConfig(ConfigSection):
     """A model that pull workers serve."""
 
     name: str = Field(min_length=1)
@@ -30,7 +30,7 @@ class ChatModelSection(Section):
     """Its workers run it quantized: part of what tells their queue."""
 
 
-class ChatLimitsSection(Section):
+class ChatLimitsConfig(ConfigSection):
     """How much is too much."""
 
     messages_per_user: int = Field(default=60, ge=1)
@@ -53,7 +53,7 @@ class ChatLimitsSection(Section):
     """The time over which a user's tokens are counted."""
 
 
-class ChatWorkersSection(Section):
+class ChatWorkersConfig(ConfigSection):
     """Pull workers: those that connect to fetch jobs."""
 
     ping_s: float = Field(default=3.0, gt=0)
@@ -71,7 +71,7 @@ class ChatWorkersSection(Section):
     where that was made safe here."""
 
 
-class ChatSection(Section):
+class ChatConfig(ConfigSection):
     """Accounts, chats, messages and the jobs that answer them."""
 
     enabled: bool = True
@@ -86,17 +86,17 @@ class ChatSection(Section):
     """These keys count in the environment, too, above those of the file."""
     allow_debug_auth: bool = False
     """Anybody may log in as anybody by a name alone."""
-    login: ChatLoginSection = ChatLoginSection()
-    secrets: ChatSecretsSection = ChatSecretsSection()
+    login: ChatLoginConfig = ChatLoginConfig()
+    secrets: ChatSecretsConfig = ChatSecretsConfig()
     trusted_client_keys: tuple[SecretStr, ...] = ()
     """Of servers that speak for their own users, by the header `TrustedClient`."""
     debug_api_keys: tuple[SecretStr, ...] = ()
     """Of workers that fetch jobs, next to those let in by `PUT /admin/workers`."""
-    models: tuple[ChatModelSection, ...] = ()
+    models: tuple[ChatModelConfig, ...] = ()
     """Of pull workers; what the gateway's own workers serve is known without."""
     published_models: bool = False
     """The published service's 25 models may be asked for, too."""
-    limits: ChatLimitsSection = ChatLimitsSection()
+    limits: ChatLimitsConfig = ChatLimitsConfig()
     while_busy: Literal["reject", "interrupt", "enqueue"] = "interrupt"
     """What becomes of a further question in a chat that is being answered."""
     titles: Literal["off", "first_words", "model"] = "first_words"
@@ -111,9 +111,9 @@ class ChatSection(Section):
     """Workers that may try a job, one after the other, in all."""
     after_words: Literal["abort", "restart"] = "abort"
     """An answer whose worker is lost amid its words ends there and keeps them, or begins anew."""
-    workers: ChatWorkersSection = ChatWorkersSection()
-    webhooks: ChatWebhooksSection = ChatWebhooksSection()
-    safety: ChatSafetySection = ChatSafetySection()
+    workers: ChatWorkersConfig = ChatWorkersConfig()
+    webhooks: ChatWebhooksConfig = ChatWebhooksConfig()
+    safety: ChatSafetyConfig = ChatSafetyConfig()
     histories_mb: float = Field(default=64.0, ge=0)
     """Of threads that were read not long ago, in memory; 0: none."""
     histories_kept_s: float = Field(default=1800.0, gt=0)
@@ -124,6 +124,6 @@ class ChatSection(Section):
     """Between signs of life to listeners."""
     pushed_at_once: int = Field(default=64, ge=1)
     """Answers that the gateway fetches from its own workers at a time."""
-    plugins: ChatPluginsSection = ChatPluginsSection()
-    mcp_servers: dict[_Name, McpServerSection] = Field(default={})
+    plugins: ChatPluginsConfig = ChatPluginsConfig()
+    mcp_servers: dict[_Name, McpServerConfig] = Field(default={})
     """By name; users choose them as the plugin `mcp:NAME`."""

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.tenants import DEFAULT_TENANT
 
 
-def _guarded(url: str) -> str:
+def _check_guarded_url(url: str) -> str:
     """Raises ValueError: what goes there can be read and changed on the way."""
     if not is_guarded_url(url):
         raise ValueError("must be https://…, or http:// on this machine")
@@ -43,13 +43,13 @@ def _none_if_empty(value: Any) -> Any:
     return None if value == "" else value
 
 
-Url = Annotated[str, AfterValidator(_guarded)]
+Url = Annotated[str, AfterValidator(_check_guarded_url)]
 _LongSecret = Annotated[SecretStr, Field(min_length=16)]
 _Given = Annotated[_LongSecret | None, BeforeValidator(_none_if_empty)]
 _Word = Annotated[str, Field(min_length=1)]
 
 
-class LoginSection(Section):
+class LoginConfig(ConfigSection):
     """What every provider has."""
 
     client_id: _Word
@@ -58,7 +58,7 @@ class LoginSection(Section):
     """Whose users they become."""
 
 
-class OAuthLoginSection(LoginSection):
+class OAuthLoginConfig(LoginConfig):
     """A provider that tells who somebody is at a page of its own."""
 
     client_secret: SecretStr
@@ -68,7 +68,7 @@ class OAuthLoginSection(LoginSection):
     user_url: Url
 
 
-class DiscordLoginSection(OAuthLoginSection):
+class DiscordLoginConfig(OAuthLoginConfig):
     """Discord's addresses."""
 
     authorize_url: Url = "https://discord.com/oauth2/authorize"
@@ -79,7 +79,7 @@ class DiscordLoginSection(OAuthLoginSection):
     """Where a token says whose it is."""
 
 
-class GithubLoginSection(OAuthLoginSection):
+class GithubLoginConfig(OAuthLoginConfig):
     """GitHub's addresses; GitHub Enterprise has others."""
 
     authorize_url: Url = "https://github.com/login/oauth/authorize"
@@ -90,7 +90,7 @@ class GithubLoginSection(OAuthLoginSection):
     """Where a token says whose it is."""
 
 
-class OidcLoginSection(LoginSection):
+class OidcLoginConfig(LoginConfig):
     """A provider of OpenID Connect, known by its issuer."""
 
     issuer: Url
@@ -107,7 +107,7 @@ class OidcLoginSection(LoginSection):
     """One of them must be the claim's value, or among its values."""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _check_complete(self) -> Self:
         if "openid" not in self.scopes:
             raise ValueError("scopes: openid must be among them")
         if bool(self.admin_claim) != bool(self.admin_values):
@@ -115,29 +115,29 @@ class OidcLoginSection(LoginSection):
         return self
 
 
-class GoogleLoginSection(OidcLoginSection):
+class GoogleLoginConfig(OidcLoginConfig):
     """Google."""
 
     issuer: Url = "https://accounts.google.com"
 
 
-class ChatLoginSection(Section):
+class ChatLoginConfig(ConfigSection):
     """Where users may log in. What is not configured is not there."""
 
     public_url: Url | None = None
     """Of this gateway, as browsers reach it."""
     callback_root: Url | None = None
     """Where providers send users back, without the provider's name; by default PUBLIC_URL/auth/callback."""
-    discord: DiscordLoginSection | None = None
-    github: GithubLoginSection | None = None
-    google: GoogleLoginSection | None = None
-    oidc: dict[Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")], OidcLoginSection] = Field(
+    discord: DiscordLoginConfig | None = None
+    github: GithubLoginConfig | None = None
+    google: GoogleLoginConfig | None = None
+    oidc: dict[Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")], OidcLoginConfig] = Field(
         default={}
     )
     """Others, by a name of your choice: `/auth/login/NAME`."""
 
     @model_validator(mode="after")
-    def _comes_back(self) -> Self:
+    def _check_callback(self) -> Self:
         taken = {"debug", "discord", "github", "google"} & set(self.oidc)
         if taken:
             raise ValueError(f"oidc: {', '.join(sorted(taken))} is another provider's name")
@@ -147,12 +147,12 @@ class ChatLoginSection(Section):
         return self
 
     @property
-    def back(self) -> str:
+    def callback_base_url(self) -> str:
         """Where providers send users back, without the provider's name."""
         return (self.callback_root or f"{(self.public_url or '').rstrip('/')}/auth/callback").rstrip("/")
 
 
-class ChatSecretsSection(Section):
+class ChatSecretsConfig(ConfigSection):
     """Secrets that processes on several machines share; what is not given is made, in RADIXWAY_HOME."""
 
     auth_secret: _Given = None

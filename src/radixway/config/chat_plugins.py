@@ -7,12 +7,12 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 BuiltinPlugin = Literal["gale_pleaser", "gale_roaster", "web_retriever", "calculator"]
 
 
-class ChatPluginsSection(Section):
+class ChatPluginsConfig(ConfigSection):
     """Plugins that a user may choose for an answer."""
 
     builtin: tuple[BuiltinPlugin, ...] = ("gale_pleaser", "gale_roaster", "web_retriever", "calculator")
@@ -35,13 +35,13 @@ class ChatPluginsSection(Section):
 
     @field_validator("allowed_networks")
     @classmethod
-    def _are_networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
         for network in networks:
             ip_network(network)
         return networks
 
 
-class McpServerSection(Section):
+class McpServerConfig(ConfigSection):
     """A server of the Model Context Protocol: a command that speaks it on stdin and stdout, or a URL."""
 
     command: str | None = Field(default=None, min_length=1)
@@ -64,7 +64,7 @@ class McpServerSection(Section):
     """For its start, and for each call."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_command_or_url(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("an MCP server has either a command or a url")
         return self

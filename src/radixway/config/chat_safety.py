@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 Level = Annotated[int, Field(ge=0, le=3)]
 """0: nothing is judged; 1: interventions matter; 2: cautions, too; 3: every warning."""
 
 
-class ChatSafetySection(Section):
+class ChatSafetyConfig(ConfigSection):
     """Questions are judged before anybody answers them, and made safe."""
 
     level: Level = 0

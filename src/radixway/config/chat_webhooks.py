@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class ChatWebhookSection(Section):
+class ChatWebhookConfig(ConfigSection):
     """An address that is told of all users' events."""
 
     name: str = Field(min_length=1)
@@ -23,10 +23,10 @@ class ChatWebhookSection(Section):
     """`answer.completed` …; none: all."""
 
 
-class ChatWebhooksSection(Section):
+class ChatWebhooksConfig(ConfigSection):
     """Those of users at `/v1/webhooks`, and those named here."""
 
-    to: tuple[ChatWebhookSection, ...] = ()
+    to: tuple[ChatWebhookConfig, ...] = ()
     per_user: int = Field(default=10, ge=0)
     """0: users have none."""
     http: bool = False
@@ -42,7 +42,7 @@ class ChatWebhooksSection(Section):
 
     @field_validator("allowed_networks")
     @classmethod
-    def _networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         for network in given:
             ip_network(network)
         return given

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.sections import Host
 
 
@@ -19,7 +19,7 @@ def _check_trace_url(text: str) -> str:
 TraceUrl = Annotated[str, AfterValidator(_check_trace_url)]
 
 
-class ConsoleSection(Section):
+class ConsoleConfig(ConfigSection):
     """The web pages (docs/console.md). Needs radixway[console]; they run in a process of their own."""
 
     enabled: bool = True

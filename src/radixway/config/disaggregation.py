@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class TransferSection(Section):
+class TransferConfig(ConfigSection):
     """How a worker hands KV on to another. `vllm` alone is short for `{dialect: vllm}`."""
 
     dialect: Literal["vllm", "sglang"]
@@ -22,10 +22,10 @@ def _spell_out(value: Any) -> Any:
     return {"dialect": value} if isinstance(value, str) else value
 
 
-Transfer = Annotated[TransferSection, BeforeValidator(_spell_out)]
+Transfer = Annotated[TransferConfig, BeforeValidator(_spell_out)]
 
 
-class DisaggregationSection(Section):
+class DisaggregationConfig(ConfigSection):
     """When a prompt is prefilled by another worker than the one that answers.
 
     Not if both of the first two say that little is left to prefill, nor if the third says that it is no

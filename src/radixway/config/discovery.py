@@ -9,9 +9,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from yarl import URL
 
-from radixway.config.base import Section
-from radixway.config.kv_events import KvEventsSection
-from radixway.config.sections import WorkerSection, WorkerTraits
+from radixway.config.base import ConfigSection
+from radixway.config.kv_events import KvEventsConfig
+from radixway.config.sections import WorkerSettings, WorkerTraits
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 PortName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]
@@ -29,16 +29,16 @@ class FoundTraits(WorkerTraits):
     `{host}` in the endpoints of `kv_events` is the host of each worker's address.
     """
 
-    def at(self, url: str) -> WorkerSection:
+    def worker_at(self, url: str) -> WorkerSettings:
         """The worker there."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         host = URL(url).raw_host or ""
-        if isinstance(self.kv_events, KvEventsSection):
-            given["kv_events"] = _at_host(self.kv_events, f"[{host}]" if ":" in host else host)
-        return WorkerSection.model_validate({"url": url, **given})
+        if isinstance(self.kv_events, KvEventsConfig):
+            given["kv_events"] = _publisher_at_host(self.kv_events, f"[{host}]" if ":" in host else host)
+        return WorkerSettings.model_validate({"url": url, **given})
 
 
-def _at_host(publisher: KvEventsSection, host: str) -> KvEventsSection:
+def _publisher_at_host(publisher: KvEventsConfig, host: str) -> KvEventsConfig:
     replay = publisher.replay_endpoint
     here = {
         "endpoint": publisher.endpoint.replace(_HOST, host),
@@ -62,7 +62,7 @@ def _check_server(server: str) -> str:
     return server
 
 
-class DnsSection(Section):
+class DnsConfig(ConfigSection):
     """A name of which every address is a worker, as of Kubernetes' headless services. Needs radixway[dns]."""
 
     name: Annotated[str, AfterValidator(_check_name)]
@@ -86,7 +86,7 @@ class DnsSection(Section):
     worker: FoundTraits = FoundTraits()
 
     @model_validator(mode="after")
-    def _has_a_port(self) -> Self:
+    def _check_port(self) -> Self:
         if (self.port is None) != self.name.startswith("_"):
             raise ValueError("give port, or a name of SRV records, which begins with _ and says the port")
         if self.most_s < self.least_s:
@@ -107,7 +107,7 @@ def _check_server_url(text: str) -> str:
     return str(url).rstrip("/")
 
 
-class KubernetesSection(Section):
+class KubernetesConfig(ConfigSection):
     """EndpointSlices that are watched: every endpoint of the services that `selector` selects is a worker."""
 
     selector: Annotated[str, AfterValidator(_check_selector)] = "app=vllm-worker"
@@ -129,13 +129,13 @@ class KubernetesSection(Section):
     worker: FoundTraits = FoundTraits()
 
     @model_validator(mode="after")
-    def _keeps_its_token(self) -> Self:
+    def _check_token_transport(self) -> Self:
         if self.token_file is not None and (self.server or "").startswith("http://"):
             raise ValueError("token_file needs a server of https://, or everybody could read the token")
         return self
 
 
-class RegistrationSection(Section):
+class RegistrationConfig(ConfigSection):
     """Workers that say themselves that they are there, by `POST /workers`."""
 
     ttl_s: float = Field(default=30.0, gt=0)
@@ -144,15 +144,15 @@ class RegistrationSection(Section):
     """The longest that they may ask for."""
 
     @model_validator(mode="after")
-    def _is_in_order(self) -> Self:
+    def _check_ttl_order(self) -> Self:
         if self.ttl_s > self.most_ttl_s:
             raise ValueError("ttl_s must not be longer than most_ttl_s")
         return self
 
 
-class DiscoverySection(Section):
+class DiscoveryConfig(ConfigSection):
     """Sources of workers, beside `workers`. What they find comes and goes without a restart."""
 
-    registration: RegistrationSection = RegistrationSection()
-    dns: tuple[DnsSection, ...] = ()
-    kubernetes: tuple[KubernetesSection, ...] = ()
+    registration: RegistrationConfig = RegistrationConfig()
+    dns: tuple[DnsConfig, ...] = ()
+    kubernetes: tuple[KubernetesConfig, ...] = ()

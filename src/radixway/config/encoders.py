@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class EncodersSection(Section):
+class EncodersConfig(ConfigSection):
     """One sentence model, whose one pass over a text feeds everything that judges it."""
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"

@@ -105,16 +105,16 @@ class EngineConfig(BaseModel):
 
     @field_validator("schedule", mode="before")
     @classmethod
-    def _in_sglangs_spelling(cls, name: object) -> object:
+    def _normalize_schedule(cls, name: object) -> object:
         return "dfs_weight" if name == "dfs-weight" else name
 
     @field_validator("kv_events_endpoint", "kv_events_replay_endpoint")
     @classmethod
-    def _is_endpoint(cls, endpoint: str | None) -> str | None:
+    def _check_kv_endpoint(cls, endpoint: str | None) -> str | None:
         return None if endpoint is None else check_endpoint(endpoint)
 
     @model_validator(mode="after")
-    def _replays_what_is_published(self) -> Self:
+    def _check_replay_endpoint(self) -> Self:
         if self.kv_events_replay_endpoint is not None and self.kv_events_endpoint is None:
             raise ValueError(
                 "kv_events_replay_endpoint needs kv_events_endpoint: without it there are no events"

@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import Field, IPvAnyNetwork
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.sections import Host
 
 
-class ExtProcTlsSection(Section):
+class ExtProcTlsConfig(ConfigSection):
     """The server's certificate, PEM."""
 
     cert: Path
@@ -22,7 +22,7 @@ class ExtProcTlsSection(Section):
     """When set, Envoy needs a certificate of this authority."""
 
 
-class ExtProcSection(Section):
+class ExtProcConfig(ConfigSection):
     """An external processor for Envoy, over gRPC (docs/envoy.md). Needs radixway[envoy]."""
 
     enabled: bool = False
@@ -31,7 +31,7 @@ class ExtProcSection(Section):
     """Address to listen on; whoever reaches it is taken for Envoy."""
     port: int = Field(default=50051, ge=0, le=65535)
     """Port to listen on; 0 takes a free one."""
-    tls: ExtProcTlsSection | None = None
+    tls: ExtProcTlsConfig | None = None
     reflection: bool = True
     """gRPC's reflection, by which tools find out what can be called."""
     max_message_bytes: int = Field(default=256 * 2**20, ge=2**20, lt=2**31)

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
 def _check_gateway(url: str) -> str:
@@ -19,7 +19,7 @@ def _check_gateway(url: str) -> str:
 GatewayUrl = Annotated[str, AfterValidator(_check_gateway)]
 
 
-class GatewaysSection(Section):
+class GatewaysConfig(ConfigSection):
     """All gateways of one fleet, the same list in each: what one keeps in its memory is found from all."""
 
     self_url: GatewayUrl
@@ -30,7 +30,7 @@ class GatewaysSection(Section):
     """Shared by them: by it each believes what another says of whose request it passes on."""
 
     @model_validator(mode="after")
-    def _knows_itself(self) -> Self:
+    def _check_self_url(self) -> Self:
         if self.self_url not in self.all:
             raise ValueError(f"self_url {self.self_url} is not among all")
         if len(set(self.all)) != len(self.all):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from radixway.config.base import Section, said_off
+from radixway.config.base import ConfigSection, parse_off
 
 _ENDPOINT = re.compile(r"ipc://.+|tcp://[^:\[\]/]+:(\*|\d{1,5})|tcp://\[[^]]+\]:(\*|\d{1,5})")
 
@@ -23,7 +23,7 @@ def check_endpoint(endpoint: str) -> str:
 Endpoint = Annotated[str, AfterValidator(check_endpoint)]
 
 
-class KvEventsSection(Section):
+class KvEventsConfig(ConfigSection):
     """One worker's publisher. Its data-parallel ranks count their ports up from these."""
 
     endpoint: Endpoint
@@ -38,7 +38,7 @@ class KvEventsSection(Section):
     """Its data-parallel ranks."""
 
     @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
+    def _check_reachable(self) -> Self:
         if self.replay_endpoint is not None and "*" in self.replay_endpoint:
             raise ValueError("replay_endpoint is the worker's: give its host, not *")
         if self.endpoint.endswith(":*"):
@@ -50,19 +50,21 @@ class KvEventsSection(Section):
         return self
 
 
-def _read(value: Any) -> Any:
+def _parse_events(value: Any) -> Any:
     """One mistake is told, not one for each of the forms that it is none of."""
-    value = said_off(value)
-    if value in ("auto", "off") or isinstance(value, KvEventsSection):
+    value = parse_off(value)
+    if value in ("auto", "off") or isinstance(value, KvEventsConfig):
         return value
     if not isinstance(value, dict):
         raise ValueError("this must be auto, off, or a mapping with an endpoint")
     try:
-        return KvEventsSection.model_validate(value)
+        return KvEventsConfig.model_validate(value)
     except ValidationError as error:
         mistake = error.errors()[0]
         place = "".join(f"{part}: " for part in mistake["loc"])
         raise ValueError(place + mistake["msg"].removeprefix("Value error, ")) from None
 
 
-KvEventsSetting: TypeAlias = Annotated[Literal["auto", "off"] | KvEventsSection, BeforeValidator(_read)]
+KvEventsSetting: TypeAlias = Annotated[
+    Literal["auto", "off"] | KvEventsConfig, BeforeValidator(_parse_events)
+]

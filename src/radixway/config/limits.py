@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class ServerLimitsSection(Section):
+class ServerLimitsConfig(ConfigSection):
     """What clients may send. The same keys hold for the gateway's server and the engine's."""
 
     max_header_bytes: int = Field(default=64 * 2**10, ge=1024)
@@ -32,7 +32,7 @@ class ServerLimitsSection(Section):
     answered with 503."""
 
 
-class WorkerLimitsSection(Section):
+class WorkerLimitsConfig(ConfigSection):
     """What workers may send."""
 
     max_header_bytes: int = Field(default=64 * 2**10, ge=1024)
@@ -43,8 +43,8 @@ class WorkerLimitsSection(Section):
     """Largest answer that is not a stream. A stream may go on as long as its client reads it."""
 
 
-class LimitsSection(Section):
+class LimitsConfig(ConfigSection):
     """What a peer may send, whoever it is. `gateway.max_body_bytes` limits a single request's body."""
 
-    server: ServerLimitsSection = ServerLimitsSection()
-    workers: WorkerLimitsSection = WorkerLimitsSection()
+    server: ServerLimitsConfig = ServerLimitsConfig()
+    workers: WorkerLimitsConfig = WorkerLimitsConfig()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class LogsSection(Section):
+class LogsConfig(ConfigSection):
     """Lines on standard error (docs/observability.md)."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"

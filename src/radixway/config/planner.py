@@ -6,16 +6,16 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 _DAY_S = 86_400
 
 
-class _Figures(Section):
+class _PlannerFigures(ConfigSection):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class ObjectiveSection(_Figures):
+class ObjectiveConfig(_PlannerFigures):
     """What a model's clients are promised."""
 
     ttft_s: float = Field(default=2.0, ge=1e-6, le=_DAY_S)
@@ -26,7 +26,7 @@ class ObjectiveSection(_Figures):
     """Mean seconds between the tokens of an answer."""
 
 
-class ProfileSection(_Figures):
+class ProfileConfig(_PlannerFigures):
     """What one replica can do: the constants of `simulate --engine`, measured by `radixway plan profile`.
 
     The defaults stand for a model of some 8 B parameters on one data-centre GPU.
@@ -52,27 +52,27 @@ class ProfileSection(_Figures):
     """From asking for a replica to its first request."""
 
 
-class PlannedModelSection(_Figures):
+class PlannedModelConfig(_PlannerFigures):
     """How one model is planned."""
 
-    objective: ObjectiveSection = ObjectiveSection()
-    profile: ProfileSection = ProfileSection()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    profile: ProfileConfig = ProfileConfig()
     min_replicas: int = Field(default=1, ge=1, le=10_000)
     """Of each role."""
     max_replicas: int = Field(default=16, ge=1, le=10_000)
     """Of each role."""
 
     @model_validator(mode="after")
-    def _is_a_range(self) -> Self:
+    def _check_replica_range(self) -> Self:
         if self.max_replicas < self.min_replicas:
             raise ValueError("max_replicas must be at least min_replicas")
         return self
 
 
-class PlannerSection(PlannedModelSection):
+class PlannerConfig(PlannedModelConfig):
     """How many replicas there should be. It proposes; Ray, Kubernetes or people start and stop them."""
 
-    models: dict[str, PlannedModelSection] = Field(default_factory=dict)
+    models: dict[str, PlannedModelConfig] = Field(default_factory=dict)
     """Models that differ from what stands above, by name; each whole in itself."""
     load_interval_s: float = Field(default=5.0, ge=0.1, le=600)
     """How often what is queued and running is looked at."""
@@ -92,13 +92,13 @@ class PlannerSection(PlannedModelSection):
     """… and added above this one."""
 
     @model_validator(mode="after")
-    def _is_ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if self.most_utilization <= self.least_utilization:
             raise ValueError("most_utilization must be above least_utilization")
         if self.interval_s < self.load_interval_s:
             raise ValueError("interval_s must be at least load_interval_s")
         return self
 
-    def of(self, model: str) -> PlannedModelSection:
+    def for_model(self, model: str) -> PlannedModelConfig:
         """What holds for that model."""
         return self.models.get(model, self)

@@ -12,34 +12,34 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Discriminator, Field, TypeAdapter, ValidationError
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class RoundRobinPolicy(Section):
+class RoundRobinPolicyConfig(ConfigSection):
     """Turns, whatever the load."""
 
     name: Literal["round_robin"] = "round_robin"
 
 
-class RandomPolicy(Section):
+class RandomPolicyConfig(ConfigSection):
     """Any of them, whatever the load."""
 
     name: Literal["random"] = "random"
 
 
-class LeastLoadedPolicy(Section):
+class LeastLoadedPolicyConfig(ConfigSection):
     """The fewest requests in hand."""
 
     name: Literal["least_loaded"] = "least_loaded"
 
 
-class PowerOfTwoPolicy(Section):
+class PowerOfTwoPolicyConfig(ConfigSection):
     """The less loaded of two drawn at random."""
 
     name: Literal["power_of_two"] = "power_of_two"
 
 
-class SessionPolicy(Section):
+class SessionPolicyConfig(ConfigSection):
     """The same worker for all requests of a session (see `routing.session`)."""
 
     name: Literal["session"] = "session"
@@ -47,7 +47,7 @@ class SessionPolicy(Section):
     """How long a session that asks nothing stays with its worker."""
 
 
-class StickyLeastLoadedPolicy(Section):
+class StickyLeastLoadedPolicyConfig(ConfigSection):
     """The same worker for all requests of a session while it is not much busier than the idlest one.
 
     A bond is broken when the worker has more than `break_margin` requests in hand beyond the least loaded
@@ -65,7 +65,7 @@ class StickyLeastLoadedPolicy(Section):
     """Bonds kept; of more the one that was idle longest goes."""
 
 
-class PrefixAffinityPolicy(Section):
+class PrefixAffinityPolicyConfig(ConfigSection):
     """Ray Serve's three tiers: are queues balanced, who has seen such a text, whose cache is smallest.
 
     Names and defaults as in Ray's guide to `PrefixCacheAffinityRouter`.
@@ -88,7 +88,7 @@ class PrefixAffinityPolicy(Section):
     """Characters kept of one worker at most, whatever `do_eviction` says."""
 
 
-class KvAwarePolicy(Section):
+class KvAwarePolicyConfig(ConfigSection):
     """NVIDIA Dynamo's cost in blocks: what there is to prefill, plus what the worker holds in use."""
 
     name: Literal["kv_aware"] = "kv_aware"
@@ -102,7 +102,7 @@ class KvAwarePolicy(Section):
     """The same of a block on disk."""
 
 
-class ExpectedTimePolicy(Section):
+class ExpectedTimePolicyConfig(ConfigSection):
     """Seconds until the first token, plus what this slows down the answers already running there."""
 
     name: Literal["expected_time"] = "expected_time"
@@ -116,7 +116,7 @@ class ExpectedTimePolicy(Section):
     """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
 
 
-class CustomPolicy(Section):
+class CustomPolicyConfig(ConfigSection):
     """A class of your own; its dotted path stands in place of a name, its parameters as with any other."""
 
     name: Literal["custom"] = "custom"
@@ -127,16 +127,16 @@ class CustomPolicy(Section):
 
 
 AnyPolicy = (
-    RoundRobinPolicy
-    | RandomPolicy
-    | LeastLoadedPolicy
-    | PowerOfTwoPolicy
-    | SessionPolicy
-    | StickyLeastLoadedPolicy
-    | PrefixAffinityPolicy
-    | KvAwarePolicy
-    | ExpectedTimePolicy
-    | CustomPolicy
+    RoundRobinPolicyConfig
+    | RandomPolicyConfig
+    | LeastLoadedPolicyConfig
+    | PowerOfTwoPolicyConfig
+    | SessionPolicyConfig
+    | StickyLeastLoadedPolicyConfig
+    | PrefixAffinityPolicyConfig
+    | KvAwarePolicyConfig
+    | ExpectedTimePolicyConfig
+    | CustomPolicyConfig
 )
 
 
@@ -159,12 +159,12 @@ def _spell_out(value: Any) -> Any:
     return value
 
 
-PolicySection = Annotated[
+PolicyConfig = Annotated[
     Annotated[AnyPolicy, Discriminator("name")],
     BeforeValidator(_spell_out),
 ]
 
-_adapter: TypeAdapter[AnyPolicy] = TypeAdapter(PolicySection)
+_adapter: TypeAdapter[AnyPolicy] = TypeAdapter(PolicyConfig)
 
 
 def parse_policy(text: str) -> AnyPolicy:

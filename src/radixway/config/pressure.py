@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class QueueSection(Section):
+class QueueConfig(ConfigSection):
     """Requests that wait because every worker of their model is at its limit."""
 
     size: int = Field(default=256, ge=0)
@@ -31,7 +31,7 @@ class QueueSection(Section):
         return self.most_priority if self.lower_priority_first else -self.most_priority
 
 
-class BreakerSection(Section):
+class BreakerConfig(ConfigSection):
     """When a worker that passes its health checks, yet fails its requests, is asked last."""
 
     failures_in_row: int = Field(default=2, ge=1)
@@ -48,7 +48,7 @@ class BreakerSection(Section):
     """The longest that a worker is left alone."""
 
 
-class HedgeSection(Section):
+class HedgeConfig(ConfigSection):
     """A second copy of a request to another worker when the first byte is late."""
 
     after_s: float | None = Field(default=None, gt=0)
@@ -61,7 +61,7 @@ class HedgeSection(Section):
     """Also where the answer does not stream, so that its first byte comes when all the work is done."""
 
     @model_validator(mode="after")
-    def _has_a_delay(self) -> Self:
+    def _check_delay(self) -> Self:
         if self.after_s is None and self.after_percentile is None:
             raise ValueError(
                 "give after_s, after_percentile or both (the first is then used until enough is known)"

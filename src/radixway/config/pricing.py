@@ -4,10 +4,10 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class Pricing(Section):
+class ModelPricing(ConfigSection):
     """What tokens cost, per million."""
 
     currency: str = Field(default="USD", min_length=1, max_length=16)

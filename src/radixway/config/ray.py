@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.engine import EngineConfig
 
 
@@ -23,7 +23,7 @@ DeploymentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
 BY_REQUESTS = "radixway.scale.ray_serve.autoscaling.by_requests_in_hand"
 
 
-class RayAutoscalingSection(Section):
+class RayAutoscalingConfig(ConfigSection):
     """How many replicas there are, by what they have to do. Ray's own names and meanings."""
 
     min_replicas: int = Field(default=1, ge=1)
@@ -44,18 +44,18 @@ class RayAutoscalingSection(Section):
     """What a class is made with."""
 
     @model_validator(mode="after")
-    def _has_room(self) -> Self:
+    def _check_replica_range(self) -> Self:
         if self.max_replicas < self.min_replicas:
             raise ValueError("max_replicas must not be less than min_replicas")
         return self
 
 
-class ReplicasSection(Section):
+class ReplicasConfig(ConfigSection):
     """What replicas of one deployment have in common."""
 
     replicas: int = Field(default=1, ge=1)
     """How many, where nothing scales them."""
-    autoscaling: RayAutoscalingSection | None = None
+    autoscaling: RayAutoscalingConfig | None = None
     """Goes before `replicas`."""
     num_cpus: float = Field(default=1, ge=0)
     """Cores that Ray keeps for each replica."""
@@ -65,19 +65,19 @@ class ReplicasSection(Section):
     """Of Ray's custom resources, for each replica."""
 
     @property
-    def at_most(self) -> int:
+    def most_replicas(self) -> int:
         """Replicas that there may be."""
         return self.replicas if self.autoscaling is None else self.autoscaling.max_replicas
 
 
-class RayGatewaySection(ReplicasSection):
+class RayGatewayConfig(ReplicasConfig):
     """The gateway's replicas, behind Ray Serve's proxies."""
 
     max_ongoing_requests: int = Field(default=10_000, ge=1)
     """Requests that one is given at a time; more wait in Ray's proxies, unseen by the gateway's own queue."""
 
 
-class RayEngineSection(ReplicasSection):
+class RayEngineConfig(ReplicasConfig):
     """A deployment of engines: one model, any number of replicas."""
 
     name: DeploymentName = "engine"
@@ -103,25 +103,25 @@ class RayEngineSection(ReplicasSection):
     """Requests by handle that one replica is given at a time."""
 
     @model_validator(mode="after")
-    def _has_what_it_names(self) -> Self:
+    def _check_engine_options(self) -> Self:
         if self.arguments and self.kind != "vllm":
             raise ValueError("arguments are vLLM's: the embedded engine takes settings")
         return self
 
 
-class RaySection(Section):
+class RayConfig(ConfigSection):
     """What `radixway ray deploy` deploys."""
 
     application: DeploymentName = "radixway"
     """Its name in Ray Serve."""
     route_prefix: str = Field(default="/", pattern=r"^/([^{}]*[^/{}])?$")
     """The path below which Serve's proxies pass requests on."""
-    gateway: RayGatewaySection = RayGatewaySection()
-    engines: tuple[RayEngineSection, ...] = (RayEngineSection(),)
+    gateway: RayGatewayConfig = RayGatewayConfig()
+    engines: tuple[RayEngineConfig, ...] = (RayEngineConfig(),)
     """One for each model; none where all workers are elsewhere."""
 
     @model_validator(mode="after")
-    def _names_differ(self) -> Self:
+    def _check_unique_names(self) -> Self:
         names = [engine.name for engine in self.engines]
         for name in names:
             if names.count(name) > 1 or name == GATEWAY_NAME:

@@ -7,11 +7,11 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from radixway.config.base import Section
-from radixway.config.gateways import GatewaysSection
-from radixway.config.planner import PlannerSection
+from radixway.config.base import ConfigSection
+from radixway.config.gateways import GatewaysConfig
+from radixway.config.planner import PlannerConfig
 from radixway.config.redis_url import RedisUrl
-from radixway.config.shared_limits import SharedLimitsSection
+from radixway.config.shared_limits import SharedLimitsConfig
 
 _ENDPOINT = re.compile(r"tcp://([^:/\[\]@]+|\[[^]]+\]):(\*|\d{1,5})|ipc://.+")
 
@@ -33,7 +33,7 @@ Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 Peer = Annotated[Endpoint, AfterValidator(_check_peer)]
 
 
-class SyncSection(Section):
+class SyncConfig(ConfigSection):
     """How gateways tell each other their load: over ZeroMQ (`bind` and `peers`), or by a server (`redis`).
 
     Only over a network where nobody else can speak: what is said is counted as load, never checked.
@@ -59,7 +59,7 @@ class SyncSection(Section):
     """A gateway not heard for so long has no load any more."""
 
     @model_validator(mode="after")
-    def _has_one_way(self) -> Self:
+    def _check_single_transport(self) -> Self:
         if (self.redis is not None) + (self.bind is not None) + self.ray != 1:
             raise ValueError("give either redis, or bind and peers, or ray: true")
         if self.bind is None and self.peers:
@@ -71,14 +71,14 @@ class SyncSection(Section):
         return self
 
 
-class ScaleSection(Section):
+class ScaleConfig(ConfigSection):
     """Several gateways in front of the same workers, and how many of these there should be."""
 
-    sync: SyncSection | None = None
+    sync: SyncConfig | None = None
     """None: each goes by its own load alone."""
-    limits: SharedLimitsSection | None = None
+    limits: SharedLimitsConfig | None = None
     """None: each gateway counts what passes through it."""
-    gateways: GatewaysSection | None = None
+    gateways: GatewaysConfig | None = None
     """None: what is kept in one's memory is found by whoever comes back to it."""
-    planner: PlannerSection | None = None
+    planner: PlannerConfig | None = None
     """None: nobody counts how many workers a model needs."""

@@ -9,13 +9,13 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr, model_validator
 from yarl import URL
 
-from radixway.config.base import Section
-from radixway.config.disaggregation import DisaggregationSection, Transfer
+from radixway.config.base import ConfigSection
+from radixway.config.disaggregation import DisaggregationConfig, Transfer
 from radixway.config.kv_events import KvEventsSetting
-from radixway.config.logs import LogsSection
-from radixway.config.policies import ExpectedTimePolicy, PolicySection
-from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
-from radixway.config.tracing import TracingSection
+from radixway.config.logs import LogsConfig
+from radixway.config.policies import ExpectedTimePolicyConfig, PolicyConfig
+from radixway.config.pressure import BreakerConfig, HedgeConfig, QueueConfig, check_fallbacks
+from radixway.config.tracing import TracingConfig
 
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 """What resolvers take for an IPv4 address, in its many spellings."""
@@ -67,7 +67,7 @@ Role = Literal["any", "prefill", "decode"]
 PoolName = Annotated[str, Field(min_length=1)]
 
 
-class GatewaySection(Section):
+class GatewayConfig(ConfigSection):
     """The server that clients reach."""
 
     host: Host = "127.0.0.1"
@@ -98,7 +98,7 @@ class GatewaySection(Section):
     """How long running requests may go on after the gateway was asked to stop."""
 
 
-class WorkerTraits(Section):
+class WorkerTraits(ConfigSection):
     """What is known of workers beforehand. Models and capacity are read from the worker where not given."""
 
     models: tuple[str, ...] = ()
@@ -121,20 +121,20 @@ class WorkerTraits(Section):
     """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
 
     @model_validator(mode="after")
-    def _hands_kv_on(self) -> Self:
+    def _check_disaggregation(self) -> Self:
         if self.role != "any" and self.disaggregation is None:
             raise ValueError(f"role {self.role} needs disaggregation: vllm or sglang, its way to pass KV")
         return self
 
 
-class WorkerSection(WorkerTraits):
+class WorkerSettings(WorkerTraits):
     """One worker known from the start, or found."""
 
     url: WorkerUrl
     """Where it answers: `http(s)://HOST[:PORT][/PATH]`."""
 
 
-class HealthSection(Section):
+class HealthConfig(ConfigSection):
     """How workers are watched."""
 
     interval_s: float = Field(default=2.0, gt=0)
@@ -156,7 +156,7 @@ def _check_session_header(name: str) -> str:
 SessionHeader = Annotated[str, AfterValidator(_check_session_header)]
 
 
-class SessionSection(Section):
+class SessionConfig(ConfigSection):
     """What requests of one conversation have in common, for the policy `session`: the first of these."""
 
     headers: tuple[SessionHeader, ...] = ("x-session-id",)
@@ -165,7 +165,7 @@ class SessionSection(Section):
     """Top-level fields of the body."""
 
 
-class TokenizeSection(Section):
+class TokenizeConfig(ConfigSection):
     """How prompts become tokens, so that they are known by the blocks that workers know them by."""
 
     threads: int = Field(default=2, ge=1, le=64)
@@ -179,7 +179,7 @@ class TokenizeSection(Section):
     """How long its answer is waited for."""
 
 
-class WeightsSection(Section):
+class WeightsConfig(ConfigSection):
     """Who may answer after weights were updated through the gateway (docs/trajectories.md)."""
 
     gate: bool = True
@@ -190,12 +190,12 @@ class WeightsSection(Section):
     """How long a worker may take for a call that goes to all of them."""
 
 
-class RoutingSection(Section):
+class RoutingConfig(ConfigSection):
     """How a worker is chosen."""
 
-    policy: PolicySection = ExpectedTimePolicy()
+    policy: PolicyConfig = ExpectedTimePolicyConfig()
     """How a worker is chosen: a name, `name:parameter=value`, or a mapping."""
-    model_policies: dict[str, PolicySection] = Field(default_factory=dict)
+    model_policies: dict[str, PolicyConfig] = Field(default_factory=dict)
     """Another policy for single models."""
     block_size: int = Field(default=16, ge=1, le=4096)
     """Tokens a block: the grain in which prefixes are known."""
@@ -210,27 +210,27 @@ class RoutingSection(Section):
     tokenizers: dict[str, str] = Field(default_factory=dict)
     """By model, the directory or hub id of its tokenizer; needs radixway[tokenizers]. For a model not named
     here, the directory that its worker names is read, if it is on this machine."""
-    tokenize: TokenizeSection = TokenizeSection()
-    session: SessionSection = SessionSection()
-    weights: WeightsSection = WeightsSection()
+    tokenize: TokenizeConfig = TokenizeConfig()
+    session: SessionConfig = SessionConfig()
+    weights: WeightsConfig = WeightsConfig()
     max_in_flight_per_worker: int | None = Field(default=None, ge=1)
     """Requests that a worker is given at a time. None: no limit, unless one of the next two sets it."""
     max_in_flight_per_slot: float | None = Field(default=None, gt=0)
     """The same as a multiple of the worker's `max_batch_size`, where that is known."""
     max_kv_share: float | None = Field(default=None, gt=0)
     """Share of a worker's `kv_tokens` that requests in hand may hold; more wait. Needs a policy by blocks."""
-    queue: QueueSection = QueueSection()
+    queue: QueueConfig = QueueConfig()
     enforce_ttft: bool = False
     """Refuse a request whose objective for its first token no worker is expected to meet."""
-    breaker: BreakerSection = BreakerSection()
-    hedge: HedgeSection | None = None
+    breaker: BreakerConfig = BreakerConfig()
+    hedge: HedgeConfig | None = None
     fallbacks: Fallbacks = Field(default_factory=dict)
     """Models whose requests go to another model while no worker of theirs can take them."""
-    disaggregation: DisaggregationSection = DisaggregationSection()
-    health: HealthSection = HealthSection()
+    disaggregation: DisaggregationConfig = DisaggregationConfig()
+    health: HealthConfig = HealthConfig()
 
 
-class RetrySection(Section):
+class RetryConfig(ConfigSection):
     """What happens when a worker fails before the first byte of its answer."""
 
     attempts: int = Field(default=3, ge=1)
@@ -239,18 +239,18 @@ class RetrySection(Section):
     """Wait before a worker is asked a second time; doubled each round. Another worker is asked at once."""
 
 
-class PipelineSection(Section):
+class PipelineConfig(ConfigSection):
     """The middlewares between an endpoint and the workers, outermost first."""
 
     middlewares: tuple[str, ...] = ("radixway.pipeline.retry.Retry",)
     """Dotted paths of classes that follow `radixway.pipeline.Middleware`."""
-    retry: RetrySection = RetrySection()
+    retry: RetryConfig = RetryConfig()
 
 
-class TelemetrySection(Section):
+class TelemetryConfig(ConfigSection):
     """Logs, traces and the request journal."""
 
-    logs: LogsSection = LogsSection()
+    logs: LogsConfig = LogsConfig()
     journal_capacity: int = Field(default=10_000, ge=0)
     """Requests that `/explain/{request_id}` still knows, as far as 256 MiB hold them."""
-    tracing: TracingSection = TracingSection()
+    tracing: TracingConfig = TracingConfig()

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.redis_url import RedisUrl
 
 _KEY_BYTES = (16, 24, 32)
@@ -31,7 +31,7 @@ def _check_key(key: SecretStr) -> SecretStr:
 AesKey = Annotated[SecretStr, AfterValidator(_check_key)]
 
 
-class MilvusSection(Section):
+class MilvusConfig(ConfigSection):
     """Milvus as the store: a file of milvus-lite, or a server. Needs radixway[milvus]."""
 
     uri: str = Field(min_length=1)
@@ -56,7 +56,7 @@ class MilvusSection(Section):
     """The name in the server's certificate, where it is not the one in the URI."""
 
     @model_validator(mode="after")
-    def _both_halves(self) -> Self:
+    def _check_connection(self) -> Self:
         if (self.client_cert_file is None) != (self.client_key_file is None):
             raise ValueError("client_cert_file and client_key_file are given together")
         remote = re.match(r"[a-z][a-z0-9+.-]*://", self.uri)
@@ -65,7 +65,7 @@ class MilvusSection(Section):
         return self
 
 
-class ValkeySection(Section):
+class ValkeyConfig(ConfigSection):
     """A Valkey or Redis server as the store: plain hashes, no search module. Needs radixway[redis]."""
 
     url: RedisUrl
@@ -82,7 +82,7 @@ class ValkeySection(Section):
     """Certificates by which a `rediss://` server is known."""
 
 
-class SemanticCacheSection(Section):
+class SemanticCacheConfig(ConfigSection):
     """When an answer is kept, and when it is given again."""
 
     enabled: bool = False
@@ -126,15 +126,15 @@ class SemanticCacheSection(Section):
     """Where the memory is kept between runs."""
     encryption_key: AesKey | None = None
     """Questions and answers are sealed with AES-GCM wherever they lie; base64 of 16, 24 or 32 bytes."""
-    milvus: MilvusSection | None = None
-    valkey: ValkeySection | None = None
+    milvus: MilvusConfig | None = None
+    valkey: ValkeyConfig | None = None
     failures_in_row: int = Field(default=3, ge=1)
     """Of the store, after which it is left alone for `open_s` and memory goes on."""
     open_s: float = Field(default=5, gt=0)
     """How long a store that failed is left alone."""
 
     @model_validator(mode="after")
-    def _backend_is_there(self) -> Self:
+    def _check_backend(self) -> Self:
         if self.backend == "milvus" and self.milvus is None:
             raise ValueError("backend milvus needs semantic_cache.milvus.uri")
         if self.backend == "valkey" and self.valkey is None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.redis_url import RedisUrl
 
 
-class SharedLimitsSection(Section):
+class SharedLimitsConfig(ConfigSection):
     """A Redis or Valkey server that all gateways use, and that keeps what it has across a restart."""
 
     redis: RedisUrl

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class SimulationsSection(Section):
+class SimulationsConfig(ConfigSection):
     """`/simulate` (docs/routing.md): each in a process of its own, one after another."""
 
     enabled: bool = True

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from radixway.config.base import Section
-from radixway.config.pricing import Pricing
+from radixway.config.base import ConfigSection
+from radixway.config.pricing import ModelPricing
 from radixway.config.sections import Bearer, PoolName
 
 DEFAULT_TENANT = "default"
@@ -39,7 +39,7 @@ ModelPattern = Annotated[str, Field(min_length=1, max_length=256)]
 Scope = Literal["user", "trusted", "admin", "worker", "metrics"]
 
 
-class KeySection(Section):
+class KeyConfig(ConfigSection):
     """An API key: itself, or rather where it is to be found. Exactly one of the first four."""
 
     key: Bearer | None = None
@@ -57,14 +57,14 @@ class KeySection(Section):
     may read `/metrics` and all of `/health`, and nothing else."""
 
     @model_validator(mode="after")
-    def _is_one(self) -> Self:
+    def _check_single_source(self) -> Self:
         given = (self.key, self.key_env, self.key_file, self.key_sha256)
         if sum(each is not None for each in given) != 1:
             raise ValueError("give one of key, key_env, key_file and key_sha256")
         return self
 
 
-class RatesSection(Section):
+class RatesConfig(ConfigSection):
     """How fast a tenant may ask. None: no limit."""
 
     requests_per_minute: int | None = Field(default=None, ge=1)
@@ -74,7 +74,7 @@ class RatesSection(Section):
     """Requests in hand at a time."""
 
 
-class QuotasSection(Section):
+class QuotasConfig(ConfigSection):
     """How much a tenant may use in a day and in a calendar month, UTC. None: no limit."""
 
     tokens_per_day: int | None = Field(default=None, ge=1)
@@ -85,20 +85,20 @@ class QuotasSection(Section):
     """Of the costs. Models that the tenant may use must not be priced in another one."""
 
     @property
-    def on_cost(self) -> bool:
+    def has_cost_quota(self) -> bool:
         """Whether costs are limited."""
         return self.cost_per_day is not None or self.cost_per_month is not None
 
     @property
-    def on_tokens(self) -> bool:
+    def has_token_quota(self) -> bool:
         """Whether tokens are limited."""
         return self.tokens_per_day is not None or self.tokens_per_month is not None
 
 
-class TenantSection(Section):
+class TenantConfig(ConfigSection):
     """One tenant."""
 
-    keys: tuple[KeySection, ...] = ()
+    keys: tuple[KeyConfig, ...] = ()
     models: tuple[ModelPattern, ...] = ()
     """The models it may use, by name or pattern (`qwen-*`); empty: all."""
     pools: tuple[PoolName, ...] = ()
@@ -109,8 +109,8 @@ class TenantSection(Section):
     """Whose kept answers it is given: tenants that name the same share them. By default its own alone."""
     guard: Name | None = None
     """The guard's policy for it."""
-    rates: RatesSection = RatesSection()
-    quotas: QuotasSection = QuotasSection()
+    rates: RatesConfig = RatesConfig()
+    quotas: QuotasConfig = QuotasConfig()
 
     @field_validator("keys", "models", "pools", mode="before")
     @classmethod
@@ -122,7 +122,7 @@ class TenantSection(Section):
             return value
 
 
-class UsageSection(Section):
+class UsageConfig(ConfigSection):
     """How usage is counted."""
 
     persist: bool = False
@@ -137,24 +137,24 @@ class UsageSection(Section):
     """Days, tenants, models and categories told apart; beyond that the oldest day is forgotten."""
 
 
-class TenantsSection(Section):
+class TenantsConfig(ConfigSection):
     """Tenants by name, and what concerns all of them. None is configured: all requests are `default`'s."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    __pydantic_extra__: dict[str, TenantSection] = Field(init=False)
+    __pydantic_extra__: dict[str, TenantConfig] = Field(init=False)
 
-    usage: UsageSection = UsageSection()
-    pricing: dict[ModelPattern, Pricing] = Field(default_factory=dict)
+    usage: UsageConfig = UsageConfig()
+    pricing: dict[ModelPattern, ModelPricing] = Field(default_factory=dict)
     """By a model's name or pattern, the first that fits; goes before `pricing` under `semantic`."""
 
     @model_validator(mode="after")
-    def _have_names(self) -> Self:
+    def _check_names(self) -> Self:
         for name in self.named:
             _check_name(name)
         return self
 
     @property
-    def named(self) -> dict[str, TenantSection]:
+    def named(self) -> dict[str, TenantConfig]:
         """The tenants, without `default` where that is not configured."""
         return self.__pydantic_extra__
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 from yarl import URL
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
 def _check_endpoint(text: str) -> str:
@@ -35,7 +35,7 @@ HeaderValue = Annotated[SecretStr, AfterValidator(_check_header)]
 Protocol = Literal["http/protobuf", "grpc"]
 
 
-class TracingSection(Section):
+class TracingConfig(ConfigSection):
     """Traces by OpenTelemetry (docs/observability.md). What is not said here is read from `OTEL_*`."""
 
     enabled: bool | None = None

@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 
-class AbortSection(Section):
+class AbortConfig(ConfigSection):
     """What becomes of an answer that a worker broke off with the finish reason `abort`."""
 
     policy: Literal["resume", "retry", "partial"] = "resume"
@@ -22,7 +22,7 @@ class AbortSection(Section):
     most, growing and with jitter: a worker that takes new weights aborts once, not for half a minute."""
 
 
-class SessionsSection(Section):
+class SessionsConfig(ConfigSection):
     """Conversations of agents that know nothing of tokens."""
 
     path: Path | None = None
@@ -35,7 +35,7 @@ class SessionsSection(Section):
     """A call to a session that nobody made makes it; otherwise it is answered with 404."""
 
 
-class TrajectoriesSection(Section):
+class TrajectoriesConfig(ConfigSection):
     """Recording on `/generate`, and what is kept."""
 
     enabled: bool = False
@@ -48,5 +48,5 @@ class TrajectoriesSection(Section):
     """The same in tokens, as the published interface counts it."""
     gc_threshold_k: int = Field(default=5, ge=1)
     """What no request has used for this many weight versions may go."""
-    abort: AbortSection = AbortSection()
-    sessions: SessionsSection = SessionsSection()
+    abort: AbortConfig = AbortConfig()
+    sessions: SessionsConfig = SessionsConfig()

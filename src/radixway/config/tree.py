@@ -12,33 +12,33 @@ from pydantic import BaseModel, PlainSerializer, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from radixway.config.base import ConfigError
-from radixway.config.chat import ChatSection
-from radixway.config.chat_env import published_keys
-from radixway.config.console import ConsoleSection
-from radixway.config.discovery import DiscoverySection
-from radixway.config.encoders import EncodersSection
+from radixway.config.chat import ChatConfig
+from radixway.config.chat_env import convert_published_keys
+from radixway.config.console import ConsoleConfig
+from radixway.config.discovery import DiscoveryConfig
+from radixway.config.encoders import EncodersConfig
 from radixway.config.engine import EngineConfig
-from radixway.config.ext_proc import ExtProcSection
-from radixway.config.guard import GuardSection
-from radixway.config.limits import LimitsSection
-from radixway.config.ray import RaySection
+from radixway.config.ext_proc import ExtProcConfig
+from radixway.config.guard import GuardConfig
+from radixway.config.limits import LimitsConfig
+from radixway.config.ray import RayConfig
 from radixway.config.renamed_keys import old_places, rename_keys
-from radixway.config.scale import ScaleSection
+from radixway.config.scale import ScaleConfig
 from radixway.config.sections import (
-    GatewaySection,
-    PipelineSection,
-    RoutingSection,
-    TelemetrySection,
-    WorkerSection,
+    GatewayConfig,
+    PipelineConfig,
+    RoutingConfig,
+    TelemetryConfig,
+    WorkerSettings,
 )
-from radixway.config.semantic_cache import SemanticCacheSection
-from radixway.config.simulations import SimulationsSection
-from radixway.config.tenants import TenantsSection
-from radixway.config.trajectories import TrajectoriesSection
-from radixway.config.yaml_file import Place, has_node, in_words, line_of, read_yaml
+from radixway.config.semantic_cache import SemanticCacheConfig
+from radixway.config.simulations import SimulationsConfig
+from radixway.config.tenants import TenantsConfig
+from radixway.config.trajectories import TrajectoriesConfig
+from radixway.config.yaml_file import Place, describe_validation_error, has_node, line_of, read_yaml
 
 if TYPE_CHECKING:
-    from radixway.config.semantic import SemanticSection
+    from radixway.config.semantic import SemanticConfig
 
 ENV_PREFIX = "RADIXWAY__"
 
@@ -52,29 +52,29 @@ class Config(BaseSettings):
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
-    gateway: GatewaySection = GatewaySection()
-    limits: LimitsSection = LimitsSection()
-    workers: tuple[WorkerSection, ...] = ()
-    routing: RoutingSection = RoutingSection()
-    pipeline: PipelineSection = PipelineSection()
-    encoders: EncodersSection = EncodersSection()
+    gateway: GatewayConfig = GatewayConfig()
+    limits: LimitsConfig = LimitsConfig()
+    workers: tuple[WorkerSettings, ...] = ()
+    routing: RoutingConfig = RoutingConfig()
+    pipeline: PipelineConfig = PipelineConfig()
+    encoders: EncodersConfig = EncodersConfig()
     engine: EngineConfig = EngineConfig()
-    telemetry: TelemetrySection = TelemetrySection()
-    trajectories: TrajectoriesSection = TrajectoriesSection()
-    scale: ScaleSection = ScaleSection()
-    discovery: DiscoverySection = DiscoverySection()
+    telemetry: TelemetryConfig = TelemetryConfig()
+    trajectories: TrajectoriesConfig = TrajectoriesConfig()
+    scale: ScaleConfig = ScaleConfig()
+    discovery: DiscoveryConfig = DiscoveryConfig()
     if TYPE_CHECKING:
-        semantic: SemanticSection | None = None
+        semantic: SemanticConfig | None = None
     else:  # its many models are built where it is configured: they take a third as long as all the others
         semantic: Annotated[dict | Any, PlainSerializer(_dump)] = None
-    semantic_cache: SemanticCacheSection = SemanticCacheSection()
-    tenants: TenantsSection = TenantsSection()
-    guard: GuardSection = GuardSection()
-    chat: ChatSection = ChatSection()
-    ext_proc: ExtProcSection = ExtProcSection()
-    console: ConsoleSection = ConsoleSection()
-    ray: RaySection = RaySection()
-    simulations: SimulationsSection = SimulationsSection()
+    semantic_cache: SemanticCacheConfig = SemanticCacheConfig()
+    tenants: TenantsConfig = TenantsConfig()
+    guard: GuardConfig = GuardConfig()
+    chat: ChatConfig = ChatConfig()
+    ext_proc: ExtProcConfig = ExtProcConfig()
+    console: ConsoleConfig = ConsoleConfig()
+    ray: RayConfig = RayConfig()
+    simulations: SimulationsConfig = SimulationsConfig()
 
     @classmethod
     def settings_customise_sources(
@@ -103,11 +103,11 @@ def load_config(
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
     """
     tree, root = _read_yaml(path) if path is not None else ({}, None)
-    given = rename_keys(dict(overrides or {}), lambda place: _where(place, None, None))
+    given = rename_keys(dict(overrides or {}), lambda place: _describe_place(place, None, None))
     chosen = _merge(_merge(tree, _read_environment()), given)
     below = _merge(
-        rename_keys(dict(base or {}), lambda place: _where(place, None, None)),
-        published_keys(chosen.get("chat"), os.environ),
+        rename_keys(dict(base or {}), lambda place: _describe_place(place, None, None)),
+        convert_published_keys(chosen.get("chat"), os.environ),
     )
     merged = _merge(below, chosen)
     told: list[str] = []
@@ -116,7 +116,7 @@ def load_config(
     try:
         config = Config(**merged)
     except ValidationError as error:
-        told += _explain(error, path, root)
+        told += _describe_errors(error, path, root)
     if told:
         raise ConfigError("\n".join(told))
     return config
@@ -124,18 +124,20 @@ def load_config(
 
 def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, told: list[str]) -> Any:
     """The `semantic` section, checked together with the file that it names; mistakes are added to `told`."""
-    from radixway.config.semantic import SemanticSection, check, whole_semantic
+    from radixway.config.semantic import SemanticConfig, find_contradictions, merge_semantic_file
 
     try:
-        section = SemanticSection.model_validate(given)
-        whole_semantic(section)
+        section = SemanticConfig.model_validate(given)
+        merge_semantic_file(section)
     except ValidationError as error:
-        told += _explain(error, path, root, ("semantic",))
+        told += _describe_errors(error, path, root, ("semantic",))
         return None
     except ConfigError as error:
         told.append(str(error))
         return None
-    told += [_tell(("semantic", *at), text, path, root) for at, text in check(section)]
+    told += [
+        _describe_error(("semantic", *at), text, path, root) for at, text in find_contradictions(section)
+    ]
     return section
 
 
@@ -145,7 +147,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
     for name in Config.model_fields:
         if name in tree and tree[name] is None:  # all its keys are commented out
             del tree[name]
-    return rename_keys(tree, lambda place: _where(place, path, root)), root
+    return rename_keys(tree, lambda place: _describe_place(place, path, root)), root
 
 
 def _read_environment() -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _read_environment() -> dict[str, Any]:
         source = EnvSettingsSource(
             Config, env_prefix=ENV_PREFIX, env_nested_delimiter="__", case_sensitive=False
         )
-        return rename_keys(source(), lambda place: f"environment: {_variable(place)}")
+        return rename_keys(source(), lambda place: f"environment: {_variable_name(place)}")
     except ValueError as error:
         raise ConfigError(f"environment: {error}") from None
 
@@ -176,22 +178,25 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _explain(
+def _describe_errors(
     error: ValidationError, path: Path | None, root: yaml.Node | None, within: Place = ()
 ) -> list[str]:
     """One line per mistake: where it stands, which key, what is wrong."""
-    return [_tell((*within, *each["loc"]), in_words(each), path, root) for each in error.errors()]
+    return [
+        _describe_error((*within, *each["loc"]), describe_validation_error(each), path, root)
+        for each in error.errors()
+    ]
 
 
-def _tell(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:
+def _describe_error(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:
     at = next((old for old in old_places(at) if _is_written(old, root) and not _is_written(at, root)), at)
-    return f"{_where(at, path, root)}: {'.'.join(str(part) for part in at)}: {text}"
+    return f"{_describe_place(at, path, root)}: {'.'.join(str(part) for part in at)}: {text}"
 
 
-def _where(at: Place, path: Path | None, root: yaml.Node | None) -> str:
+def _describe_place(at: Place, path: Path | None, root: yaml.Node | None) -> str:
     line = line_of(at, root)
     if _in_environment(at):
-        return f"environment: {_variable(at)}"
+        return f"environment: {_variable_name(at)}"
     return "configuration" if line is None else f"{path}:{line}"
 
 
@@ -200,9 +205,9 @@ def _is_written(at: Place, root: yaml.Node | None) -> bool:
 
 
 def _in_environment(at: Place) -> bool:
-    variable = _variable(at)
+    variable = _variable_name(at)
     return any(name.upper() == variable for name in os.environ)
 
 
-def _variable(at: Place) -> str:
+def _variable_name(at: Place) -> str:
     return ENV_PREFIX + "__".join(str(part).upper() for part in at)

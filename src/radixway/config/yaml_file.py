@@ -17,9 +17,9 @@ from radixway.config.base import ConfigError
 Place = tuple[str | int, ...]
 """Where in a tree: keys and indexes from the root."""
 
-_MOST_TOLD = 100
+_MAX_REPORTED_MISTAKES = 100
 """Mistakes of a file; so many more are counted."""
-_MOST_MERGED = 10_000
+_MAX_MERGED_KEYS = 10_000
 """Keys that `<<` may bring into a mapping: mappings merged into each other grow without an end."""
 _IN_WORDS = {
     "extra_forbidden": "there is no such key",
@@ -31,7 +31,7 @@ _IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class FileMistake:
     """What is wrong with a file, and where."""
 
     text: str
@@ -44,15 +44,15 @@ class Mistake:
         return ".".join(str(part) for part in self.at)
 
 
-class FileMistakes(ConfigError):
+class ConfigFileError(ConfigError):
     """Everything that is wrong with a file; the message has a line for each."""
 
-    def __init__(self, path: Path, found: Iterable[Mistake]) -> None:
+    def __init__(self, path: Path, found: Iterable[FileMistake]) -> None:
         self.found = tuple(found)
-        super().__init__("\n".join(told(path, each) for each in self.found))
+        super().__init__("\n".join(format_mistake(path, each) for each in self.found))
 
 
-def told(path: Path, mistake: Mistake) -> str:
+def format_mistake(path: Path, mistake: FileMistake) -> str:
     """A mistake with its place in the file."""
     where = str(path) if mistake.line is None else f"{path}:{mistake.line}"
     return f"{where}: {mistake.path}: {mistake.text}" if mistake.at else f"{where}: {mistake.text}"
@@ -78,37 +78,37 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
 
 
 def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """The same of a text that stands, or is to stand, in a file. Raises FileMistakes."""
+    """The same of a text that stands, or is to stand, in a file. Raises ConfigFileError."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
         tree = None if root is None else loader.construct_document(root)
     except RecursionError:
-        raise FileMistakes(path, [Mistake("it is nested too deeply")]) from None
+        raise ConfigFileError(path, [FileMistake("it is nested too deeply")]) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else None
         what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise FileMistakes(path, [Mistake(f"not valid YAML: {what}", line)]) from None
+        raise ConfigFileError(path, [FileMistake(f"not valid YAML: {what}", line)]) from None
     if tree is None:
         return {}, None
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
-        raise FileMistakes(path, [Mistake("the file must be a mapping of sections", 1)])
+        raise ConfigFileError(path, [FileMistake("the file must be a mapping of sections", 1)])
     return tree, root
 
 
 def line_of(at: Place, node: yaml.Node | None) -> int | None:
     """Where in the file the longest beginning of `at` stands."""
-    found = _nodes(at, node)
+    found = _nodes_along(at, node)
     return found[-1].start_mark.line + 1 if found else None
 
 
 def has_node(at: Place, node: yaml.Node | None) -> bool:
     """Whether all of `at` stands in the file."""
-    return len(_nodes(at, node)) == len(at)
+    return len(_nodes_along(at, node)) == len(at)
 
 
-def _nodes(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
+def _nodes_along(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
     """What names each part of `at` in the file, as far as it is there."""
     found: list[yaml.Node] = []
     for part in at:
@@ -125,15 +125,15 @@ def _nodes(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
     return found
 
 
-def placed(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[Mistake]:
+def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[FileMistake]:
     """Mistakes with their lines; of very many the first."""
-    told = [Mistake(said, line_of(at, root), at) for at, said in found[:_MOST_TOLD]]
-    if len(found) > _MOST_TOLD:
-        told.append(Mistake(f"and {len(found) - _MOST_TOLD} mistakes more"))
+    told = [FileMistake(said, line_of(at, root), at) for at, said in found[:_MAX_REPORTED_MISTAKES]]
+    if len(found) > _MAX_REPORTED_MISTAKES:
+        told.append(FileMistake(f"and {len(found) - _MAX_REPORTED_MISTAKES} mistakes more"))
     return told
 
 
-def in_words(mistake: ErrorDetails) -> str:
+def describe_validation_error(mistake: ErrorDetails) -> str:
     """What pydantic found, for people."""
     return _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
 
@@ -160,8 +160,8 @@ class _Loader(yaml.SafeLoader):
                     if isinstance(each, yaml.MappingNode):
                         self.flatten_mapping(each)
                         count += len(each.value)
-                    if count > _MOST_MERGED:
-                        problem = f"more than {_MOST_MERGED} keys are merged here"
+                    if count > _MAX_MERGED_KEYS:
+                        problem = f"more than {_MAX_MERGED_KEYS} keys are merged here"
                         raise ConstructorError(problem=problem, problem_mark=key.start_mark)
         super().flatten_mapping(node)
 

@@ -24,6 +24,6 @@ Adding a page:
 6. A test in `tests/console/` drives it in the browser: the fixtures are in `tests/console/conftest.py`.
 """
 
-from radixway.console.page import Page, Visit
+from radixway.console.page import ConsolePage, PageVisit
 
-__all__ = ["Page", "Visit"]
+__all__ = ["ConsolePage", "PageVisit"]

@@ -12,19 +12,19 @@ import msgspec
 _TIMEOUT_S = 30.0
 
 
-class CallFailed(Exception):
+class ConsoleCallError(Exception):
     """The gateway did not do what it was asked for."""
 
 
-class GatewayAway(CallFailed):
+class GatewayUnreachableError(ConsoleCallError):
     """It does not answer."""
 
 
-class SignedOut(CallFailed):
+class SignedOutError(ConsoleCallError):
     """The key is not valid, or not any more."""
 
 
-class Refused(CallFailed):
+class CallRefusedError(ConsoleCallError):
     """It answered with an error."""
 
     def __init__(self, status: int, message: str, field: str | None = None, body: Any = None) -> None:
@@ -36,7 +36,7 @@ class Refused(CallFailed):
         """What it answered, decoded if it is JSON."""
 
 
-class Line:
+class GatewayConnection:
     """Connections to one gateway, shared by all visitors. `url`: http(s)://…, or `unix:PATH`."""
 
     def __init__(self, url: str) -> None:
@@ -46,7 +46,7 @@ class Line:
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
+    async def open_session(self) -> AsyncIterator[None]:
         """Hold the connections."""
         connector = (
             aiohttp.UnixConnector(self._unix, limit=0) if self._unix else aiohttp.TCPConnector(limit=0)
@@ -57,12 +57,12 @@ class Line:
         self._session = None
 
     @asynccontextmanager
-    async def ask(
+    async def request_answer(
         self, method: str, path: str, *, key: str | None, timeout_s: float | None, **more: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that is no error, its body still to be read. Raises CallFailed."""
+        """An answer that is no error, its body still to be read. Raises ConsoleCallError."""
         if self._session is None:
-            raise GatewayAway("the console is ending")
+            raise GatewayUnreachableError("the console is ending")
         headers = dict(more.pop("headers", ()))
         if key is not None:
             headers["authorization"] = f"Bearer {key}"
@@ -72,10 +72,10 @@ class Line:
                 method, self._base + path, headers=headers, timeout=timeout, allow_redirects=False, **more
             ) as answer:
                 if answer.status >= 400:
-                    raise _refusal(answer.status, await answer.read())
+                    raise _error_from_answer(answer.status, await answer.read())
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise GatewayAway(str(error) or type(error).__name__) from None
+            raise GatewayUnreachableError(str(error) or type(error).__name__) from None
 
 
 class KeyHolder(Protocol):
@@ -85,26 +85,26 @@ class KeyHolder(Protocol):
     def key(self) -> str | None: ...
 
 
-class Calls:
+class GatewayCalls:
     """One visitor's calls."""
 
-    def __init__(self, line: Line, holder: KeyHolder) -> None:
+    def __init__(self, line: GatewayConnection, holder: KeyHolder) -> None:
         self._line = line
         self._holder = holder
 
-    def under(self, holder: KeyHolder) -> Calls:
+    def with_key(self, holder: KeyHolder) -> GatewayCalls:
         """The same gateway, asked with another key."""
-        return Calls(self._line, holder)
+        return GatewayCalls(self._line, holder)
 
-    async def get(self, path: str, **query: Any) -> Any:
-        """The answer of a GET, decoded; without those parameters that are None. Raises CallFailed."""
-        return await self.send("GET", path, query=query)
+    async def get_json(self, path: str, **query: Any) -> Any:
+        """The answer of a GET, decoded; without those parameters that are None. Raises ConsoleCallError."""
+        return await self.send_request("GET", path, query=query)
 
-    async def post(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The answer of a POST of `body` as JSON, decoded. Raises CallFailed."""
-        return await self.send("POST", path, body=body, query=query)
+    async def post_json(self, path: str, body: Any = None, **query: Any) -> Any:
+        """The answer of a POST of `body` as JSON, decoded. Raises ConsoleCallError."""
+        return await self.send_request("POST", path, body=body, query=query)
 
-    async def send(
+    async def send_request(
         self,
         method: str,
         path: str,
@@ -116,16 +116,16 @@ class Calls:
     ) -> Any:
         """Any call; the answer decoded if it is JSON, as text otherwise. `body`: bytes as they are, or JSON.
 
-        Raises CallFailed.
+        Raises ConsoleCallError.
         """
-        async with self.stream(
+        async with self.stream_answer(
             method, path, body=body, query=query, headers=headers, timeout_s=timeout_s
         ) as answer:
             raw = await answer.read()
-            return _decoded(raw, answer.content_type)
+            return _decode_body(raw, answer.content_type)
 
     @asynccontextmanager
-    async def stream(
+    async def stream_answer(
         self,
         method: str,
         path: str,
@@ -135,7 +135,7 @@ class Calls:
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer whose body comes in pieces (`answer.content`). Raises CallFailed, also while it is
+        """An answer whose body comes in pieces (`answer.content`). Raises ConsoleCallError, also while it is
         read."""
         more: dict[str, Any] = {"headers": dict(headers or {})}
         if query:
@@ -145,17 +145,19 @@ class Calls:
         elif body is not None:
             more["data"] = msgspec.json.encode(body)
             more["headers"].setdefault("content-type", "application/json")
-        async with self._line.ask(method, path, key=self._holder.key, timeout_s=timeout_s, **more) as answer:
+        async with self._line.request_answer(
+            method, path, key=self._holder.key, timeout_s=timeout_s, **more
+        ) as answer:
             yield answer
 
 
-def _decoded(raw: bytes, content_type: str) -> Any:
+def _decode_body(raw: bytes, content_type: str) -> Any:
     if content_type.endswith("json"):
         return msgspec.json.decode(raw)
     return raw.decode("utf-8", "replace")
 
 
-def _refusal(status: int, raw: bytes) -> CallFailed:
+def _error_from_answer(status: int, raw: bytes) -> ConsoleCallError:
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -164,6 +166,6 @@ def _refusal(status: int, raw: bytes) -> CallFailed:
     error = error if isinstance(error, dict) else {"message": str(error)}
     message = error.get("message") or error.get("detail") or f"{status}"
     if status == 401:
-        return SignedOut(str(message))
+        return SignedOutError(str(message))
     field = error.get("param")
-    return Refused(status, str(message), field if isinstance(field, str) else None, body)
+    return CallRefusedError(status, str(message), field if isinstance(field, str) else None, body)

@@ -36,10 +36,10 @@ class MovingChart:
         )
         self._chart.props(f'role=img aria-label="{label}"')
 
-    def add(self, points: Sequence[Points], since: float) -> None:
+    def add_points(self, points: Sequence[Points], since: float) -> None:
         """New points of each line; those before `since` go."""
         told = [[[round(at * 1000), value] for at, value in line] for line in points]
-        ui.run_javascript(f"radixway.chart({self._chart.id}, {_json(told)}, {round(since * 1000)})")
+        ui.run_javascript(f"radixway.chart({self._chart.id}, {_to_json(told)}, {round(since * 1000)})")
 
     @staticmethod
     def _options(names: Sequence[str], points: Sequence[Points], percent: bool, unit: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class MovingChart:
             if percent
             else (
                 "v => v == null ? '–' : (v >= 100 ? Math.round(v) : +v.toPrecision(3)) + "
-                + _json(f" {unit}".rstrip())
+                + _to_json(f" {unit}".rstrip())
             )
         )
         text = {"color": _INK, "fontSize": 11}
@@ -106,5 +106,5 @@ class MovingChart:
         }
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()

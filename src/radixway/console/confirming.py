@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 
 _SHOWN_S = 4.0
 _UNDO_FOR_S = 12.0
 
 
-async def confirmed(
-    visit: Visit, question: str, yes: str, *, note: str = "", dangerous: bool = False
+async def ask_confirmation(
+    visit: PageVisit, question: str, yes: str, *, note: str = "", dangerous: bool = False
 ) -> bool:
     """Whether who looks says yes."""
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask").props("role=alertdialog"):
@@ -32,7 +32,7 @@ async def confirmed(
     return bool(answer)
 
 
-def done(visit: Visit, text: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:
+def notify_done(visit: PageVisit, text: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:
     """Says that it was done; `undo` takes it back for as long as this is shown."""
     with visit.around, ui.element("div").classes("rw-said").props("role=status") as said:
         ui.label(text)
@@ -42,7 +42,7 @@ def done(visit: Visit, text: str, undo: Callable[[], Awaitable[None]] | None = N
             async def take() -> None:
                 with visit.around:
                     said.delete()
-                    async with visit.trying():
+                    async with visit.catch_call_errors():
                         await take_back()
 
             ui.button(visit.say("frame.undo"), on_click=take).props("flat dense")

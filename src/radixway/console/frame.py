@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
-from radixway.console.page import Page, Visit
+from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages import PAGES
 from radixway.console.preferences import LANGUAGE_COOKIE, THEME_COOKIE, THEMES
 from radixway.console.texts import LANGUAGES
@@ -17,7 +17,7 @@ _NARROW = 900
 
 
 @contextmanager
-def frame(visit: Visit, current: Page, is_over: Callable[[], bool]) -> Iterator[None]:
+def draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bool]) -> Iterator[None]:
     """The page is drawn within."""
     say = visit.say
     with ui.header(elevated=False).classes("rw-bar"):
@@ -29,25 +29,25 @@ def frame(visit: Visit, current: Page, is_over: Callable[[], bool]) -> Iterator[
             ui.element("span").classes("rw-mark").props("aria-hidden=true")
             ui.label(say("frame.product"))
         ui.space()
-        _theme(visit)
-        _language(visit)
+        _draw_theme_switch(visit)
+        _draw_language_switch(visit)
         keys = ui.button(icon="keyboard").props("flat round dense id=rw-keys-button")
         keys.props(f'aria-label="{say("frame.shortcuts")}"').classes("rw-wide-only")
         keys.on("click", js_handler="() => document.getElementById('rw-keys').showModal()")
         if visit.signs_out:
-            _sign_out(visit)
+            _draw_sign_out(visit)
     with ui.left_drawer(value=False).props(f"breakpoint={_NARROW} width=224").classes("rw-drawer") as drawer:
-        _navigation(visit, current)
+        _draw_navigation(visit, current)
     # NiceGUI would ask each browser whether it is open, and give up after a second.
     drawer.props("show-if-above", remove="model-value")
     menu.on_click(lambda: drawer.run_method("toggle"))
-    _shortcuts(visit)
+    _draw_shortcuts(visit)
     with ui.element("div").props('id="rw-main" tabindex="-1"').classes("rw-main"):
-        _banner(visit, is_over)
+        _draw_banner(visit, is_over)
         yield
 
 
-def _navigation(visit: Visit, current: Page) -> None:
+def _draw_navigation(visit: PageVisit, current: ConsolePage) -> None:
     label = visit.say("frame.pages")
     with ui.element("nav").props(f'aria-label="{label}"').classes("rw-nav"):
         for page in PAGES:
@@ -59,7 +59,7 @@ def _navigation(visit: Visit, current: Page) -> None:
                 ui.label(visit.say(f"page.{page.name}"))
 
 
-def _theme(visit: Visit) -> None:
+def _draw_theme_switch(visit: PageVisit) -> None:
     say = visit.say
     icons = {"system": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
     with ui.button(icon=icons[visit.preferences.theme]).props("flat round dense") as button:
@@ -70,7 +70,7 @@ def _theme(visit: Visit) -> None:
                 item.on("click", js_handler=f"() => radixway.prefer('{THEME_COOKIE}', '{theme}')")
 
 
-def _language(visit: Visit) -> None:
+def _draw_language_switch(visit: PageVisit) -> None:
     say = visit.say
     with ui.button(icon="translate").props("flat round dense") as button:
         button.props(f'aria-label="{say("frame.language")}"')
@@ -80,13 +80,13 @@ def _language(visit: Visit) -> None:
                 item.on("click", js_handler=f"() => radixway.prefer('{LANGUAGE_COOKIE}', '{language}')")
 
 
-def _sign_out(visit: Visit) -> None:
+def _draw_sign_out(visit: PageVisit) -> None:
     button = ui.button(icon="logout").props("flat round dense id=rw-sign-out")
     button.props(f'aria-label="{visit.say("frame.sign_out")}"')
     button.on("click", js_handler=f"() => radixway.post('{visit.link('/sign-out')}')")
 
 
-def _shortcuts(visit: Visit) -> None:
+def _draw_shortcuts(visit: PageVisit) -> None:
     say = visit.say
     title = say("frame.shortcuts")
     with ui.element("dialog").props(f'id="rw-keys" aria-label="{title}"').classes("rw-dialog"):
@@ -94,15 +94,15 @@ def _shortcuts(visit: Visit) -> None:
             ui.label(title)
         with ui.element("dl").classes("rw-keys"):
             for page in PAGES:
-                _shortcut(f"g {page.key}", say("frame.shortcut.go", page=say(f"page.{page.name}")))
-            _shortcut("/", say("frame.shortcut.search"))
-            _shortcut("?", say("frame.shortcut.help"))
-            _shortcut("Esc", say("frame.shortcut.close"))
+                _draw_shortcut(f"g {page.key}", say("frame.shortcut.go", page=say(f"page.{page.name}")))
+            _draw_shortcut("/", say("frame.shortcut.search"))
+            _draw_shortcut("?", say("frame.shortcut.help"))
+            _draw_shortcut("Esc", say("frame.shortcut.close"))
         close = ui.button(say("frame.close")).props("flat autofocus")
         close.on("click", js_handler="() => document.getElementById('rw-keys').close()")
 
 
-def _shortcut(keys: str, does: str) -> None:
+def _draw_shortcut(keys: str, does: str) -> None:
     with ui.element("dt"):
         for key in keys.split():
             with ui.element("kbd"):
@@ -111,7 +111,7 @@ def _shortcut(keys: str, does: str) -> None:
         ui.label(does)
 
 
-def _banner(visit: Visit, is_over: Callable[[], bool]) -> None:
+def _draw_banner(visit: PageVisit, is_over: Callable[[], bool]) -> None:
     with ui.element("div").props('role="alert"').classes("rw-banner") as banner:
         banner.set_visibility(False)
         ui.icon("cloud_off").props("aria-hidden=true")
@@ -124,7 +124,7 @@ def _banner(visit: Visit, is_over: Callable[[], bool]) -> None:
         if is_over():
             ui.navigate.to("/sign-in")  # which NiceGUI puts behind the pages' own path
             return
-        visit.watch.want(visit.gateway)
+        visit.watch.request_updates(visit.gateway)
         show(visit.watch.away)
 
     visit.on_away = show

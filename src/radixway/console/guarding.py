@@ -19,10 +19,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from radixway.console.calls import CallFailed, Calls, Line, Refused
+from radixway.console.calls import CallRefusedError, ConsoleCallError, GatewayCalls, GatewayConnection
 from radixway.console.page import BASE
-from radixway.console.preferences import PREFERENCES, preferences_of
-from radixway.console.signing import SignedIn, SignIns
+from radixway.console.preferences import PREFERENCES, read_preferences
+from radixway.console.signing import SignInSession, SignInSessions
 from radixway.web import OriginCheck
 from radixway.web.request_origin import is_loopback, may_change, proxy_header
 
@@ -55,11 +55,17 @@ _HEADERS = (
 )
 
 
-class Guard:
+class AccessGuard:
     """Stands before every path. `alone`: there is no gateway in front, so the peer is the visitor."""
 
     def __init__(
-        self, app: ASGIApp, line: Line, sign_ins: SignIns, hosts: Collection[str], *, alone: bool
+        self,
+        app: ASGIApp,
+        line: GatewayConnection,
+        sign_ins: SignInSessions,
+        hosts: Collection[str],
+        *,
+        alone: bool,
     ) -> None:
         self._app = app
         self._line = line
@@ -75,29 +81,29 @@ class Guard:
         request = HTTPConnection(scope)
         send = _with_headers(send)
         if may_change(scope) and self._origins.is_cross_site(scope):
-            await _refuse(scope, receive, send, PlainTextResponse("asked for by another site", 403))
+            await _send_refusal(scope, receive, send, PlainTextResponse("asked for by another site", 403))
             return
-        scope.setdefault("state", {})["visitor"] = self._visitor(request)
+        scope.setdefault("state", {})["visitor"] = self._visitor_address(request)
         if scope["path"] == SIGN_IN or scope["path"].startswith(_OPEN):
             await self._app(scope, receive, send)
             return
         token = request.cookies.get(session_cookie(request))
-        session = self._sign_ins.find(token, active="/_nicegui_ws/" not in scope["path"])
+        session = self._sign_ins.find_session(token, active="/_nicegui_ws/" not in scope["path"])
         if session is None:
-            session = await self._without_key(request)
+            session = await self._keyless_session(request)
         if session is None:
             answer: Response = PlainTextResponse("signed out", 401)
             if scope["type"] == "http" and "text/html" in request.headers.get("accept", ""):
                 answer = RedirectResponse(SIGN_IN, 303)
-            await _refuse(scope, receive, send, answer)
+            await _send_refusal(scope, receive, send, answer)
             return
         scope["state"]["signed_in"] = session
-        PREFERENCES.set(preferences_of(request))
+        PREFERENCES.set(read_preferences(request))
         if scope["type"] == "websocket":
-            receive = _until_over(session, receive, self._sign_ins)
+            receive = _receive_until_over(session, receive, self._sign_ins)
         await self._app(scope, receive, send)
 
-    def _visitor(self, request: HTTPConnection) -> str:
+    def _visitor_address(self, request: HTTPConnection) -> str:
         if self._alone:
             return request.client.host if request.client is not None else ""
         return request.headers.get("x-radixway-visitor", "")
@@ -107,20 +113,20 @@ class Guard:
             return request.headers.get("x-radixway-admitted") == "1"
         return is_loopback(request.scope) and proxy_header(request.scope) is None
 
-    async def _without_key(self, request: HTTPConnection) -> SignedIn | None:
+    async def _keyless_session(self, request: HTTPConnection) -> SignInSession | None:
         """A session of nobody's, where none is asked for a key."""
         if not self._is_admitted(request) or self._origins.has_foreign_host(request.scope):
             return None
         now = monotonic()
         if now > self._open_until:
-            if not (await ask_who(self._line, None)).admin:
+            if not (await fetch_identity(self._line, None)).admin:
                 return None
             self._open_until = now + _BELIEVED_S
-        return SignedIn(None, 0.0)
+        return SignInSession(None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class CallerIdentity:
     """What the gateway says of a caller. All that is not known is no."""
 
     answers: bool = False
@@ -130,15 +136,15 @@ class Who:
     needs_key: bool = True
 
 
-async def ask_who(line: Line, key: str | None) -> Who:
+async def fetch_identity(line: GatewayConnection, key: str | None) -> CallerIdentity:
     """What one may do who asks through us with that key."""
     try:
-        told = await Calls(line, SignedIn(key, 0.0)).get("/whoami")
-    except Refused as refusal:  # too many wrong keys: this is another
-        return Who(answers=refusal.status == _TOO_MANY)
-    except CallFailed:
-        return Who()
-    return Who(True, told["admin"], told["by_key"], told["needs_key"])
+        told = await GatewayCalls(line, SignInSession(key, 0.0)).get_json("/whoami")
+    except CallRefusedError as refusal:  # too many wrong keys: this is another
+        return CallerIdentity(answers=refusal.status == _TOO_MANY)
+    except ConsoleCallError:
+        return CallerIdentity()
+    return CallerIdentity(True, told["admin"], told["by_key"], told["needs_key"])
 
 
 def session_cookie(request: HTTPConnection) -> str:
@@ -156,7 +162,7 @@ def _with_headers(send: Send) -> Send:
     return send_with_headers
 
 
-def _until_over(session: SignedIn, receive: Receive, sign_ins: SignIns) -> Receive:
+def _receive_until_over(session: SignInSession, receive: Receive, sign_ins: SignInSessions) -> Receive:
     """`receive`, for which the browser is gone once the session is over. What people do makes it last
     longer."""
     over = asyncio.Event()
@@ -172,7 +178,7 @@ def _until_over(session: SignedIn, receive: Receive, sign_ins: SignIns) -> Recei
             if next_one.done():
                 message: Message = next_one.result()
                 if (message.get("text") or "").startswith(_DONE):
-                    sign_ins.seen(session)
+                    sign_ins.touch_session(session)
                 if message["type"] == "websocket.disconnect" and over.set in session.on_end:
                     session.on_end.remove(over.set)
                 return message
@@ -184,7 +190,7 @@ def _until_over(session: SignedIn, receive: Receive, sign_ins: SignIns) -> Recei
     return receive_until_over
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, answer: Response) -> None:
+async def _send_refusal(scope: Scope, receive: Receive, send: Send, answer: Response) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from nicegui import ui
 from starlette.requests import Request
 
-from radixway.console.calls import Calls, GatewayAway, Refused, SignedOut
-from radixway.console.preferences import Preferences
-from radixway.console.texts import Say
-from radixway.console.watching import Watch
+from radixway.console.calls import CallRefusedError, GatewayCalls, GatewayUnreachableError, SignedOutError
+from radixway.console.preferences import VisitorPreferences
+from radixway.console.texts import TextCatalog
+from radixway.console.watching import GatewayWatch
 
 BASE = "/console"
 """Where the pages are, in every deployment."""
 
 
 @dataclass(slots=True, eq=False)
-class Visit:
+class PageVisit:
     """One browser tab that looks at one page."""
 
     request: Request
-    gateway: Calls
-    say: Say
-    preferences: Preferences
-    watch: Watch
+    gateway: GatewayCalls
+    say: TextCatalog
+    preferences: VisitorPreferences
+    watch: GatewayWatch
     """What the gateway's metrics and its list of workers said last, read for all at once."""
     signs_out: bool
     """It signed in with a key, so there is something to sign out of."""
@@ -43,28 +43,28 @@ class Visit:
         return f"{BASE}{path}"
 
     @asynccontextmanager
-    async def trying(self) -> AsyncIterator[None]:
+    async def catch_call_errors(self) -> AsyncIterator[None]:
         """Around what a click or a timer does: a call that fails is told to who looks, and ends it here."""
         try:
             yield
-        except SignedOut:
+        except SignedOutError:
             self.on_signed_out()
-        except GatewayAway:
+        except GatewayUnreachableError:
             self.on_away(True)
-        except Refused as error:
+        except CallRefusedError as error:
             ui.notify(self.say("frame.refused", message=str(error)), type="negative", multi_line=True)
 
-    def every(self, seconds: float, refresh: Callable[[], Awaitable[None]]) -> ui.timer:
+    def refresh_every(self, seconds: float, refresh: Callable[[], Awaitable[None]]) -> ui.timer:
         """Call `refresh` now and again while somebody looks; what fails is told as by `trying`."""
 
         async def refresh_trying() -> None:
-            async with self.trying():
+            async with self.catch_call_errors():
                 await refresh()
                 self.on_away(False)
 
         return ui.timer(seconds, refresh_trying)
 
-    def whenever_read(self, show: Callable[[], None]) -> None:
+    def on_new_sample(self, show: Callable[[], None]) -> None:
         """Call `show` now, if the watch has read anything, and each time it has read anew."""
         seen = 0
 
@@ -79,7 +79,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ConsolePage:
     """A place in the navigation."""
 
     name: str
@@ -89,6 +89,6 @@ class Page:
     """One of Material's icons."""
     key: str
     """`g` and this leads there."""
-    build: Callable[[Visit], Awaitable[None]]
+    build: Callable[[PageVisit], Awaitable[None]]
     also: tuple[str, ...] = ()
     """Further paths that it draws."""

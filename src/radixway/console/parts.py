@@ -12,7 +12,7 @@ Mood = Literal["", "good", "warn", "bad"]
 
 
 @contextmanager
-def card(title: str) -> Iterator[None]:
+def draw_card(title: str) -> Iterator[None]:
     """A card with a heading."""
     with ui.element("section").classes("rw-card"):
         with ui.element("h2"):
@@ -20,19 +20,19 @@ def card(title: str) -> Iterator[None]:
         yield
 
 
-def chip(text: str, mood: Mood = "") -> ui.element:
+def draw_chip(text: str, mood: Mood = "") -> ui.element:
     """A word or two that stand out."""
     with ui.element("span").classes(f"rw-chip {mood or 'plain'}") as made:
         ui.label(text)
     return made
 
 
-def empty(text: str) -> None:
+def draw_empty(text: str) -> None:
     """In place of what is not there."""
     ui.label(text).classes("rw-empty")
 
 
-def facts(rows: Iterable[tuple[str, str]]) -> None:
+def draw_facts(rows: Iterable[tuple[str, str]]) -> None:
     """What something is, and its value, line by line."""
     with ui.element("dl").classes("rw-facts"):
         for name, value in rows:
@@ -42,7 +42,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> None:
                 ui.label(value)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> None:
+def draw_table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> None:
     """A few rows; `marked`: which of them stand out. Wide ones scroll by themselves."""
     with ui.element("div").classes("rw-scroll"), ui.element("table").classes("rw-small-table"):
         with ui.element("thead"), ui.element("tr"):

@@ -17,7 +17,7 @@ THEME_COOKIE = "radixway_theme"
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class VisitorPreferences:
     """How pages look."""
 
     language: Language
@@ -29,20 +29,20 @@ class Preferences:
         return {"system": None, "light": False, "dark": True}[self.theme]
 
 
-PREFERENCES: ContextVar[Preferences] = ContextVar("preferences")
+PREFERENCES: ContextVar[VisitorPreferences] = ContextVar("preferences")
 """Those of the request that is being answered."""
 
 
-def preferences_of(request: HTTPConnection) -> Preferences:
+def read_preferences(request: HTTPConnection) -> VisitorPreferences:
     """By its cookies; the language else by what the browser accepts."""
     theme = request.cookies.get(THEME_COOKIE)
     language = request.cookies.get(LANGUAGE_COOKIE)
     if language not in LANGUAGES:
-        language = _accepted(request.headers.get("accept-language", ""))
-    return Preferences(language, theme if theme in THEMES else "system")
+        language = _accepted_language(request.headers.get("accept-language", ""))
+    return VisitorPreferences(language, theme if theme in THEMES else "system")
 
 
-def _accepted(header: str) -> Language:
+def _accepted_language(header: str) -> Language:
     """The first of the browser's languages that we speak; weights are in order in every browser."""
     for part in header.split(","):
         name = part.partition(";")[0].strip().lower().partition("-")[0]

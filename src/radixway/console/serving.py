@@ -14,12 +14,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from radixway.console.calls import Line
-from radixway.console.guarding import Guard
+from radixway.console.calls import GatewayConnection
+from radixway.console.guarding import AccessGuard
 from radixway.console.sign_in import sign_in_routes
-from radixway.console.signing import SignIns
-from radixway.console.watching import Watch
-from radixway.web import AppServer, bind, bind_unix
+from radixway.console.signing import SignInSessions
+from radixway.console.watching import GatewayWatch
+from radixway.web import AppServer, bind_tcp, bind_unix
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class ConsoleOptions:
 
 async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> None:
     """Serve until a signal; `ready` is told the address. Raises CannotListen."""
-    line = Line(options.gateway)
-    watch = Watch()
-    app, lifespan = _build(options, line, watch)
+    line = GatewayConnection(options.gateway)
+    watch = GatewayWatch()
+    app, lifespan = _build_app(options, line, watch)
     unix = options.listen.removeprefix("unix:")
     if unix != options.listen:
         listener = bind_unix(Path(unix))
     else:
         host, _, port = options.listen.rpartition(":")
-        listener = bind(host.strip("[]"), int(port))
+        listener = bind_tcp(host.strip("[]"), int(port))
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(line.open())
+        await stack.enter_async_context(line.open_session())
         await stack.enter_async_context(watch.running())
         await stack.enter_async_context(lifespan.router.lifespan_context(lifespan))
         server = AppServer(app, listener, drain_s=1, websockets=True)  # after NiceGUI has looked for servers
@@ -55,16 +55,18 @@ async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> 
             await server.serve(lambda: ready(server.url))
 
 
-def _build(options: ConsoleOptions, line: Line, watch: Watch) -> tuple[Guard, FastAPI]:
+def _build_app(
+    options: ConsoleOptions, line: GatewayConnection, watch: GatewayWatch
+) -> tuple[AccessGuard, FastAPI]:
     from nicegui import ui
 
     from radixway.console.assets import DIRECTORY
     from radixway.console.page import BASE
     from radixway.console.visiting import add_pages
 
-    sign_ins = SignIns(options.session_s, monotonic)
+    sign_ins = SignInSessions(options.session_s, monotonic)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.router.routes.append(Route(BASE, _to_first))
+    app.router.routes.append(Route(BASE, _redirect_to_first))
     app.router.routes += sign_in_routes(line, sign_ins, options.attempts_per_minute)
     app.router.routes.append(Mount(f"{BASE}/assets", StaticFiles(directory=DIRECTORY)))
     add_pages(line, sign_ins, watch)
@@ -77,8 +79,8 @@ def _build(options: ConsoleOptions, line: Line, watch: Watch) -> tuple[Guard, Fa
         reconnect_timeout=15.0,
     )
     alone = not options.listen.startswith("unix:")
-    return Guard(app, line, sign_ins, options.hosts, alone=alone), app
+    return AccessGuard(app, line, sign_ins, options.hosts, alone=alone), app
 
 
-async def _to_first(request: Request) -> Response:
+async def _redirect_to_first(request: Request) -> Response:
     return RedirectResponse(f"{request.url.path}/", 307)

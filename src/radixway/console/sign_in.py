@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from radixway.console.assets import stylesheet
-from radixway.console.calls import Line
-from radixway.console.guarding import SIGN_IN, ask_who, session_cookie
+from radixway.console.assets import stylesheet_url
+from radixway.console.calls import GatewayConnection
+from radixway.console.guarding import SIGN_IN, fetch_identity, session_cookie
 from radixway.console.page import BASE
-from radixway.console.preferences import preferences_of
-from radixway.console.signing import SignIns
-from radixway.console.texts import Say
+from radixway.console.preferences import read_preferences
+from radixway.console.signing import SignInSessions
+from radixway.console.texts import TextCatalog
 from radixway.web import AttemptLimiter
 
 _LARGEST_FORM = 16 * 1024
@@ -26,37 +26,43 @@ _FROM_ALL = 10
 Trouble = Literal["wrong", "too_many", "away"]
 
 
-def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> list[Route]:
+def sign_in_routes(
+    line: GatewayConnection, sign_ins: SignInSessions, attempts_per_minute: int
+) -> list[Route]:
     """`/sign-in` and `/sign-out`."""
     attempts = AttemptLimiter(attempts_per_minute, max_total=attempts_per_minute * _FROM_ALL)
 
     async def show(request: Request) -> Response:
-        found = await ask_who(line, None)
-        return _page(request, None if found.answers else "away", closed=not found.needs_key)
+        found = await fetch_identity(line, None)
+        return _render_page(request, None if found.answers else "away", closed=not found.needs_key)
 
     def refuse(request: Request) -> Response:
         """A wrong key. Right ones always work: who guesses keeps nobody else behind the same address out."""
         visitor: str = request.state.visitor
         wait_s = attempts.retry_after_s(visitor)
         attempts.record_failure(visitor)
-        return _page(request, "too_many", status=429) if wait_s else _page(request, "wrong", status=401)
+        return (
+            _render_page(request, "too_many", status=429)
+            if wait_s
+            else _render_page(request, "wrong", status=401)
+        )
 
     async def sign_in(request: Request) -> Response:
         """The key is in the body, never in an address or a log."""
         key = await _read_key(request)
         if not key or not (key.isascii() and key.isprintable()):
             return refuse(request)
-        found = await ask_who(line, key)
+        found = await fetch_identity(line, key)
         if not found.answers:
-            return _page(request, "away", status=503)
+            return _render_page(request, "away", status=503)
         if not found.needs_key:
-            return _page(request, closed=True)
+            return _render_page(request, closed=True)
         if not found.by_key:
             return refuse(request)
         answer = RedirectResponse(f"{BASE}/", 303)
         answer.set_cookie(
             session_cookie(request),
-            sign_ins.begin(key),
+            sign_ins.create_session(key),
             path=BASE,
             httponly=True,
             samesite="strict",
@@ -68,7 +74,7 @@ def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> l
         name = session_cookie(request)
         token = request.cookies.get(name)
         if token is not None:
-            sign_ins.end(token)
+            sign_ins.end_session(token)
         answer = RedirectResponse(SIGN_IN, 303)
         answer.delete_cookie(name, path=BASE)
         return answer
@@ -89,11 +95,11 @@ async def _read_key(request: Request) -> str | None:
     return parse_qs(raw.decode("utf-8", "replace")).get("key", [""])[0].strip()
 
 
-def _page(
+def _render_page(
     request: Request, trouble: Trouble | None = None, *, closed: bool = False, status: int = 200
 ) -> HTMLResponse:
-    preferences = preferences_of(request)
-    say = Say(preferences.language)
+    preferences = read_preferences(request)
+    say = TextCatalog(preferences.language)
     body = f"<h1>{escape(say('signing.title'))}</h1><p class='rw-muted'>{escape(say('signing.lead'))}</p>"
     if trouble is not None:
         body += f"<p role='alert' class='rw-trouble'>{escape(say(f'signing.{trouble}'))}</p>"
@@ -110,7 +116,7 @@ def _page(
         f"<!doctype html><html lang='{preferences.language}' data-theme='{preferences.theme}'><head>"
         "<meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(say('signing.title'))} · {escape(say('frame.product'))}</title>"
-        f"<link rel='stylesheet' href='{stylesheet()}'></head>"
+        f"<link rel='stylesheet' href='{stylesheet_url()}'></head>"
         "<body class='rw-plain'><main class='rw-sign-in'>"
         "<p class='rw-brand'><span class='rw-mark' aria-hidden='true'></span>"
         f"{escape(say('frame.product'))}</p>"

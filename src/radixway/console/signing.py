@@ -10,7 +10,7 @@ _MOST_SIGNED_IN = 10_000
 
 
 @dataclass(slots=True, eq=False)
-class SignedIn:
+class SignInSession:
     """One who gave the key, or needs none."""
 
     key: str | None = field(repr=False)
@@ -22,37 +22,37 @@ class SignedIn:
     """With which the chat service is asked, once it was."""
 
 
-class SignIns:
+class SignInSessions:
     """Sessions by the random token that a browser's cookie holds."""
 
     def __init__(self, idle_s: float, clock: Callable[[], float]) -> None:
         self._idle_s = idle_s
         self._clock = clock
-        self._by_token: dict[str, SignedIn] = {}
+        self._by_token: dict[str, SignInSession] = {}
 
-    def begin(self, key: str | None) -> str:
+    def create_session(self, key: str | None) -> str:
         """The token of a new session."""
-        self._tidy()
+        self._drop_expired()
         while len(self._by_token) >= _MOST_SIGNED_IN:
-            self.end(next(iter(self._by_token)))
+            self.end_session(next(iter(self._by_token)))
         token = secrets.token_urlsafe(32)
-        self._by_token[token] = SignedIn(key, self._clock())
+        self._by_token[token] = SignInSession(key, self._clock())
         return token
 
-    def find(self, token: str | None, *, active: bool = True) -> SignedIn | None:
+    def find_session(self, token: str | None, *, active: bool = True) -> SignInSession | None:
         """The session, if it is not over. `active`: somebody did something, so it lasts longer."""
         found = None if token is None else self._by_token.get(token)
         if token is None or found is None:
             return None
         now = self._clock()
         if now - found.seen_at > self._idle_s:
-            self.end(token)
+            self.end_session(token)
             return None
         if active:
             found.seen_at = now
         return found
 
-    def end(self, token: str) -> None:
+    def end_session(self, token: str) -> None:
         """Signed out: its connections end with it."""
         found = self._by_token.pop(token, None)
         if found is not None:
@@ -61,23 +61,23 @@ class SignIns:
             for each in found.on_end:
                 each()
 
-    def seen(self, session: SignedIn) -> None:
+    def touch_session(self, session: SignInSession) -> None:
         """Somebody did something."""
         session.seen_at = self._clock()
 
-    def is_over(self, session: SignedIn) -> bool:
+    def is_over(self, session: SignInSession) -> bool:
         """Whether it is, now that time has passed; nothing is asked of those who need no key."""
         if session.key is not None and not session.over and self._clock() - session.seen_at > self._idle_s:
-            self.end_with(session)
+            self.expire_session(session)
         return session.over
 
-    def end_with(self, session: SignedIn) -> None:
+    def expire_session(self, session: SignInSession) -> None:
         """The same by the session: its key is not valid any more."""
         for token, each in list(self._by_token.items()):
             if each is session:
-                self.end(token)
+                self.end_session(token)
 
-    def _tidy(self) -> None:
+    def _drop_expired(self) -> None:
         now = self._clock()
         for token in [t for t, each in self._by_token.items() if now - each.seen_at > self._idle_s]:
-            self.end(token)
+            self.end_session(token)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any
 
-from radixway.console.calls import CallFailed, Calls, GatewayAway, SignedOut
-from radixway.net.stopping import stop
-from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
-from radixway.telemetry.scrapes import NotMetrics, Scrape, Scrapes
+from radixway.console.calls import ConsoleCallError, GatewayCalls, GatewayUnreachableError, SignedOutError
+from radixway.net.stopping import cancel_tasks
+from radixway.telemetry.figures import GatewayStats, WorkerStats, read_gateway_stats, read_worker_stats
+from radixway.telemetry.scrapes import InvalidMetricsError, MetricsScrape, ScrapeHistory
 
 log = logging.getLogger(__name__)
 
@@ -28,31 +28,31 @@ _GOES_ON_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class WatchSample:
     """What was read at one time."""
 
     number: int
     """Counts up."""
     at: float
     """Seconds since 1970."""
-    figures: Figures
+    figures: GatewayStats
 
 
-class Watch:
+class GatewayWatch:
     """Looks for as long as somebody wants to see."""
 
     def __init__(self) -> None:
         self.away = False
         """The gateway did not answer when it was last asked."""
-        self.moments: deque[Moment] = deque(maxlen=int(KEPT_S / EVERY_S))
+        self.moments: deque[WatchSample] = deque(maxlen=int(KEPT_S / EVERY_S))
         self.workers: Sequence[Mapping[str, Any]] = ()
         """As `/list_workers` has them."""
-        self.by_worker: Mapping[str, WorkerFigures] = {}
-        self.latest: Scrape | None = None
+        self.by_worker: Mapping[str, WorkerStats] = {}
+        self.latest: MetricsScrape | None = None
         self.read = 0
         """How often it has been read; a page that has seen this one has seen all."""
-        self._scrapes = Scrapes(_OVER_S)
-        self._calls: Calls | None = None
+        self._scrapes = ScrapeHistory(_OVER_S)
+        self._calls: GatewayCalls | None = None
         self._wanted_until = 0.0
         self._wanted = asyncio.Event()
         self._again = asyncio.Event()
@@ -60,42 +60,42 @@ class Watch:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Read while it holds."""
-        task = asyncio.create_task(self._go_on())
+        task = asyncio.create_task(self._poll_loop())
         try:
             yield
         finally:
-            await stop([task])
+            await cancel_tasks([task])
 
-    def want(self, calls: Calls) -> None:
+    def request_updates(self, calls: GatewayCalls) -> None:
         """Somebody who may make these calls looks."""
         self._calls = calls
         self._wanted_until = monotonic() + _GOES_ON_S
         self._wanted.set()
 
-    def look_again(self) -> None:
+    def refresh_now(self) -> None:
         """Something was changed: do not wait for the next time."""
         self._again.set()
 
-    def since(self, number: int) -> list[Moment]:
+    def samples_since(self, number: int) -> list[WatchSample]:
         """What was read after that one."""
         return [moment for moment in self.moments if moment.number > number]
 
-    async def _go_on(self) -> None:
+    async def _poll_loop(self) -> None:
         while True:
             if monotonic() > self._wanted_until:
                 self._wanted.clear()
-                self._scrapes.clear()
+                self._scrapes.forget_scrapes()
             await self._wanted.wait()
             self._again.clear()
             assert self._calls is not None
             try:
-                await self._look(self._calls)
-            except GatewayAway:
+                await self._take_sample(self._calls)
+            except GatewayUnreachableError:
                 self.away = True
-                self._scrapes.clear()
-            except SignedOut:  # whose calls these were has left, and somebody else comes or nobody
+                self._scrapes.forget_scrapes()
+            except SignedOutError:  # whose calls these were has left, and somebody else comes or nobody
                 self._wanted_until = 0.0
-            except (CallFailed, NotMetrics) as error:
+            except (ConsoleCallError, InvalidMetricsError) as error:
                 log.warning("the gateway's figures cannot be read: %s", error)
             try:
                 async with asyncio.timeout(EVERY_S):
@@ -103,17 +103,17 @@ class Watch:
             except TimeoutError:
                 pass
 
-    async def _look(self, calls: Calls) -> None:
-        """Raises CallFailed, NotMetrics."""
+    async def _take_sample(self, calls: GatewayCalls) -> None:
+        """Raises ConsoleCallError, InvalidMetricsError."""
         listing, text = await asyncio.gather(
-            calls.get("/list_workers"), calls.send("GET", "/metrics/prometheus", timeout_s=10)
+            calls.get_json("/list_workers"), calls.send_request("GET", "/metrics/prometheus", timeout_s=10)
         )
         self.away = False
         self.workers = listing["workers"]
-        self.latest = scrape = Scrape.read(text, monotonic())
-        self._scrapes.add(scrape)
+        self.latest = scrape = MetricsScrape.parse_text(text, monotonic())
+        self._scrapes.add_scrape(scrape)
         self.read += 1
-        change = self._scrapes.change()
+        change = self._scrapes.delta_over_window()
         if change is not None:
-            self.by_worker = read_worker_figures(change)
-            self.moments.append(Moment(self.read, time(), read_figures(change)))
+            self.by_worker = read_worker_stats(change)
+            self.moments.append(WatchSample(self.read, time(), read_gateway_stats(change)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from radixway.console.confirming import confirmed, done
-from radixway.console.page import Visit
+from radixway.console.confirming import ask_confirmation, notify_done
+from radixway.console.page import PageVisit
 
 Worker = Mapping[str, Any]
 
@@ -14,56 +14,58 @@ Worker = Mapping[str, Any]
 class WorkerActions:
     """What who looks does with workers."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageVisit) -> None:
         self._visit = visit
         self._say = visit.say
 
-    async def ask(self, what: str, worker: Worker) -> None:
+    async def confirm_and_run(self, what: str, worker: Worker) -> None:
         """Do `drain`, `resume` or `remove`, after asking where somebody's requests are concerned."""
-        async with self._visit.trying():
+        async with self._visit.catch_call_errors():
             if what == "drain":
-                await self._drain(worker)
+                await self._drain_worker(worker)
             elif what == "resume":
-                await self._resume(worker)
+                await self._resume_worker(worker)
             elif what == "remove":
-                await self._remove(worker)
-            self._visit.watch.look_again()
+                await self._remove_worker(worker)
+            self._visit.watch.refresh_now()
 
-    async def add(self, fields: dict[str, Any]) -> None:
+    async def add_worker(self, fields: dict[str, Any]) -> None:
         """Raises CallFailed."""
-        await self._visit.gateway.post("/add_worker", fields)
-        self._visit.watch.look_again()
-        done(self._visit, self._say("workers.added", name=fields["url"]))
+        await self._visit.gateway.post_json("/add_worker", fields)
+        self._visit.watch.refresh_now()
+        notify_done(self._visit, self._say("workers.added", name=fields["url"]))
 
-    async def _drain(self, worker: Worker) -> None:
+    async def _drain_worker(self, worker: Worker) -> None:
         say, name = self._say, worker["name"]
-        if not await confirmed(self._visit, say("workers.drain.ask", name=name), say("workers.drain")):
+        if not await ask_confirmation(self._visit, say("workers.drain.ask", name=name), say("workers.drain")):
             return
-        await self._visit.gateway.post("/drain_worker", {"url": worker["url"]})
+        await self._visit.gateway.post_json("/drain_worker", {"url": worker["url"]})
 
         async def undo() -> None:
-            await self._resume(worker)
+            await self._resume_worker(worker)
 
-        done(self._visit, say("workers.drained", name=name), undo)
+        notify_done(self._visit, say("workers.drained", name=name), undo)
 
-    async def _resume(self, worker: Worker) -> None:
-        await self._visit.gateway.post("/add_worker", {"url": worker["url"]})
-        self._visit.watch.look_again()
-        done(self._visit, self._say("workers.resumed", name=worker["name"]))
+    async def _resume_worker(self, worker: Worker) -> None:
+        await self._visit.gateway.post_json("/add_worker", {"url": worker["url"]})
+        self._visit.watch.refresh_now()
+        notify_done(self._visit, self._say("workers.resumed", name=worker["name"]))
 
-    async def _remove(self, worker: Worker) -> None:
+    async def _remove_worker(self, worker: Worker) -> None:
         say, name = self._say, worker["name"]
         others = [source for source in worker["sources"] if source != "api"]
         note = say("workers.remove.comes_back", sources=", ".join(others)) if others else ""
         question = say("workers.remove.ask", name=name, count=worker["in_flight"])
-        if not await confirmed(self._visit, question, say("workers.remove"), note=note, dangerous=True):
+        if not await ask_confirmation(
+            self._visit, question, say("workers.remove"), note=note, dangerous=True
+        ):
             return
-        await self._visit.gateway.post("/remove_worker", {"url": worker["url"]})
+        await self._visit.gateway.post_json("/remove_worker", {"url": worker["url"]})
 
         async def undo() -> None:
-            await self._visit.gateway.post("/add_worker", {"url": worker["url"], **worker["given"]})
-            self._visit.watch.look_again()
-            done(self._visit, say("workers.added", name=name))
+            await self._visit.gateway.post_json("/add_worker", {"url": worker["url"], **worker["given"]})
+            self._visit.watch.refresh_now()
+            notify_done(self._visit, say("workers.added", name=name))
 
         # Its key is not told to anybody, so one that has a key cannot be brought back by us.
-        done(self._visit, say("workers.removed", name=name), None if worker["has_key"] else undo)
+        notify_done(self._visit, say("workers.removed", name=name), None if worker["has_key"] else undo)

@@ -6,12 +6,12 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.calls import Refused
-from radixway.console.page import Visit
+from radixway.console.calls import CallRefusedError
+from radixway.console.page import PageVisit
 from radixway.console.worker_actions import WorkerActions
 
 
-def ask_for_a_worker(visit: Visit, actions: WorkerActions) -> None:
+def open_add_dialog(visit: PageVisit, actions: WorkerActions) -> None:
     """Its address and what the gateway cannot find out by itself. What is wrong is said at its field."""
     say = visit.say
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask"):
@@ -30,10 +30,10 @@ def ask_for_a_worker(visit: Visit, actions: WorkerActions) -> None:
             for field in fields.values():
                 field.error = None
             try:
-                async with visit.trying():
+                async with visit.catch_call_errors():
                     try:
-                        await actions.add(_said(fields))
-                    except Refused as error:
+                        await actions.add_worker(_filled_fields(fields))
+                    except CallRefusedError as error:
                         at = fields.get((error.field or "").partition(".")[0])
                         if at is None:
                             raise
@@ -52,7 +52,7 @@ def ask_for_a_worker(visit: Visit, actions: WorkerActions) -> None:
     dialog.open()
 
 
-def _said(fields: dict[str, ui.input]) -> dict[str, Any]:
+def _filled_fields(fields: dict[str, ui.input]) -> dict[str, Any]:
     """What is filled in."""
     said: dict[str, Any] = {
         name: field.value.strip() for name, field in fields.items() if (field.value or "").strip()

@@ -7,15 +7,15 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 from radixway.console.worker_actions import WorkerActions
-from radixway.telemetry.scrapes import Scrape
+from radixway.telemetry.scrapes import MetricsScrape
 
 
 class WorkerDetails:
     """A panel that opens at the side and follows what is read anew."""
 
-    def __init__(self, visit: Visit, actions: WorkerActions) -> None:
+    def __init__(self, visit: PageVisit, actions: WorkerActions) -> None:
         self._visit = visit
         self._actions = actions
         self._url: str | None = None
@@ -33,13 +33,13 @@ class WorkerDetails:
             self._buttons = ui.element("div").classes("rw-row")
             self._facts = ui.element("dl").classes("rw-facts")
 
-    def open(self, url: str) -> None:
+    def open_worker(self, url: str) -> None:
         """Show that worker."""
         self._url, self._state, self._shown = url, None, []
-        self.show()
+        self.update_panel()
         self._dialog.open()
 
-    def show(self) -> None:
+    def update_panel(self) -> None:
         """What was read last of it; one that has left is closed."""
         if self._url is None:
             return
@@ -52,7 +52,7 @@ class WorkerDetails:
             self._state = worker["state"]
             self._title.set_text(worker["name"])
             self._draw_buttons(worker)
-        facts = list(self._read(worker))
+        facts = list(self._worker_facts(worker))
         if facts != self._shown:
             self._shown = facts
             self._draw_facts(facts)
@@ -64,12 +64,12 @@ class WorkerDetails:
         with self._buttons:
             for what in ("resume" if rests else "drain", "remove"):
                 button = ui.button(say(f"workers.{what}")).props("outline")
-                button.on_click(lambda what=what: self._act(what))
+                button.on_click(lambda what=what: self._run_action(what))
 
-    async def _act(self, what: str) -> None:
+    async def _run_action(self, what: str) -> None:
         worker = next((each for each in self._visit.watch.workers if each["url"] == self._url), None)
         if worker is not None:
-            await self._actions.ask(what, worker)
+            await self._actions.confirm_and_run(what, worker)
 
     def _draw_facts(self, facts: list[tuple[str, str]]) -> None:
         self._facts.clear()
@@ -80,7 +80,7 @@ class WorkerDetails:
                 with ui.element("dd"):
                     ui.label(value)
 
-    def _read(self, worker: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _worker_facts(self, worker: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         say = self._visit.say
 
         def said(key: str, value: Any) -> tuple[str, str]:
@@ -99,7 +99,7 @@ class WorkerDetails:
             yield said("batch", worker["max_batch_size"])
         if worker["kv_tokens"]:
             yield said("capacity", say("workers.capacity.tokens", count=f"{worker['kv_tokens']:,}"))
-        yield from self._measured(worker["name"])
+        yield from self._measured_facts(worker["name"])
         yield said("breaker", say(f"workers.breaker.{worker['breaker']}"))
         yield said("version", worker["weight_version"] or "–")
         yield said("role", worker["role"])
@@ -110,7 +110,7 @@ class WorkerDetails:
         reason = f" ({events['reason']})" if events["reason"] else ""
         yield said("events", f"{events['state']}{reason}")
 
-    def _measured(self, name: str) -> Iterator[tuple[str, str]]:
+    def _measured_facts(self, name: str) -> Iterator[tuple[str, str]]:
         say, watch = self._visit.say, self._visit.watch
         figures = watch.by_worker.get(name)
         if figures is not None:
@@ -120,17 +120,17 @@ class WorkerDetails:
                 yield say("workers.hits"), f"{figures.reported_hits:.0%}"
             yield say("workers.tokens"), f"{figures.completion_tokens_per_s:.1f}"
         if watch.latest is not None:
-            yield from self._by_itself(name, watch.latest)
+            yield from self._own_metrics(name, watch.latest)
 
-    def _by_itself(self, name: str, latest: Scrape) -> Iterator[tuple[str, str]]:
+    def _own_metrics(self, name: str, latest: MetricsScrape) -> Iterator[tuple[str, str]]:
         """What its own metrics say, where it has any."""
         say = self._visit.say
         for key in ("running", "waiting"):
-            value = latest.by("worker", f"radixway_worker_{key}").get(name)
+            value = latest.totals_by("worker", f"radixway_worker_{key}").get(name)
             if value is not None:
                 yield say(f"workers.{key}"), f"{value:.0f}"
-        most = latest.by("tier", "radixway_worker_tier_tokens", worker=name)
-        held = latest.by("tier", "radixway_worker_tier_cached_tokens", worker=name)
+        most = latest.totals_by("tier", "radixway_worker_tier_tokens", worker=name)
+        held = latest.totals_by("tier", "radixway_worker_tier_cached_tokens", worker=name)
         for tier, tokens in most.items():
             yield (
                 say("workers.tier", tier=tier),

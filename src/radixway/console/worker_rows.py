@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from radixway.client import describe_trouble
-from radixway.console.texts import Say
-from radixway.telemetry.figures import WorkerFigures
+from radixway.console.texts import TextCatalog
+from radixway.telemetry.figures import WorkerStats
 
 STATES = ("joining", "ready", "stale", "down", "draining")
 _LOOKS = {"ready": "good", "joining": "", "stale": "warn", "draining": "warn", "down": "bad"}
@@ -42,7 +42,7 @@ BODY = r"""
 """A row: everything in it is text, whoever wrote it."""
 
 
-def columns(say: Say) -> list[dict[str, Any]]:
+def worker_columns(say: TextCatalog) -> list[dict[str, Any]]:
     """In the order of the cells."""
 
     def column(name: str, *, right: bool = False) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def columns(say: Say) -> list[dict[str, Any]]:
     ]
 
 
-def row_of(say: Say, worker: Mapping[str, Any], figures: WorkerFigures | None) -> dict[str, Any]:
+def worker_cells(say: TextCatalog, worker: Mapping[str, Any], figures: WorkerStats | None) -> dict[str, Any]:
     """One worker, as the cells want it."""
     in_flight = worker["in_flight"] + worker["in_flight_elsewhere"]
     most = worker["max_in_flight"] or worker["max_batch_size"]

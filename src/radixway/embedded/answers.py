@@ -36,10 +36,10 @@ class Answer:
     @property
     def text(self) -> str:
         """What the model said: the first choice of a chat or a completion, or the text of `generate`."""
-        return text_of(self.json())
+        return answer_text(self.json())
 
 
-def text_of(told: Any) -> str:
+def answer_text(told: Any) -> str:
     """The text in an answer, or what an event adds to it; of `generate`, all of it so far."""
     if isinstance(told, list):
         told = told[0] if told else None

@@ -13,7 +13,7 @@ from radixway.embedded.errors import RadixwayError
 Messages = str | Iterable[Mapping[str, Any]]
 
 
-def chat_body(messages: Messages, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def make_chat_body(messages: Messages, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a chat completion."""
     said: Any = messages
     if isinstance(messages, str):
@@ -23,14 +23,16 @@ def chat_body(messages: Messages, model: str, fields: Mapping[str, Any]) -> dict
     return {"model": model, "messages": said, **fields}
 
 
-def whole(body: dict[str, Any]) -> dict[str, Any]:
+def without_stream(body: dict[str, Any]) -> dict[str, Any]:
     """A body whose answer is wanted in one. Raises RadixwayError for one that asks for a stream."""
     if body.get("stream"):
-        raise _refused("stream", "an answer in one is no stream: the calls that begin with stream_ give one")
+        raise _request_error(
+            "stream", "an answer in one is no stream: the calls that begin with stream_ give one"
+        )
     return body
 
 
-def encoded(body: Any) -> bytes:
+def encode_body(body: Any) -> bytes:
     """JSON, unless it is bytes. Raises RadixwayError, naming the field that is no JSON."""
     if body is None:
         return b""
@@ -39,23 +41,29 @@ def encoded(body: Any) -> bytes:
     try:
         return msgspec.json.encode(body)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise _refused(_field_at_fault(body), f"cannot be written as JSON: {error}") from None
+        raise _request_error(_find_bad_field(body), f"cannot be written as JSON: {error}") from None
 
 
-def sent_headers(*given: Mapping[str, str] | None) -> dict[str, str]:
+def merge_headers(*given: Mapping[str, str] | None) -> dict[str, str]:
     """All of these, later ones first in force. Raises RadixwayError for what no client could send."""
     every: dict[str, str] = {}
     for headers in given:
         if not isinstance(headers, Mapping | None):
-            raise _refused("headers", f"must be a mapping of names to texts, not {type(headers).__name__}")
+            raise _request_error(
+                "headers", f"must be a mapping of names to texts, not {type(headers).__name__}"
+            )
         for name, value in (headers or {}).items():
-            if not (_sendable(name, "ascii") and _sendable(value, "latin-1")) or not name or " " in name:
-                raise _refused(f"headers.{name}", "a header is text of one line, its name in ASCII")
+            if (
+                not (_is_encodable(name, "ascii") and _is_encodable(value, "latin-1"))
+                or not name
+                or " " in name
+            ):
+                raise _request_error(f"headers.{name}", "a header is text of one line, its name in ASCII")
             every[name.lower()] = value
     return every
 
 
-def _sendable(text: object, encoding: str) -> bool:
+def _is_encodable(text: object, encoding: str) -> bool:
     if not isinstance(text, str) or any(character in text for character in "\r\n\0"):
         return False
     try:
@@ -65,7 +73,7 @@ def _sendable(text: object, encoding: str) -> bool:
     return True
 
 
-def _field_at_fault(body: Any) -> str | None:
+def _find_bad_field(body: Any) -> str | None:
     for name, value in body.items() if isinstance(body, dict) else ():
         try:
             msgspec.json.encode({name: value})
@@ -74,7 +82,7 @@ def _field_at_fault(body: Any) -> str | None:
     return None
 
 
-def _refused(field: str | None, what: str) -> RadixwayError:
+def _request_error(field: str | None, what: str) -> RadixwayError:
     message = what if field is None else f"{field}: {what}"
     return RadixwayError(message, status=400, code="invalid_value", field=field)
 

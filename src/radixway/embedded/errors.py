@@ -40,38 +40,38 @@ class RadixwayError(Exception):
         """All that was said, as it was: a worker may have its own words."""
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RadixwayError:
+def error_from_answer(status: int, headers: Mapping[str, str], body: bytes) -> RadixwayError:
     """What an answer says that is none: in OpenAI's shape, Anthropic's, the classification API's, or none."""
-    said = _said_in(body)
+    said = _error_fields(body)
     after = headers.get("retry-after", "")
     return RadixwayError(
-        _text(said, "message") or body[:200].decode("utf-8", "replace").strip() or _UNSAID,
+        _text_field(said, "message") or body[:200].decode("utf-8", "replace").strip() or _UNSAID,
         status=status,
-        code=_text(said, "code") or _text(said, "type"),
-        field=_text(said, "param"),
+        code=_text_field(said, "code") or _text_field(said, "type"),
+        field=_text_field(said, "param"),
         retry_after_s=int(after) if after.isdigit() else None,
         request_id=headers.get("x-request-id"),
         body=body,
     )
 
 
-def broken(event: bytes, request_id: str | None) -> RadixwayError | None:
+def error_from_event(event: bytes, request_id: str | None) -> RadixwayError | None:
     """What an event says that ends a stream before its time; None if it is none."""
-    said = _said_in(event) if b'"error"' in event else {}
-    message = _text(said, "message")
+    said = _error_fields(event) if b'"error"' in event else {}
+    message = _text_field(said, "message")
     if message is None:
         return None
     return RadixwayError(
         message,
         status=_BROKEN_STREAM,
-        code=_text(said, "code"),
-        field=_text(said, "param"),
+        code=_text_field(said, "code"),
+        field=_text_field(said, "param"),
         request_id=request_id,
         body=event,
     )
 
 
-def _said_in(body: bytes) -> dict[str, Any]:
+def _error_fields(body: bytes) -> dict[str, Any]:
     try:
         told = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -80,6 +80,6 @@ def _said_in(body: bytes) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _text(said: Mapping[str, Any], name: str) -> str | None:
+def _text_field(said: Mapping[str, Any], name: str) -> str | None:
     value = said.get(name)
     return value if isinstance(value, str) and value else None

@@ -18,20 +18,20 @@ from typing import Any
 import yaml
 
 from radixway.app import Gateway
-from radixway.config import Config, WorkerSection
-from radixway.engine_process import EngineProcess, until_ready
-from radixway.net.stopping import stop
-from radixway.routing import Registry, Worker, WorkerState
-from radixway.web import bind
+from radixway.config import Config, WorkerSettings
+from radixway.engine_process import EngineProcess, wait_until_ready
+from radixway.net.stopping import cancel_tasks
+from radixway.routing import Worker, WorkerRegistry, WorkerState
+from radixway.web import bind_tcp
 
 _OF_THE_ENGINE = "RADIXWAY__ENGINE__"
 
 
-class EngineFailed(Exception):
+class EngineFailedError(Exception):
     """The engine could not start; what it logged on standard error says why."""
 
 
-class House:
+class EmbeddedRuntime:
     """Between `open` and `close` the gateway answers."""
 
     def __init__(self, config: Config, *, with_engine: bool, workers_within_s: float) -> None:
@@ -42,22 +42,22 @@ class House:
         self._closing = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
 
-    async def open(self) -> Gateway:
-        """Start it. Raises ConfigError; EngineFailed, EngineKilled if there is to be an engine."""
+    async def start_gateway(self) -> Gateway:
+        """Start it. Raises ConfigError; EngineFailedError, EngineKilled if there is to be an engine."""
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[Gateway] = loop.create_future()
-        self._keeping = loop.create_task(self._keep(opened), name="radixway")
+        self._keeping = loop.create_task(self._run_gateway(opened), name="radixway")
         try:
             futures: list[asyncio.Future[Any]] = [opened, self._keeping]
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await stop([self._keeping])
+            await cancel_tasks([self._keeping])
             raise
         if not opened.done():
             await self._keeping  # it failed, and says why
         return opened.result()
 
-    async def close(self) -> None:
+    async def stop_gateway(self) -> None:
         """End what is under way, and let go of everything."""
         self._closing.set()
         if self._keeping is None or self._keeping.done():
@@ -65,40 +65,40 @@ class House:
         await asyncio.wait([self._keeping])  # who is cancelled here does not stop the closing
         self._keeping.result()
 
-    async def ended(self) -> None:
+    async def wait_stopped(self) -> None:
         """Wait until everything has been let go of."""
         if self._keeping is not None:
             await asyncio.wait([self._keeping])
 
-    async def _keep(self, opened: asyncio.Future[Gateway]) -> None:
+    async def _run_gateway(self, opened: asyncio.Future[Gateway]) -> None:
         async with AsyncExitStack() as stack:
             config, engine = self._config, None
             if self._with_engine:
-                engine = await stack.enter_async_context(_engine_of(config))
-                workers = (*config.workers, WorkerSection(url=engine.url, api_key=config.engine.api_key))
+                engine = await stack.enter_async_context(_configured_engine(config))
+                workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
                 config = config.model_copy(update={"workers": workers})
             gateway = Gateway(config)
             await stack.enter_async_context(gateway.running())
             if engine is not None:
-                await stack.enter_async_context(_supervised(engine, gateway.registry))
+                await stack.enter_async_context(_supervised_engine(engine, gateway.registry))
             with suppress(TimeoutError):  # then its answers say who is missing
                 async with asyncio.timeout(self._workers_within_s):
-                    await _looked_at(gateway.registry)
+                    await _wait_for_workers(gateway.registry)
             opened.set_result(gateway)
             await self._closing.wait()
             gateway.stopping()
 
 
 @asynccontextmanager
-async def _engine_of(config: Config) -> AsyncIterator[EngineProcess]:
+async def _configured_engine(config: Config) -> AsyncIterator[EngineProcess]:
     """An engine, not started yet, that is configured as `config` says."""
     with TemporaryDirectory(prefix="radixway-") as folder:
         engine = EngineProcess(
             _free_port(),
-            _told(config, Path(folder)),
+            _write_engine_config(config, Path(folder)),
             None,
             publish=config.engine.kv_events_endpoint is None,
-            env=_environment(config),
+            env=_engine_environment(config),
             quiet=True,
         )
         try:
@@ -108,23 +108,25 @@ async def _engine_of(config: Config) -> AsyncIterator[EngineProcess]:
 
 
 @asynccontextmanager
-async def _supervised(engine: EngineProcess, registry: Registry) -> AsyncIterator[None]:
-    """The engine from its first answer on, started again when it dies. Raises EngineFailed, EngineKilled."""
+async def _supervised_engine(engine: EngineProcess, registry: WorkerRegistry) -> AsyncIterator[None]:
+    """The engine from its first answer on, started again when it dies. Raises EngineFailedError,
+    EngineKilled.
+    """
     loop = asyncio.get_running_loop()
-    supervising = loop.create_task(engine.supervise(), name="radixway engine")
-    ready = loop.create_task(until_ready(registry, engine.url))
+    supervising = loop.create_task(engine.keep_running(), name="radixway engine")
+    ready = loop.create_task(wait_until_ready(registry, engine.url))
     try:
         await asyncio.wait([supervising, ready], return_when=asyncio.FIRST_COMPLETED)
         if supervising.done():
             supervising.result()
-            raise EngineFailed(f"the engine ended with {engine.failed_start} before it was ready")
-        engine.ready()
+            raise EngineFailedError(f"the engine ended with {engine.failed_start} before it was ready")
+        engine.mark_ready()
         yield
     finally:
-        await stop([ready, supervising])
+        await cancel_tasks([ready, supervising])
 
 
-async def _looked_at(registry: Registry) -> None:
+async def _wait_for_workers(registry: WorkerRegistry) -> None:
     """Wait until every worker has answered once, or failed to."""
     changed = asyncio.Event()
 
@@ -140,7 +142,7 @@ async def _looked_at(registry: Registry) -> None:
         registry.on_state.remove(note)
 
 
-def _told(config: Config, folder: Path) -> Path:
+def _write_engine_config(config: Config, folder: Path) -> Path:
     """The engine's section as a file, and where traces go; it has no secrets."""
     file = folder / "engine.yaml"
     section = config.engine.model_dump(mode="json", exclude_unset=True, exclude={"api_key"})
@@ -149,9 +151,9 @@ def _told(config: Config, folder: Path) -> Path:
     return file
 
 
-def _environment(config: Config) -> dict[str, str]:
+def _engine_environment(config: Config) -> dict[str, str]:
     """Ours, with the secrets that the file does not have."""
-    environment = {name: value for name, value in os.environ.items() if not _is_told(name)}
+    environment = {name: value for name, value in os.environ.items() if not _is_in_file(name)}
     if headers := config.telemetry.tracing.headers:
         told = {name: value.get_secret_value() for name, value in headers.items()}
         environment["RADIXWAY__TELEMETRY__TRACING__HEADERS"] = json.dumps(told)
@@ -160,12 +162,12 @@ def _environment(config: Config) -> dict[str, str]:
     return environment
 
 
-def _is_told(variable: str) -> bool:
+def _is_in_file(variable: str) -> bool:
     """The file says what the variable says, or what goes before it."""
     return variable.upper().startswith(_OF_THE_ENGINE)
 
 
 def _free_port() -> int:
-    with bind("127.0.0.1", 0) as listener:
+    with bind_tcp("127.0.0.1", 0) as listener:
         port: int = listener.getsockname()[1]
     return port

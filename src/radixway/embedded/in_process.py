@@ -14,7 +14,7 @@ HERE = ("127.0.0.1", 0)
 """Who asks: somebody on this machine, who therefore may administer where no key is configured."""
 
 
-class Left(Exception):
+class ExchangeLeftError(Exception):
     """Somebody left the exchange whose answer is read."""
 
 
@@ -40,7 +40,7 @@ class InProcessExchange:
         """The answer's, once it has begun; names in lower case."""
         self._raw: list[tuple[bytes, bytes]] = []
         self._app = app
-        self._scope = _scope(method, path, headers, len(body), client)
+        self._scope = _make_scope(method, path, headers, len(body), client)
         self._body: bytes | None = body
         self._whole = False
         self._left = asyncio.Event()
@@ -51,14 +51,16 @@ class InProcessExchange:
         self._answering: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Ask, and wait until the answer begins. Raises what the application does not catch; Left."""
+        """Ask, and wait until the answer begins. Raises what the application does not catch;
+        ExchangeLeftError.
+        """
         if self._answering is not None:
             raise RuntimeError("asked already: each is entered once")
         loop = asyncio.get_running_loop()
-        self._answering = loop.create_task(self._call(), name=f"radixway {self._scope['path']}")
+        self._answering = loop.create_task(self._run_app(), name=f"radixway {self._scope['path']}")
         self._answering.add_done_callback(lambda _: self._arrived.set())
         try:
-            start = await self._next()
+            start = await self._next_message()
             if start is None:
                 raise RuntimeError("the application ended without an answer")
         except BaseException:
@@ -75,13 +77,13 @@ class InProcessExchange:
         """The answer's, every one of them."""
         return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self._raw]
 
-    async def part(self) -> bytes | None:
+    async def next_part(self) -> bytes | None:
         """What of the answer's body comes next; None at its end. Who is cancelled here has missed nothing.
 
-        Raises Left, and what the application raises in the middle of its answer.
+        Raises ExchangeLeftError, and what the application raises in the middle of its answer.
         """
         while not self._whole:
-            if (message := await self._next()) is None:
+            if (message := await self._next_message()) is None:
                 raise RuntimeError("the application ended in the middle of its answer")
             self._whole = not message.get("more_body", False)
             if message.get("body"):
@@ -89,14 +91,14 @@ class InProcessExchange:
                 return body
         return None
 
-    async def parts(self) -> AsyncIterator[bytes]:
+    async def iter_parts(self) -> AsyncIterator[bytes]:
         """The answer's body as it comes."""
-        while (part := await self.part()) is not None:
+        while (part := await self.next_part()) is not None:
             yield part
 
-    async def whole(self) -> bytes:
+    async def read_body(self) -> bytes:
         """The answer's whole body."""
-        return b"".join([part async for part in self.parts()])
+        return b"".join([part async for part in self.iter_parts()])
 
     async def aclose(self) -> None:
         """Leave; returns when the application has let go of the request."""
@@ -108,7 +110,7 @@ class InProcessExchange:
             if not self._answering.cancelled():
                 self._answering.exception()  # what fails after its answer concerns nobody who asks
 
-    async def _call(self) -> None:
+    async def _run_app(self) -> None:
         await self._app(self._scope, self._receive, self._send)
 
     async def _receive(self) -> Message:
@@ -128,13 +130,15 @@ class InProcessExchange:
         self._said.append(message)
         self._arrived.set()
 
-    async def _next(self) -> Message | None:
-        """What is said next; None at the end. Raises Left, and what the application does not catch."""
+    async def _next_message(self) -> Message | None:
+        """What is said next; None at the end. Raises ExchangeLeftError, and what the application does not
+        catch.
+        """
         if self._answering is None:
             raise RuntimeError("nothing has been asked yet: read it within `with` or `async with`")
         while self._left.is_set() or not self._said:
             if self._left.is_set():
-                raise Left
+                raise ExchangeLeftError
             if self._answering.done():
                 self._answering.result()
                 return None
@@ -144,7 +148,7 @@ class InProcessExchange:
         return self._said.popleft()
 
 
-def _scope(
+def _make_scope(
     method: str, path: str, headers: Iterable[tuple[str, str]], size: int, client: tuple[str, int]
 ) -> Scope:
     plain, _, query = path.partition("?")

@@ -10,11 +10,18 @@ from urllib.parse import quote
 
 import msgspec
 
-from radixway.embedded.answers import Answer, text_of
-from radixway.embedded.asking import Messages, chat_body, encoded, sent_headers, trace_headers, whole
-from radixway.embedded.errors import broken, refusal
-from radixway.embedded.in_process import InProcessExchange, Left
-from radixway.embedded.under_way import UnderWay
+from radixway.embedded.answers import Answer, answer_text
+from radixway.embedded.asking import (
+    Messages,
+    encode_body,
+    make_chat_body,
+    merge_headers,
+    trace_headers,
+    without_stream,
+)
+from radixway.embedded.errors import error_from_answer, error_from_event
+from radixway.embedded.in_process import ExchangeLeftError, InProcessExchange
+from radixway.embedded.under_way import InFlightExchanges
 from radixway.pipeline import CHAT_COMPLETIONS, COMPLETIONS, GENERATE
 from radixway.web import App
 from radixway.web.server_sent_events import EventBuffer, iterate_data
@@ -32,11 +39,11 @@ class AsyncRadixway:
     def __init__(self, app: App, headers: Mapping[str, str]) -> None:
         self._app = app
         self._headers = headers
-        self._under_way = UnderWay()
+        self._under_way = InFlightExchanges()
 
     async def close(self) -> None:
         """End what is under way: whoever waits for it is told so. `Radixway` calls this when it is closed."""
-        await self._under_way.close()
+        await self._under_way.close_all()
 
     async def chat(
         self,
@@ -48,7 +55,7 @@ class AsyncRadixway:
     ) -> Answer:
         """A chat completion; `messages` as over HTTP, or what a user says."""
         return await self.call(
-            "POST", CHAT_COMPLETIONS.path, whole(chat_body(messages, model, fields)), headers
+            "POST", CHAT_COMPLETIONS.path, without_stream(make_chat_body(messages, model, fields)), headers
         )
 
     def stream_chat(
@@ -60,7 +67,7 @@ class AsyncRadixway:
         **fields: Any,
     ) -> Stream:
         """The same, event by event."""
-        return self.stream(CHAT_COMPLETIONS.path, chat_body(messages, model, fields), headers)
+        return self.stream(CHAT_COMPLETIONS.path, make_chat_body(messages, model, fields), headers)
 
     async def complete(
         self,
@@ -71,7 +78,7 @@ class AsyncRadixway:
         **fields: Any,
     ) -> Answer:
         """A completion of a text, or of token ids."""
-        body = whole({"model": model, "prompt": prompt, **fields})
+        body = without_stream({"model": model, "prompt": prompt, **fields})
         return await self.call("POST", COMPLETIONS.path, body, headers)
 
     def stream_complete(
@@ -87,7 +94,7 @@ class AsyncRadixway:
 
     async def generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
         """SGLang's call: `text` or `input_ids`, and `sampling_params`."""
-        return await self.call("POST", GENERATE.path, whole(fields), headers)
+        return await self.call("POST", GENERATE.path, without_stream(fields), headers)
 
     def stream_generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Stream:
         """The same, event by event."""
@@ -109,15 +116,15 @@ class AsyncRadixway:
     ) -> Answer:
         """Any call that the gateway has over HTTP (docs/http.md); `body` becomes JSON, unless it is bytes."""
         exchange = self._exchange(method, path, body, headers)
-        await self._under_way.enter(exchange)
+        await self._under_way.start_exchange(exchange)
         try:
-            told = await exchange.whole()
-        except Left:
-            raise self._under_way.why() from None
+            told = await exchange.read_body()
+        except ExchangeLeftError:
+            raise self._under_way.left_reason() from None
         finally:
-            await self._under_way.leave(exchange)
+            await self._under_way.end_exchange(exchange)
         if exchange.status >= 400:
-            raise refusal(exchange.status, exchange.headers, told)
+            raise error_from_answer(exchange.status, exchange.headers, told)
         return Answer(exchange.status, exchange.headers, told)
 
     def stream(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Stream:
@@ -127,8 +134,8 @@ class AsyncRadixway:
     def _exchange(
         self, method: str, path: str, body: Any, headers: Mapping[str, str] | None
     ) -> InProcessExchange:
-        every = sent_headers({"content-type": "application/json"}, trace_headers(), self._headers, headers)
-        return InProcessExchange(self._app, method, path, every.items(), encoded(body))
+        every = merge_headers({"content-type": "application/json"}, trace_headers(), self._headers, headers)
+        return InProcessExchange(self._app, method, path, every.items(), encode_body(body))
 
 
 class Stream:
@@ -138,7 +145,7 @@ class Stream:
     nothing is answered, and in the middle where the answer breaks off.
     """
 
-    def __init__(self, exchange: InProcessExchange, under_way: UnderWay) -> None:
+    def __init__(self, exchange: InProcessExchange, under_way: InFlightExchanges) -> None:
         self._exchange = exchange
         self._under_way = under_way
         self._buffer = EventBuffer()
@@ -149,12 +156,12 @@ class Stream:
     async def __aenter__(self) -> Self:
         """Ask, and wait until the answer begins."""
         exchange = self._exchange
-        await self._under_way.enter(exchange)
+        await self._under_way.start_exchange(exchange)
         if exchange.status >= 400:
             try:
-                raise refusal(exchange.status, exchange.headers, await exchange.whole())
-            except Left:
-                raise self._under_way.why() from None
+                raise error_from_answer(exchange.status, exchange.headers, await exchange.read_body())
+            except ExchangeLeftError:
+                raise self._under_way.left_reason() from None
             finally:
                 await self.aclose()
         return self
@@ -185,35 +192,35 @@ class Stream:
         while True:
             while self._events:
                 said = self._events.popleft()
-                if (failure := broken(said, self.request_id)) is not None:
+                if (failure := error_from_event(said, self.request_id)) is not None:
                     self._ended = True
                     raise failure
                 return msgspec.json.decode(said)
             if self._ended:
                 raise StopAsyncIteration
-            await self._read()
+            await self._read_events()
 
-    def texts(self) -> Texts:
+    def texts(self) -> StreamTexts:
         """What each event adds to the text of the first choice, where it adds something."""
-        return Texts(self)
+        return StreamTexts(self)
 
     async def aclose(self) -> None:
         """Leave."""
-        await self._under_way.leave(self._exchange)
+        await self._under_way.end_exchange(self._exchange)
 
-    async def _read(self) -> None:
+    async def _read_events(self) -> None:
         """No generator: that would end where somebody who waits for it is cancelled."""
         try:
-            part = await self._exchange.part()
-        except Left:
-            raise self._under_way.why() from None
+            part = await self._exchange.next_part()
+        except ExchangeLeftError:
+            raise self._under_way.left_reason() from None
         if part is None:
             self._ended = True
         else:
             self._events.extend(iterate_data(self._buffer.take_events(part)))
 
 
-class Texts:
+class StreamTexts:
     """What the events of a stream add to its text, one after the other."""
 
     def __init__(self, stream: Stream) -> None:
@@ -226,7 +233,7 @@ class Texts:
     async def __anext__(self) -> str:
         while True:
             event = await anext(self._stream)
-            said = text_of(event)
+            said = answer_text(event)
             if isinstance(event, dict) and "choices" not in event:  # `generate` tells all of it each time
                 said, self._so_far = said[self._so_far :], max(self._so_far, len(said))
             if said:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from radixway.config import Config
-    from radixway.embedded.house import House
+    from radixway.embedded.house import EmbeddedRuntime
     from radixway.embedded.inside import AsyncRadixway
     from radixway.embedded.threaded import SyncRadixway
 
@@ -51,7 +51,7 @@ class Radixway:
             ValueError: a key that no client could send.
         """
         from radixway.config import Config, load_config
-        from radixway.embedded.asking import sent_headers
+        from radixway.embedded.asking import merge_headers
         from radixway.embedded.errors import RadixwayError
 
         if isinstance(config, Config):
@@ -62,13 +62,13 @@ class Radixway:
             path = None if config is None else Path(config).expanduser()
             self.config = load_config(path, sections, base=_BELOW)
         if with_engine is None:
-            with_engine = not _finds_workers(self.config)
+            with_engine = not _discovers_workers(self.config)
         self.starts_engine = with_engine
         self._workers_within_s = workers_within_s
-        self._house: House | None = None
+        self._house: EmbeddedRuntime | None = None
         self._headers = {} if key is None else {"authorization": f"Bearer {key}"}
         try:
-            sent_headers(self._headers)
+            merge_headers(self._headers)
         except RadixwayError:
             raise ValueError("key: a key is text of one line, in Latin letters") from None
         self._closed = False
@@ -83,14 +83,14 @@ class Radixway:
             EngineFailed: the engine could not start.
             EngineKilled: it was ended from outside before it was ready.
         """
-        self._refuse_twice()
-        from radixway.embedded.house import House
+        self._require_closed()
+        from radixway.embedded.house import EmbeddedRuntime
         from radixway.embedded.inside import AsyncRadixway
 
-        self._house = House(
+        self._house = EmbeddedRuntime(
             self.config, with_engine=self.starts_engine, workers_within_s=self._workers_within_s
         )
-        self._inner = AsyncRadixway(await self._house.open(), self._headers)
+        self._inner = AsyncRadixway(await self._house.start_gateway(), self._headers)
         return self._inner
 
     async def close(self) -> None:
@@ -99,20 +99,20 @@ class Radixway:
         if self._inner is not None:
             await self._inner.close()
         if self._house is not None:
-            await self._house.close()
+            await self._house.stop_gateway()
 
     def open_sync(self) -> SyncRadixway:
         """For calls from any thread; to be closed by its `close`. Raises as `open`."""
-        self._refuse_twice()
+        self._require_closed()
         from radixway.embedded.threaded import LoopThread, SyncRadixway
 
-        self._refuse_twice()
+        self._require_closed()
         thread = LoopThread()
         try:
-            inner = thread.run(self.open())
+            inner = thread.run_coroutine(self.open())
         except BaseException:
-            thread.run(self._ended())
-            thread.close()
+            thread.run_coroutine(self._wait_stopped())
+            thread.stop_thread()
             raise
         self._sync = SyncRadixway(inner, thread, self.close)
         return self._sync
@@ -130,16 +130,16 @@ class Radixway:
         if self._sync is not None:
             self._sync.close()
 
-    def _refuse_twice(self) -> None:
+    def _require_closed(self) -> None:
         if self._house is not None or self._closed:
             raise RuntimeError("a Radixway is opened once, and not after it was closed; make another")
 
-    async def _ended(self) -> None:
+    async def _wait_stopped(self) -> None:
         """Returns when nothing is left of what could not be opened, or was interrupted as it opened."""
         if self._house is not None:
-            await self._house.ended()
+            await self._house.wait_stopped()
 
 
-def _finds_workers(config: Config) -> bool:
+def _discovers_workers(config: Config) -> bool:
     found = config.discovery
     return bool(config.workers or config.semantic is not None or found.dns or found.kubernetes)

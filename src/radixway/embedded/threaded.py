@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 from radixway.embedded.answers import Answer
 from radixway.embedded.asking import Messages
 from radixway.embedded.inside import AsyncRadixway, Stream, Task
-from radixway.embedded.under_way import closed
-from radixway.net.stopping import stop
+from radixway.embedded.under_way import closed_error
+from radixway.net.stopping import cancel_tasks
 
 T = TypeVar("T")
 
@@ -27,30 +27,30 @@ class LoopThread:
         self._process = os.getpid()
         self._closed = False
         self._giving = threading.Lock()  # with it nothing is given to a loop that has been told to stop
-        self._thread = threading.Thread(target=self._serve, daemon=True, name="radixway")
+        self._thread = threading.Thread(target=self._run_loop, daemon=True, name="radixway")
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run_coroutine(self, work: Coroutine[Any, Any, T]) -> T:
         """Its result. An interrupt while we wait cancels it.
 
         Raises RadixwayError when the thread has ended, or ends before the work does; RuntimeError where it
         could never be done: in a forked process, which has no such thread, and within that thread.
         """
-        working = self._give(work)
+        working = self._submit(work)
         try:
             return working.result()
         except concurrent.futures.CancelledError:
             if self._closed:
-                raise closed() from None
+                raise closed_error() from None
             raise
         except BaseException:
             if not working.done():
                 working.cancel()
             raise
 
-    def close(self) -> None:
+    def stop_thread(self) -> None:
         """End the thread, and what was given to it."""
-        if not self.is_here:
+        if not self.is_own_process:
             return
         with self._giving:
             self._closed = True
@@ -58,13 +58,13 @@ class LoopThread:
         self._thread.join()
 
     @property
-    def is_here(self) -> bool:
+    def is_own_process(self) -> bool:
         """Whether this is the process that has the thread: one that was forked from it has none."""
         return os.getpid() == self._process
 
-    def _give(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def _submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         try:
-            if not self.is_here:
+            if not self.is_own_process:
                 raise RuntimeError("this Radixway was opened before a fork: open one in each process")
             if threading.current_thread() is self._thread:
                 raise RuntimeError(
@@ -72,16 +72,16 @@ class LoopThread:
                 )
             with self._giving:
                 if self._closed:
-                    raise closed()
+                    raise closed_error()
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         except BaseException:
             work.close()
             raise
 
-    def _serve(self) -> None:
+    def _run_loop(self) -> None:
         loop = self._loop
         loop.run_forever()
-        loop.run_until_complete(stop(asyncio.all_tasks(loop)))
+        loop.run_until_complete(cancel_tasks(asyncio.all_tasks(loop)))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
@@ -110,42 +110,44 @@ class SyncRadixway:
 
     def close(self) -> None:
         """End what is under way, the gateway and its thread."""
-        if not self._closed and self._thread.is_here:  # after a fork it is the other process's to close
+        if (
+            not self._closed and self._thread.is_own_process
+        ):  # after a fork it is the other process's to close
             self._closed = True
             atexit.unregister(self.close)
             try:
-                self._thread.run(self._close())
+                self._thread.run_coroutine(self._close())
             finally:
-                self._thread.close()
+                self._thread.stop_thread()
 
     def chat(self, messages: Messages, **more: Any) -> Answer:
-        return self._thread.run(self._inner.chat(messages, **more))
+        return self._thread.run_coroutine(self._inner.chat(messages, **more))
 
     def stream_chat(self, messages: Messages, **more: Any) -> SyncStream:
         return SyncStream(self._inner.stream_chat(messages, **more), self._thread)
 
     def complete(self, prompt: str | Sequence[Any], **more: Any) -> Answer:
-        return self._thread.run(self._inner.complete(prompt, **more))
+        return self._thread.run_coroutine(self._inner.complete(prompt, **more))
 
     def stream_complete(self, prompt: str | Sequence[Any], **more: Any) -> SyncStream:
         return SyncStream(self._inner.stream_complete(prompt, **more), self._thread)
 
     def generate(self, **fields: Any) -> Answer:
-        return self._thread.run(self._inner.generate(**fields))
+        return self._thread.run_coroutine(self._inner.generate(**fields))
 
     def stream_generate(self, **fields: Any) -> SyncStream:
         return SyncStream(self._inner.stream_generate(**fields), self._thread)
 
     def explain(self, request_id: str) -> dict[str, Any]:
-        return self._thread.run(self._inner.explain(request_id))
+        return self._thread.run_coroutine(self._inner.explain(request_id))
 
     def classify(self, text: str, task: Task = "intent", **options: Any) -> dict[str, Any]:
-        return self._thread.run(self._inner.classify(text, task, **options))
+        return self._thread.run_coroutine(self._inner.classify(text, task, **options))
 
     def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        return self._thread.run(self._inner.call(method, path, body, headers))
+        return self._thread.run_coroutine(self._inner.call(method, path, body, headers))
 
     def stream(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
@@ -171,7 +173,7 @@ class SyncStream:
         return self._stream.worker
 
     def __enter__(self) -> Self:
-        self._thread.run(self._stream.__aenter__())
+        self._thread.run_coroutine(self._stream.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -183,8 +185,8 @@ class SyncStream:
     def __next__(self) -> Any:
         """The next event, decoded."""
         try:
-            return self._thread.run(self._next())
-        except _Over:
+            return self._thread.run_coroutine(self._next_event())
+        except _StreamOverError:
             raise StopIteration from None
 
     def texts(self) -> Iterator[str]:
@@ -194,21 +196,21 @@ class SyncStream:
         async def following() -> str | None:
             return await anext(added, None)
 
-        while (text := self._thread.run(following())) is not None:
+        while (text := self._thread.run_coroutine(following())) is not None:
             yield text
 
     def close(self) -> None:
         """Leave."""
-        self._thread.run(self._stream.aclose())
+        self._thread.run_coroutine(self._stream.aclose())
 
-    async def _next(self) -> Any:
+    async def _next_event(self) -> Any:
         try:
             return await anext(self._stream)
         except StopAsyncIteration:
-            raise _Over from None
+            raise _StreamOverError from None
 
 
-class _Over(Exception):
+class _StreamOverError(Exception):
     """The stream has ended; a coroutine cannot say so by StopIteration."""
 
 

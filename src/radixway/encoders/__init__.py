@@ -9,26 +9,32 @@ import os
 # this once, when it is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from radixway.encoders.encoding import Encoder, EncoderError, Encoding
+from radixway.encoders.encoding import EncoderError, TextEncoder, TextEncoding
 from radixway.encoders.load import build_service, load_encoder, start_service
-from radixway.encoders.request import SHARED_CHARACTERS, EncoderTooSlow, OnePass, RequestEncodings, read_once
+from radixway.encoders.request import (
+    SHARED_CHARACTERS,
+    EncodeOnceMiddleware,
+    EncoderTimeoutError,
+    RequestEncodings,
+    encode_once,
+)
 from radixway.encoders.sentence import SentenceEncoder
-from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
+from radixway.encoders.service import EncoderBusyError, EncoderClosedError, EncoderService
 
 __all__ = [
     "SHARED_CHARACTERS",
-    "Encoder",
-    "EncoderBusy",
-    "EncoderClosed",
+    "EncodeOnceMiddleware",
+    "EncoderBusyError",
+    "EncoderClosedError",
     "EncoderError",
     "EncoderService",
-    "EncoderTooSlow",
-    "Encoding",
-    "OnePass",
+    "EncoderTimeoutError",
     "RequestEncodings",
     "SentenceEncoder",
+    "TextEncoder",
+    "TextEncoding",
     "build_service",
+    "encode_once",
     "load_encoder",
-    "read_once",
     "start_service",
 ]

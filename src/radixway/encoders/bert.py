@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from radixway.encoders.encoding import EncoderError, Floats, Ints
-from radixway.encoders.files import ModelConfig
+from radixway.encoders.files import BertConfig
 
 
 @dataclass(slots=True, frozen=True)
-class Norm:
+class LayerNormWeights:
     """Scale and shift after normalisation, [size] each."""
 
     scale: Floats
@@ -24,7 +24,7 @@ class Norm:
 
 
 @dataclass(slots=True, frozen=True)
-class Linear:
+class LinearWeights:
     """`x @ weight + bias`: [inputs, outputs] and [outputs]."""
 
     weight: Floats
@@ -32,16 +32,16 @@ class Linear:
 
 
 @dataclass(slots=True, frozen=True)
-class Layer:
+class BertLayer:
     """One layer's weights."""
 
-    qkv: Linear
+    qkv: LinearWeights
     """Queries, keys and values side by side: [size, 3 · size]."""
-    out: Linear
-    attention_norm: Norm
-    up: Linear
-    down: Linear
-    norm: Norm
+    out: LinearWeights
+    attention_norm: LayerNormWeights
+    up: LinearWeights
+    down: LinearWeights
+    norm: LayerNormWeights
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,11 +52,11 @@ class BertWeights:
     """[vocabulary, size]"""
     positions: Floats
     """[positions, size], the first token type already added."""
-    norm: Norm
-    layers: tuple[Layer, ...]
+    norm: LayerNormWeights
+    layers: tuple[BertLayer, ...]
 
 
-def read_bert(path: Path, config: ModelConfig) -> BertWeights:
+def read_bert(path: Path, config: BertConfig) -> BertWeights:
     """The weights in a safetensors file, as float32. Raises EncoderError for one missing or misshapen."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -77,18 +77,18 @@ def read_bert(path: Path, config: ModelConfig) -> BertWeights:
             raise EncoderError(f"{path}: {name} has shape {tensor.shape}, config.json says {shape}")
         return np.ascontiguousarray(tensor, np.float32)
 
-    def linear(*names: str, inputs: int, outputs: int) -> Linear:
+    def linear(*names: str, inputs: int, outputs: int) -> LinearWeights:
         weights = [take(f"{name}.weight", outputs, inputs) for name in names]
         biases = [take(f"{name}.bias", outputs) for name in names]
-        return Linear(np.ascontiguousarray(np.concatenate(weights).T), np.concatenate(biases))
+        return LinearWeights(np.ascontiguousarray(np.concatenate(weights).T), np.concatenate(biases))
 
-    def norm(name: str) -> Norm:
-        return Norm(take(f"{name}.weight", config.size), take(f"{name}.bias", config.size))
+    def norm(name: str) -> LayerNormWeights:
+        return LayerNormWeights(take(f"{name}.weight", config.size), take(f"{name}.bias", config.size))
 
-    def layer(index: int) -> Layer:
+    def layer(index: int) -> BertLayer:
         at, size, inner = f"encoder.layer.{index}.", config.size, config.inner
         heads = [f"{at}attention.self.{part}" for part in ("query", "key", "value")]
-        return Layer(
+        return BertLayer(
             qkv=linear(*heads, inputs=size, outputs=size),
             out=linear(f"{at}attention.output.dense", inputs=size, outputs=size),
             attention_norm=norm(f"{at}attention.output.LayerNorm"),
@@ -111,26 +111,26 @@ class NumpyBert:
 
     precision = "fp32"
 
-    def __init__(self, weights: BertWeights, config: ModelConfig) -> None:
+    def __init__(self, weights: BertWeights, config: BertConfig) -> None:
         self._weights = weights
         self._config = config
 
-    def run(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
+    def run_window(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
         """States of `layers`, in their order, for the ids of one window: [n, size] each."""
         weights, epsilon = self._weights, self._config.norm_epsilon
-        states = _normalise(weights.words[ids] + weights.positions[: len(ids)], weights.norm, epsilon)
+        states = _layer_norm(weights.words[ids] + weights.positions[: len(ids)], weights.norm, epsilon)
         wanted: dict[int, Floats] = {}
         for number, layer in enumerate(weights.layers, start=1):
-            attended = _attend(states, layer, self._config.heads)
-            states = _normalise(states + attended, layer.attention_norm, epsilon)
+            attended = _self_attention(states, layer, self._config.heads)
+            states = _layer_norm(states + attended, layer.attention_norm, epsilon)
             inner = _gelu(states @ layer.up.weight + layer.up.bias)
-            states = _normalise(states + inner @ layer.down.weight + layer.down.bias, layer.norm, epsilon)
+            states = _layer_norm(states + inner @ layer.down.weight + layer.down.bias, layer.norm, epsilon)
             if number in layers:
                 wanted[number] = states
         return [wanted[number] for number in layers]
 
 
-def _attend(states: Floats, layer: Layer, heads: int) -> Floats:
+def _self_attention(states: Floats, layer: BertLayer, heads: int) -> Floats:
     """Self-attention over all of [n, size], projected back."""
     length, size = states.shape
     projected = (states @ layer.qkv.weight + layer.qkv.bias).reshape(length, 3, heads, size // heads)
@@ -143,7 +143,7 @@ def _attend(states: Floats, layer: Layer, heads: int) -> Floats:
     return mixed @ layer.out.weight + layer.out.bias
 
 
-def _normalise(states: Floats, norm: Norm, epsilon: float) -> Floats:
+def _layer_norm(states: Floats, norm: LayerNormWeights, epsilon: float) -> Floats:
     centred: Floats = states - states.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
     deviation: Floats = np.sqrt(variance + np.float32(epsilon))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from radixway.encoders.classifiers.category import CategoryHead, WithCategories
+from radixway.encoders.classifiers.category import CategoryEncoder, CategoryHead
 from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
 from radixway.encoders.service import EncoderService
 
 
-async def domain_head(encoders: EncoderService) -> DomainHead | CategoryHead:
+async def load_domain_classifier(encoders: EncoderService) -> DomainHead | CategoryHead:
     """The head that fits the service's encoder, loaded. Raises EncoderError."""
-    encoder = await encoders.ready()
-    if isinstance(encoder, WithCategories):
+    encoder = await encoders.wait_until_ready()
+    if isinstance(encoder, CategoryEncoder):
         return CategoryHead()
-    return DomainHead.load(DOMAIN_HEAD, encoder)
+    return DomainHead.load_file(DOMAIN_HEAD, encoder)

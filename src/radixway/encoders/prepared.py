@@ -9,25 +9,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from radixway.encoders.files import checksum
+from radixway.encoders.files import file_checksum
 
 log = logging.getLogger(__name__)
 
 
-def prepared(path: Path, what: str, make: Callable[[], bytes]) -> Path | bytes:
+def prepare_file(path: Path, what: str, make: Callable[[], bytes]) -> Path | bytes:
     """`path`, made if it is not there or is not what was written; its bytes where it cannot be kept.
 
     Several processes may prepare the same file: each writes its own and renames it into place.
     """
-    if _is_whole(path):
+    if _matches_checksum(path):
         return path
     log.info("preparing %s, once: %s", what, path)
     began = time.monotonic()
     made = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, made)
-        _write(_sum_of(path), f"{checksum(path)}  {path.name}\n".encode())
+        _write_with_checksum(path, made)
+        _write_with_checksum(_checksum_path(path), f"{file_checksum(path)}  {path.name}\n".encode())
     except OSError as error:
         log.warning("%s is prepared anew at every start: %s cannot be kept: %s", what, path, error.strerror)
         return made
@@ -35,10 +35,10 @@ def prepared(path: Path, what: str, make: Callable[[], bytes]) -> Path | bytes:
     return path
 
 
-def _is_whole(path: Path) -> bool:
+def _matches_checksum(path: Path) -> bool:
     try:
-        told = _sum_of(path).read_text().partition(" ")[0]
-        if told == checksum(path):
+        told = _checksum_path(path).read_text().partition(" ")[0]
+        if told == file_checksum(path):
             return True
     except (OSError, UnicodeDecodeError):
         return False
@@ -46,11 +46,11 @@ def _is_whole(path: Path) -> bool:
     return False
 
 
-def _sum_of(path: Path) -> Path:
+def _checksum_path(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_with_checksum(path: Path, content: bytes) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from radixway.encoders.encoding import EncoderError, Encoding
+from radixway.encoders.encoding import EncoderError, TextEncoding
 
 if TYPE_CHECKING:
     from radixway.encoders.service import EncoderService
@@ -23,16 +23,16 @@ SHARED_CHARACTERS = 100_000
 of a longer one reads it in parts."""
 
 
-class EncoderTooSlow(EncoderError):
+class EncoderTimeoutError(EncoderError):
     """A text was not read in the time that its request could wait; it goes on without."""
 
 
 @dataclass(slots=True, eq=False)
-class _Pass:
+class _EncoderPass:
     """One text on its way through the encoder."""
 
     layers: frozenset[int]
-    reading: asyncio.Task[Encoding]
+    reading: asyncio.Task[TextEncoding]
     awaiting: int = 0
 
 
@@ -54,14 +54,16 @@ class RequestEncodings:
         self.service = service
         self._wait_s = wait_s
         self._layers = frozenset(layers)
-        self._passes: dict[str, _Pass] = {}
+        self._passes: dict[str, _EncoderPass] = {}
 
-    async def encode(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
-        """See `EncoderService.read`; `states` may hold more layers than asked for. Do not change it."""
+    async def encode(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
+        """See `EncoderService.encode_unshared`; `states` may hold more layers than asked for. Do not change
+        it.
+        """
         found = self._passes.get(text)
         if found is None or not found.layers.issuperset(layers):
             shared = self._layers if len(text) <= SHARED_CHARACTERS else frozenset()
-            found = self._begin(text, frozenset(layers) | (found.layers if found else shared))
+            found = self._start_pass(text, frozenset(layers) | (found.layers if found else shared))
         found.awaiting += 1
         try:
             return await asyncio.shield(found.reading)
@@ -76,26 +78,28 @@ class RequestEncodings:
         """Whether `text` has been read, or is being read."""
         return text in self._passes
 
-    def _begin(self, text: str, layers: frozenset[int]) -> _Pass:
-        reading = asyncio.ensure_future(self._read(text, layers))
-        begun = self._passes[text] = _Pass(layers, reading)
+    def _start_pass(self, text: str, layers: frozenset[int]) -> _EncoderPass:
+        reading = asyncio.ensure_future(self._encode_text(text, layers))
+        begun = self._passes[text] = _EncoderPass(layers, reading)
         return begun
 
-    async def _read(self, text: str, layers: frozenset[int]) -> Encoding:
+    async def _encode_text(self, text: str, layers: frozenset[int]) -> TextEncoding:
         try:
             async with asyncio.timeout(self._wait_s):
-                return await self.service.read(text, layers=sorted(layers))
+                return await self.service.encode_unshared(text, layers=sorted(layers))
         except TimeoutError:
             why = f"{len(text)} characters were not read within {self._wait_s:g} s (encoders.wait_s)"
-            raise EncoderTooSlow(why) from None
+            raise EncoderTimeoutError(why) from None
 
 
 of_this_request: ContextVar[RequestEncodings | None] = ContextVar("of_this_request", default=None)
-"""What `EncoderService.encode` goes through while a request is on its way through `OnePass`."""
+"""What `EncoderService.encode` goes through while a request is on its way through `EncodeOnceMiddleware`."""
 
 
-class OnePass:
+class EncodeOnceMiddleware:
     """A middleware within which every text is read once, whoever asks `EncoderService.encode` for it."""
+
+    step_name = "OnePass"
 
     def __init__(
         self, service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
@@ -106,12 +110,12 @@ class OnePass:
         self._wait_s = wait_s
 
     async def __call__(self, request: R, call_next: Callable[[R], Awaitable[T]]) -> T:
-        with read_once(self._service, self._layers, wait_s=self._wait_s):
+        with encode_once(self._service, self._layers, wait_s=self._wait_s):
             return await call_next(request)
 
 
 @contextmanager
-def read_once(
+def encode_once(
     service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
 ) -> Iterator[None]:
     """Within it, in this task and those it starts, every text is read once. Within another it does nothing.

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
-from radixway.encoders.encoding import BLOCK, Encoding, Floats, Ints
-from radixway.encoders.files import ModelConfig
+from radixway.encoders.encoding import BLOCK, Floats, Ints, TextEncoding
+from radixway.encoders.files import BertConfig
 from radixway.encoders.windows import WordPieces
 
 
-class Backbone(Protocol):
+class EncoderBackbone(Protocol):
     """What turns ids into states; safe to use from several threads."""
 
     @property
@@ -20,7 +20,7 @@ class Backbone(Protocol):
         """What distinguishes its figures from another's: `fp32`, `int8` …"""
         ...
 
-    def run(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
+    def run_window(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
         """States of `layers`, in their order, for one window: [n, size] each."""
         ...
 
@@ -32,9 +32,9 @@ class SentenceEncoder:
         self,
         name: str,
         weights: str,
-        config: ModelConfig,
+        config: BertConfig,
         pieces: WordPieces,
-        backbone: Backbone,
+        backbone: EncoderBackbone,
         layers: tuple[int, ...],
     ) -> None:
         self.weights = weights
@@ -46,21 +46,21 @@ class SentenceEncoder:
         self._backbone = backbone
         self._summarised = tuple(layers[max(0, len(layers) * third // 3 - 1)] for third in (1, 2, 3))
 
-    def pieces(self, text: str) -> Generator[None, None, Encoding]:
+    def split_pieces(self, text: str) -> Generator[None, None, TextEncoding]:
         """See `Encoder`."""
-        found = yield from self._pieces.steps(text)
-        return Encoding(np.zeros(self.size, np.float32), len(found.ids), found.offsets)
+        found = yield from self._pieces.split_text_steps(text)
+        return TextEncoding(np.zeros(self.size, np.float32), len(found.ids), found.offsets)
 
-    def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
+    def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
         """See `Encoder`."""
-        return [_finish(self.steps(text, layers=layers)) for text in texts]
+        return [_run_steps(self.encode_steps(text, layers=layers)) for text in texts]
 
-    def steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, Encoding]:
+    def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
         """See `Encoder`."""
         if unknown := set(layers) - set(self.layers):
             raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
         wanted = sorted({*self._summarised, *layers})
-        pieces = yield from self._pieces.steps(text)
+        pieces = yield from self._pieces.split_text_steps(text)
         kept: dict[int, list[Floats]] = {layer: [] for layer in layers}
         summary = _Summary(self.size)
         blocks = _Blocks(self.size)
@@ -70,21 +70,21 @@ class SentenceEncoder:
             if begun:
                 yield
             begun = True
-            states = dict(zip(wanted, self._backbone.run(window.ids, wanted), strict=True))
+            states = dict(zip(wanted, self._backbone.run_window(window.ids, wanted), strict=True))
             last = states[wanted[-1]]
             pooled = last[0] if self._pooling == "cls" else last.mean(axis=0)
             total += pooled * max(1, window.end - window.begin)
             owned = slice(window.at, window.at + window.end - window.begin)
             summarised = [states[layer][owned] for layer in self._summarised]
-            summary.add(*summarised)
-            blocks.add(*summarised)
+            summary.add_window(*summarised)
+            blocks.add_window(*summarised)
             for layer, parts in kept.items():
                 parts.append(states[layer][owned])
-        return Encoding(
+        return TextEncoding(
             vector=total / max(float(np.linalg.norm(total)), 1e-12),
             tokens=len(pieces.ids),
             offsets=pieces.offsets,
-            summary=summary.of(len(pieces.ids)),
+            summary=summary.mean_states(len(pieces.ids)),
             blocks=blocks.rows(),
             block_tokens=blocks.tokens(),
             states={layer: np.concatenate(parts) for layer, parts in kept.items()},
@@ -92,13 +92,13 @@ class SentenceEncoder:
 
 
 class _Summary:
-    """See `Encoding.summary`. Three layers' states, added up and let go: a megabyte has 2 GB of them."""
+    """See `TextEncoding.summary`. Three layers' states, added up and let go: a megabyte has 2 GB of them."""
 
     def __init__(self, size: int) -> None:
         self._sums = [np.zeros(size, np.float32) for _ in range(2)]
         self._most = [np.full(size, -np.inf, np.float32) for _ in range(2)]
 
-    def add(self, early: Floats, middle: Floats, last: Floats) -> None:
+    def add_window(self, early: Floats, middle: Floats, last: Floats) -> None:
         """Of a window, [n, size] each."""
         if len(last):
             for total, states in zip(self._sums, (early, middle), strict=True):
@@ -106,7 +106,7 @@ class _Summary:
             for most, states in zip(self._most, (middle, last), strict=True):
                 np.maximum(most, states.max(axis=0), out=most)
 
-    def of(self, tokens: int) -> Floats:
+    def mean_states(self, tokens: int) -> Floats:
         """Of so many tokens in all; zeros for a text without any."""
         if not tokens:
             return np.zeros(4 * len(self._sums[0]), np.float32)
@@ -114,14 +114,14 @@ class _Summary:
 
 
 class _Blocks:
-    """See `Encoding.blocks`."""
+    """See `TextEncoding.blocks`."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._rows: list[Floats] = []
         self._counts: list[int] = []
 
-    def add(self, early: Floats, middle: Floats, last: Floats) -> None:
+    def add_window(self, early: Floats, middle: Floats, last: Floats) -> None:
         """Of a window, [n, size] each."""
         if not len(last):
             return
@@ -142,10 +142,10 @@ class _Blocks:
         return np.array(self._counts, np.int32)
 
 
-def _finish(steps: Generator[None, None, Encoding]) -> Encoding:
+def _run_steps(steps: Generator[None, None, TextEncoding]) -> TextEncoding:
     while True:
         try:
             next(steps)
         except StopIteration as done:
-            encoding: Encoding = done.value
+            encoding: TextEncoding = done.value
             return encoding

@@ -13,33 +13,33 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from radixway.encoders.encoding import Encoder, EncoderError, Encoding
+from radixway.encoders.encoding import EncoderError, TextEncoder, TextEncoding
 from radixway.encoders.request import of_this_request
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Work = Callable[[Encoder], Generator[None, None, T]]
+Work = Callable[[TextEncoder], Generator[None, None, T]]
 """What is to be done in a thread, with a pause wherever others may go on."""
 
 
-class EncoderBusy(EncoderError):
+class EncoderBusyError(EncoderError):
     """As many texts wait as may; whoever asked goes on without."""
 
 
-class EncoderClosed(EncoderError):
+class EncoderClosedError(EncoderError):
     """The service has been closed."""
 
 
 @dataclass(slots=True, eq=False)
-class _Job(Generic[T]):
+class _EncoderJob(Generic[T]):
     """One thing asked for."""
 
     work: Work[T]
     result: Future[T]
     steps: Generator[None, None, T] | None = None
 
-    def advance(self, encoder: Encoder) -> Callable[[], None] | None:
+    def advance(self, encoder: TextEncoder) -> Callable[[], None] | None:
         """Up to the next pause, or to the end: then what tells it to whoever awaits the result."""
         try:
             if self.steps is None:
@@ -66,22 +66,22 @@ class EncoderService:
     A text of many windows lets the others pass after each of its own. Whoever stops awaiting frees a place.
     """
 
-    def __init__(self, load: Callable[[], Encoder], *, threads: int = 1, queue: int = 256) -> None:
+    def __init__(self, load: Callable[[], TextEncoder], *, threads: int = 1, queue: int = 256) -> None:
         """`load` runs in a thread, once. `queue` bounds the texts that wait or are being read."""
         self._load = load
         self._bound = queue
-        self._jobs: deque[_Job[Any]] = deque()
+        self._jobs: deque[_EncoderJob[Any]] = deque()
         self._running = 0
         self._changed = threading.Condition()
         self._loading = threading.Lock()
-        self._encoder: Encoder | None = None
+        self._encoder: TextEncoder | None = None
         self._failure: str | None = None
         self._started = self._closed = False
         names = [f"radixway-encoder-{number}" for number in range(threads)]
-        self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
+        self._threads = [threading.Thread(target=self._run_jobs, name=name, daemon=True) for name in names]
 
     @property
-    def encoder(self) -> Encoder | None:
+    def encoder(self) -> TextEncoder | None:
         """What runs; None until it is loaded."""
         return self._encoder
 
@@ -104,33 +104,34 @@ class EncoderService:
         for thread in self._threads:
             thread.start()
 
-    async def ready(self) -> Encoder:
+    async def wait_until_ready(self) -> TextEncoder:
         """The encoder, once it is loaded. Raises EncoderError where it cannot be."""
-        return await self.run(_itself)
+        return await self.run_work(_return_encoder)
 
-    async def encode(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
-        """See `Encoder`. Within `OnePass`, a text that was asked for already is not read again.
+    async def encode(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
+        """See `TextEncoder`. Within `EncodeOnceMiddleware`, a text that was asked for already is not read
+        again.
 
-        Raises EncoderBusy and EncoderClosed at once, EncoderError where loading failed.
+        Raises EncoderBusyError and EncoderClosedError at once, EncoderError where loading failed.
         """
         encodings = of_this_request.get()
         if encodings is not None and encodings.service is self:
             return await encodings.encode(text, layers=layers)
-        return await self.read(text, layers=layers)
+        return await self.encode_unshared(text, layers=layers)
 
     def is_asked_for(self, text: str) -> bool:
         """Whether this request has asked for `text` already: whoever asks again has it for nothing."""
         encodings = of_this_request.get()
         return encodings is not None and encodings.service is self and encodings.is_asked_for(text)
 
-    async def read(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
+    async def encode_unshared(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
         """The same, and reads it whoever else did."""
-        return await self.run(lambda encoder: encoder.steps(text, layers=layers))
+        return await self.run_work(lambda encoder: encoder.encode_steps(text, layers=layers))
 
-    async def run(self, work: Work[T]) -> T:
+    async def run_work(self, work: Work[T]) -> T:
         """Anything else that keeps a core busy, in the same queue and threads, in turn with the texts."""
-        job = _Job(work, Future[T]())
-        self._submit(job)
+        job = _EncoderJob(work, Future[T]())
+        self._submit_job(job)
         self.start()
         return await asyncio.wrap_future(job.result)
 
@@ -139,64 +140,64 @@ class EncoderService:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._fail_all(EncoderClosed("the encoder was closed"))
+        self._fail_all(EncoderClosedError("the encoder was closed"))
 
     async def aclose(self) -> None:
         """The same, and waits until the threads have ended."""
         self.close()
         if self._started:
-            await asyncio.to_thread(self._join)
+            await asyncio.to_thread(self._join_threads)
 
-    def _join(self) -> None:
+    def _join_threads(self) -> None:
         for thread in self._threads:
             thread.join()
 
-    def _submit(self, job: _Job[Any]) -> None:
+    def _submit_job(self, job: _EncoderJob[Any]) -> None:
         with self._changed:
             if self._closed:
-                raise EncoderClosed("the encoder was closed")
+                raise EncoderClosedError("the encoder was closed")
             if self._failure is not None:
                 raise EncoderError(self._failure)
             if self.waiting >= self._bound:
                 self._jobs = deque(waiting for waiting in self._jobs if not waiting.result.cancelled())
             if self.waiting >= self._bound:
-                raise EncoderBusy(f"{self._bound} texts wait for the encoder already (encoders.queue)")
+                raise EncoderBusyError(f"{self._bound} texts wait for the encoder already (encoders.queue)")
             self._jobs.append(job)
             self._changed.notify()
 
-    def _work(self) -> None:
-        encoder = self._loaded()
-        while encoder is not None and (job := self._next()) is not None:
+    def _run_jobs(self) -> None:
+        encoder = self._load_encoder()
+        while encoder is not None and (job := self._next_job()) is not None:
             tell = job.advance(encoder)
             with self._changed:
                 self._running -= 1
                 if tell is None and self._closed:
-                    tell = partial(job.fail, EncoderClosed("the encoder was closed"))
+                    tell = partial(job.fail, EncoderClosedError("the encoder was closed"))
                 elif tell is None and not job.result.cancelled():
                     self._jobs.append(job)
                     self._changed.notify()
             if tell is not None:  # after its place is free, so that whoever is told can take it
                 tell()
 
-    def _loaded(self) -> Encoder | None:
+    def _load_encoder(self) -> TextEncoder | None:
         with self._loading:
             if self._encoder is None and self._failure is None:
                 try:
                     self._encoder = self._load()
                 except EncoderError as error:
-                    self._give_up(str(error))
+                    self._fail_loading(str(error))
                 except Exception as error:
                     log.exception("the encoder cannot be loaded")
-                    self._give_up(f"the encoder cannot be loaded: {error}")
+                    self._fail_loading(f"the encoder cannot be loaded: {error}")
         return self._encoder
 
-    def _give_up(self, why: str) -> None:
+    def _fail_loading(self, why: str) -> None:
         log.warning("texts are not read: %s", why)
         with self._changed:
             self._failure = why
         self._fail_all(EncoderError(why))
 
-    def _next(self) -> _Job[Any] | None:
+    def _next_job(self) -> _EncoderJob[Any] | None:
         """The job that has waited longest; None when there will be none."""
         with self._changed:
             while not self._closed:
@@ -215,6 +216,6 @@ class EncoderService:
             job.fail(error)
 
 
-def _itself(encoder: Encoder) -> Generator[None, None, Encoder]:
+def _return_encoder(encoder: TextEncoder) -> Generator[None, None, TextEncoder]:
     yield from ()
     return encoder

@@ -30,7 +30,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(slots=True, frozen=True)
-class Window:
+class TokenWindow:
     """What the model sees at a time."""
 
     ids: Ints
@@ -44,7 +44,7 @@ class Window:
 
 
 @dataclass(slots=True, frozen=True)
-class Pieces:
+class TextPieces:
     """A text's word pieces."""
 
     ids: Ints
@@ -70,17 +70,17 @@ class WordPieces:
         if self._room <= 2 * OVERLAP:
             raise EncoderError(f"{directory}: windows of {longest} tokens are too short")
 
-    def split(self, text: str) -> Pieces:
+    def split_text(self, text: str) -> TextPieces:
         """The pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
-        steps = self.steps(text)
+        steps = self.split_text_steps(text)
         while True:
             try:
                 next(steps)
             except StopIteration as done:
-                pieces: Pieces = done.value
+                pieces: TextPieces = done.value
                 return pieces
 
-    def steps(self, text: str) -> Generator[None, None, Pieces]:
+    def split_text_steps(self, text: str) -> Generator[None, None, TextPieces]:
         """The same, with pauses in which others may go on: a megabyte takes seconds.
 
         A long text is split in parts that end before a space, where it makes no difference. Only in a run
@@ -92,14 +92,14 @@ class WordPieces:
         while not ids or begin < len(text):
             if ids:
                 yield
-            end = _end_of_part(text, begin)
-            encoded = self._encode(text[begin:end])
+            end = _find_part_end(text, begin)
+            encoded = self._tokenize(text[begin:end])
             ids.append(np.array(encoded.ids, np.int32))
             offsets.append(np.array(encoded.offsets, np.int32).reshape(-1, 2) + np.int32(begin))
             begin = end
-        return Pieces(np.concatenate(ids), np.concatenate(offsets))
+        return TextPieces(np.concatenate(ids), np.concatenate(offsets))
 
-    def windows(self, pieces: Pieces) -> Iterator[Window]:
+    def windows(self, pieces: TextPieces) -> Iterator[TokenWindow]:
         """As few as there can be; one for a text without pieces."""
         count, before = len(pieces.ids), len(self._before)
         start = owned = 0
@@ -107,12 +107,12 @@ class WordPieces:
             stop = min(start + self._room, count)
             end = count if stop == count else stop - OVERLAP // 2
             ids = np.concatenate([self._before, pieces.ids[start:stop], self._after])
-            yield Window(ids, owned, end, owned - start + before)
+            yield TokenWindow(ids, owned, end, owned - start + before)
             if stop == count:
                 return
             start, owned = stop - OVERLAP, end
 
-    def _encode(self, text: str) -> tokenizers.Encoding:
+    def _tokenize(self, text: str) -> tokenizers.Encoding:
         try:
             return self._backend.encode(text, add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):  # a lone surrogate
@@ -128,7 +128,7 @@ class WordPieces:
         return ids[:first], ids[last + 1 :]
 
 
-def _end_of_part(text: str, begin: int) -> int:
+def _find_part_end(text: str, begin: int) -> int:
     end = begin + _AT_A_TIME
     if end >= len(text):
         return len(text)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.engine.errors import ModelNotFound, UnsupportedArchitecture
+from radixway.engine.errors import ModelNotFoundError, UnsupportedArchitectureError
 
 FAMILIES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
 
@@ -26,7 +26,7 @@ _Positive = Annotated[float, Meta(gt=0, le=1e12)]
 _Base = Annotated[float, Meta(gt=1, le=1e12)]
 
 
-class _Rope(msgspec.Struct, kw_only=True):
+class _RopeParameters(msgspec.Struct, kw_only=True):
     """The keys that are read of config.json's `rope_parameters` or `rope_scaling`."""
 
     rope_type: str | None = None
@@ -45,7 +45,7 @@ class _Rope(msgspec.Struct, kw_only=True):
     mscale_all_dim: Annotated[float, Meta(ge=0)] | None = None
 
 
-class _Config(msgspec.Struct, kw_only=True):
+class _HubConfig(msgspec.Struct, kw_only=True):
     """The keys that are read of a config.json, whatever the family."""
 
     vocab_size: _Size
@@ -64,8 +64,8 @@ class _Config(msgspec.Struct, kw_only=True):
     max_position_embeddings: _Size | None = None
     original_max_position_embeddings: _Size | None = None
     rope_theta: _Base | None = None
-    rope_parameters: _Rope | None = None
-    rope_scaling: _Rope | None = None
+    rope_parameters: _RopeParameters | None = None
+    rope_scaling: _RopeParameters | None = None
     partial_rotary_factor: float | None = None
     use_sliding_window: bool | None = None
     layer_types: list[str] | None = None
@@ -73,7 +73,7 @@ class _Config(msgspec.Struct, kw_only=True):
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class Architecture:
+class ModelArchitecture:
     """The shape of a decoder-only transformer: RMSNorm, rotary positions, grouped queries, gated SiLU."""
 
     name: str
@@ -118,22 +118,23 @@ class Architecture:
         return embeddings + self.hidden_size + self.layers * (attention + mlp + small)
 
 
-def read_architecture(directory: Path) -> Architecture:
+def read_architecture(directory: Path) -> ModelArchitecture:
     """The architecture in `directory`'s config.json (and end-of-sequence ids of generation_config.json).
 
-    Raises `ModelNotFound` without a readable config.json, `UnsupportedArchitecture` for other kinds of model.
+    Raises `ModelNotFoundError` without a readable config.json, `UnsupportedArchitectureError` for other
+    kinds of model.
     """
     path = directory / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelNotFound(directory, "it has no config.json") from None
+        raise ModelNotFoundError(directory, "it has no config.json") from None
     except (ValueError, RecursionError) as error:
-        raise ModelNotFound(directory, f"config.json is not JSON: {error}") from None
+        raise ModelNotFoundError(directory, f"config.json is not JSON: {error}") from None
     except OSError as error:
-        raise ModelNotFound(directory, f"config.json cannot be read: {error.strerror}") from None
+        raise ModelNotFoundError(directory, f"config.json cannot be read: {error.strerror}") from None
     if not isinstance(config, dict):
-        raise ModelNotFound(directory, "config.json is not an object")
+        raise ModelNotFoundError(directory, "config.json is not an object")
     eos = _token_ids(config.get("eos_token_id"))
     # an optional file
     with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, RecursionError):
@@ -142,41 +143,43 @@ def read_architecture(directory: Path) -> Architecture:
     return parse_architecture(config, eos)
 
 
-def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int]) -> Architecture:
+def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int]) -> ModelArchitecture:
     """The architecture that a config.json describes; keys it leaves out take the family's defaults.
 
-    Raises `UnsupportedArchitecture` for other kinds of model, and for values that none can have.
+    Raises `UnsupportedArchitectureError` for other kinds of model, and for values that none can have.
     """
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and names else "unnamed"
     family = FAMILIES.get(str(name))
     if family is None:
-        raise UnsupportedArchitecture(f"{name} is not supported; the engine runs {', '.join(FAMILIES)}")
+        raise UnsupportedArchitectureError(f"{name} is not supported; the engine runs {', '.join(FAMILIES)}")
     try:
-        given = msgspec.convert(config, _Config)
+        given = msgspec.convert(config, _HubConfig)
     except msgspec.ValidationError as error:
-        raise UnsupportedArchitecture(f"config.json cannot be used: {error}") from None
+        raise UnsupportedArchitectureError(f"config.json cannot be used: {error}") from None
     if given.hidden_act != "silu":
-        raise UnsupportedArchitecture(
+        raise UnsupportedArchitectureError(
             f"hidden_act {given.hidden_act!r} is not supported; the engine knows 'silu'"
         )
     if given.use_sliding_window or "sliding_attention" in (given.layer_types or ()):
-        raise UnsupportedArchitecture(
+        raise UnsupportedArchitectureError(
             "sliding-window attention is not supported; it would give wrong answers"
         )
     if given.quantization_config:
-        raise UnsupportedArchitecture("quantized checkpoints are not supported; use the unquantized weights")
+        raise UnsupportedArchitectureError(
+            "quantized checkpoints are not supported; use the unquantized weights"
+        )
 
     hidden, heads = given.hidden_size, given.num_attention_heads
     bias = bool(given.attention_bias)
     head_dim = given.head_dim or (128 if family == "qwen3" else hidden // heads)
     kv_heads = given.num_key_value_heads or heads
     if heads % kv_heads or head_dim % 2 or not head_dim:
-        raise UnsupportedArchitecture(
+        raise UnsupportedArchitectureError(
             f"{heads} heads over {kv_heads} KV heads of {head_dim} is not supported"
         )
-    rope, context = _rope(given)
-    return Architecture(
+    rope, context = _rope_parameters(given)
+    return ModelArchitecture(
         name=name,
         vocab_size=given.vocab_size,
         hidden_size=hidden,
@@ -198,11 +201,11 @@ def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int])
     )
 
 
-def _rope(config: _Config) -> tuple[dict[str, Any], int]:
+def _rope_parameters(config: _HubConfig) -> tuple[dict[str, Any], int]:
     """Rotary parameters from `rope_parameters` (transformers 5) or `rope_scaling` (before), and the context
     they make: `max_position_embeddings`, unless that is the length before stretching."""
     context = config.max_position_embeddings or 2048
-    given = config.rope_parameters or config.rope_scaling or _Rope()
+    given = config.rope_parameters or config.rope_scaling or _RopeParameters()
     rope = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
     rope["rope_type"] = given.rope_type or given.type or "default"
     rope.setdefault("rope_theta", config.rope_theta or 10000.0)
@@ -210,7 +213,7 @@ def _rope(config: _Config) -> tuple[dict[str, Any], int]:
     if rope["rope_type"] in ("yarn", "linear"):
         context = max(context, int(rope["original_max_position_embeddings"] * rope.get("factor", 1)))
     if rope.get("partial_rotary_factor", config.partial_rotary_factor or 1.0) != 1.0:
-        raise UnsupportedArchitecture("partial rotary embeddings are not supported")
+        raise UnsupportedArchitectureError("partial rotary embeddings are not supported")
     return rope, context
 
 

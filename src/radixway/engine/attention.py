@@ -1,4 +1,6 @@
-"""Attention of one step's tokens over the paged KV, as a `Plan` lays it out: on CPU, and anywhere else."""
+"""Attention of one step's tokens over the paged KV, as a `AttentionMetadata` lays it out: on CPU, and
+anywhere else.
+"""
 
 from typing import Protocol
 
@@ -7,21 +9,21 @@ from torch import Tensor
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
-from radixway.engine.plan import Chunk, Plan, Singles
+from radixway.engine.plan import AttentionMetadata, DecodeGroup, PrefillChunk
 from radixway.engine.pool import KVStore, PageIds
 
 
-class Attention(Protocol):
+class AttentionBackend(Protocol):
     """Stores the new keys and values, and attends. One call per layer."""
 
     shares: bool
     """Whether it makes use of `Plan.shared`; if not, plans must be made without."""
 
-    def __call__(self, plan: Plan, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q [T, heads, D], k and v [T, kv_heads, D] to [T, heads * D]."""
 
 
-Part = tuple[Tensor, Tensor]
+AttentionState = tuple[Tensor, Tensor]
 """The result over some of the keys: [n, heads, D], and its log-sum-exp [n, heads], by which parts merge."""
 
 
@@ -40,66 +42,72 @@ class CpuAttention:
     def __init__(self, store: KVStore) -> None:
         self._store = store
 
-    def __call__(self, plan: Plan, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """See `Attention`."""
-        if plan.begun is not None:
-            self._store.clear(layer, plan.begun)
-        k, v = self._store.write(layer, plan.slots, k, v)
+    def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See `AttentionBackend`."""
+        if plan.started_pages is not None:
+            self._store.zero_pages(layer, plan.started_pages)
+        k, v = self._store.write_kv(layer, plan.slots, k, v)
         out, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[:2])
-        for singles in plan.singles:
+        for singles in plan.decode_groups:
             rows = slice(singles.start, singles.stop)
-            out[rows], lse[rows] = self._singles(singles, layer, q[rows])
-        for chunk in plan.chunks:
+            out[rows], lse[rows] = self._attend_decodes(singles, layer, q[rows])
+        for chunk in plan.prefill_chunks:
             rows = slice(chunk.start, chunk.stop)
             if chunk.stop - chunk.start == 1:
-                out[rows], lse[rows] = self._one(chunk, layer, q[rows])
+                out[rows], lse[rows] = self._attend_single(chunk, layer, q[rows])
             else:
-                out[rows], lse[rows] = self._chunk(chunk, layer, q[rows], k[rows], v[rows])
-        for shared in plan.shared:
-            part = self._past(layer, shared.pages, q[shared.rows])
-            out[shared.rows], lse[shared.rows] = merge((out[shared.rows], lse[shared.rows]), part)
+                out[rows], lse[rows] = self._attend_chunk(chunk, layer, q[rows], k[rows], v[rows])
+        for shared in plan.shared_groups:
+            part = self._attend_cached(layer, shared.pages, q[shared.rows])
+            out[shared.rows], lse[shared.rows] = merge_attention_states(
+                (out[shared.rows], lse[shared.rows]), part
+            )
         return out.view(out.shape[0], -1)
 
-    def _singles(self, singles: Singles, layer: int, q: Tensor) -> Part:
+    def _attend_decodes(self, singles: DecodeGroup, layer: int, q: Tensor) -> AttentionState:
         n, heads, d = q.shape
-        k, v = self._store.gather(layer, singles.pages)
+        k, v = self._store.gather_kv(layer, singles.pages)
         kv_heads = k.shape[0]
         # KV heads stand where the kernel expects the batch, requests where it expects heads: no copy needed
         q = q.view(n, kv_heads, heads // kv_heads, d).transpose(0, 1)
         k, v = k.view(kv_heads, n, -1, d), v.view(kv_heads, n, -1, d)
         mask = None if singles.mask is None else singles.mask[None, :, None, :]
-        out, lse = _flash(q, k, v, mask=mask)
+        out, lse = _flash_attention(q, k, v, mask=mask)
         return out.transpose(0, 1).reshape(n, heads, d), lse.transpose(0, 1).reshape(n, heads)
 
-    def _one(self, chunk: Chunk, layer: int, q: Tensor) -> Part:
+    def _attend_single(self, chunk: PrefillChunk, layer: int, q: Tensor) -> AttentionState:
         """A chunk of one token, which sees all there is."""
         _, heads, d = q.shape
-        k, v = self._store.gather(layer, chunk.pages, chunk.before + 1)
-        out, lse = _flash(q.view(1, k.shape[0], -1, d), k[None], v[None])
+        k, v = self._store.gather_kv(layer, chunk.pages, chunk.before + 1)
+        out, lse = _flash_attention(q.view(1, k.shape[0], -1, d), k[None], v[None])
         return out.reshape(1, heads, d), lse.reshape(1, heads)
 
-    def _chunk(self, chunk: Chunk, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Part:
+    def _attend_chunk(
+        self, chunk: PrefillChunk, layer: int, q: Tensor, k: Tensor, v: Tensor
+    ) -> AttentionState:
         group = q.shape[1] // k.shape[1]
         k = k.transpose(0, 1).repeat_interleave(group, 0)
         v = v.transpose(0, 1).repeat_interleave(group, 0)
-        out, lse = _flash(q.transpose(0, 1)[None], k[None], v[None], causal=True)
+        out, lse = _flash_attention(q.transpose(0, 1)[None], k[None], v[None], causal=True)
         own = out[0].transpose(0, 1), lse[0].T
         if not chunk.before:
             return own
-        return merge(own, self._past(layer, chunk.pages, q, chunk.before))
+        return merge_attention_states(own, self._attend_cached(layer, chunk.pages, q, chunk.before))
 
-    def _past(self, layer: int, pages: PageIds, q: Tensor, tokens: int | None = None) -> Part:
+    def _attend_cached(
+        self, layer: int, pages: PageIds, q: Tensor, tokens: int | None = None
+    ) -> AttentionState:
         """All of q [n, heads, D] over all `tokens` of `pages`: no mask, the group folded into the rows."""
         n, heads, d = q.shape
-        k, v = self._store.gather(layer, pages, tokens)
+        k, v = self._store.gather_kv(layer, pages, tokens)
         kv_heads = k.shape[0]
         group = heads // kv_heads
         folded = q.view(n, kv_heads, group, d).permute(1, 2, 0, 3).reshape(1, kv_heads, group * n, d)
-        out, lse = _flash(folded, k[None], v[None])
+        out, lse = _flash_attention(folded, k[None], v[None])
         return out.reshape(heads, n, d).transpose(0, 1), lse.reshape(heads, n).T
 
 
-def merge(a: Part, b: Part) -> Part:
+def merge_attention_states(a: AttentionState, b: AttentionState) -> AttentionState:
     """Attention over the union of two disjoint sets of keys, from the results over each.
 
     The weight of each is its share of the exponential sum.
@@ -109,7 +117,7 @@ def merge(a: Part, b: Part) -> Part:
     return torch.lerp(b_out, a_out, share), torch.logaddexp(a_lse, b_lse)
 
 
-def _flash(
+def _flash_attention(
     q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """q [B, H, n, D] over k and v [B, H, m, D]: the result [B, H, n, D] and its log-sum-exp [B, H, n]."""
@@ -130,25 +138,25 @@ class SdpaAttention:
     def __init__(self, store: KVStore) -> None:
         self._store = store
 
-    def __call__(self, plan: Plan, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """See `Attention`."""
-        if plan.begun is not None:
-            self._store.clear(layer, plan.begun)
-        self._store.write(layer, plan.slots, k, v)
+    def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See `AttentionBackend`."""
+        if plan.started_pages is not None:
+            self._store.zero_pages(layer, plan.started_pages)
+        self._store.write_kv(layer, plan.slots, k, v)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        for singles in plan.singles:
+        for singles in plan.decode_groups:
             rows = slice(singles.start, singles.stop)
             n, _, d = q[rows].shape
-            keys, values = self._store.gather(layer, singles.pages)
+            keys, values = self._store.gather_kv(layer, singles.pages)
             keys, values = (x.view(x.shape[0], n, -1, d).transpose(0, 1) for x in (keys, values))
             mask = None if singles.mask is None else singles.mask[:, None, None, :]
             out[rows] = scaled_dot_product_attention(
                 q[rows].unsqueeze(2), keys, values, attn_mask=mask, enable_gqa=True
             ).squeeze(2)
-        for chunk in plan.chunks:
+        for chunk in plan.prefill_chunks:
             rows = slice(chunk.start, chunk.stop)
             new = chunk.stop - chunk.start
-            keys, values = self._store.gather(layer, chunk.pages, chunk.before + new)[:, None]
+            keys, values = self._store.gather_kv(layer, chunk.pages, chunk.before + new)[:, None]
             causal = causal_lower_right(new, keys.shape[2])
             out[rows] = scaled_dot_product_attention(
                 q[rows].transpose(0, 1)[None], keys, values, attn_mask=causal, enable_gqa=True
@@ -156,7 +164,7 @@ class SdpaAttention:
         return out.view(out.shape[0], -1)
 
 
-def best_attention(store: KVStore, device: torch.device) -> Attention:
+def select_attention_backend(store: KVStore, device: torch.device) -> AttentionBackend:
     """The fastest there is for `device`."""
     if device.type == "cpu" and hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu"):
         return CpuAttention(store)

@@ -5,24 +5,24 @@ from pathlib import Path
 import torch
 
 from radixway.config.engine import EngineConfig
-from radixway.engine.architecture import Architecture, read_architecture
-from radixway.engine.attention import best_attention
-from radixway.engine.cache import PrefixCache
-from radixway.engine.core import Core, TextFactory
-from radixway.engine.disaggregation.build import build_side
-from radixway.engine.download import Progress
+from radixway.engine.architecture import ModelArchitecture, read_architecture
+from radixway.engine.attention import select_attention_backend
+from radixway.engine.cache import KVCacheManager
+from radixway.engine.core import EngineCore, TextFactory
+from radixway.engine.disaggregation.build import build_transfer_manager
+from radixway.engine.download import LoadProgress
 from radixway.engine.errors import EngineError
-from radixway.engine.events import CacheEvents
+from radixway.engine.events import KVEventRecorder
 from radixway.engine.info import ModelInfo
-from radixway.engine.load import Checkpoint, Dummy, find_model, load_model
-from radixway.engine.machine import choose_device, choose_dtype, free_memory
+from radixway.engine.load import DummyTensors, SafetensorsCheckpoint, find_model, load_model
+from radixway.engine.machine import choose_device, choose_dtype, measure_free_memory
 from radixway.engine.pool import KVStore, PagePool
-from radixway.engine.runner import Runner
+from radixway.engine.runner import ModelRunner
 from radixway.engine.scheduler import Scheduler
 from radixway.engine.tiers.build import build_tiers
 from radixway.radix import lfu, lru, priority, slru
 
-MOST_CONTEXTS = 32
+MAX_POOL_CONTEXTS = 32
 """By default the pool holds no more than this many full contexts, however much memory there is."""
 
 BATCH_TOKENS = {"cpu": 512, "cuda": 4096}
@@ -36,9 +36,9 @@ EVICTION = {"lru": lru, "lfu": lfu, "slru": slru, "priority": priority}
 def build_core(
     config: EngineConfig,
     text: TextFactory | None = None,
-    progress: Progress | None = None,
-    events: CacheEvents | None = None,
-) -> Core:
+    progress: LoadProgress | None = None,
+    events: KVEventRecorder | None = None,
+) -> EngineCore:
     """Load the model (blocking, seconds; `progress` is told) and everything around it. Raises EngineError."""
     progress = progress or (lambda what, share: None)
     directory = find_model(config.model, config.revision, progress)
@@ -48,7 +48,11 @@ def build_core(
     length = config.context_length or shape.context_length
     if length > shape.context_length:
         raise EngineError(f"context_length {length} is more than the model's own {shape.context_length}")
-    source = Dummy(shape, config.seed) if config.load_format == "dummy" else Checkpoint(directory)
+    source = (
+        DummyTensors(shape, config.seed)
+        if config.load_format == "dummy"
+        else SafetensorsCheckpoint(directory)
+    )
     try:
         model = load_model(source, shape, dtype, device, length, progress, config.quantization)
     except RuntimeError as error:
@@ -56,23 +60,23 @@ def build_core(
             raise
         raise EngineError(f"the model does not fit in memory with a context of {length} tokens") from error
 
-    pages = _pool_pages(config, shape, dtype, device, length)
+    pages = _count_pool_pages(config, shape, dtype, device, length)
     store = KVStore(shape, pages, config.page_size, dtype, device, config.kv_cache_dtype)
-    runner = Runner(model, best_attention(store, device), config.page_size)
-    runner.try_out()
-    side = build_side(config, model, store, progress)
+    runner = ModelRunner(model, select_attention_backend(store, device), config.page_size)
+    runner.dummy_run()
+    side = build_transfer_manager(config, model, store, progress)
     tiers = None  # last: nothing may fail that would leave their thread and files behind
     if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
         try:
             tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
         except Exception:
             if side is not None:
-                side.close()
+                side.shutdown()
             raise
 
     def new_scheduler() -> Scheduler:
         return Scheduler(
-            PrefixCache(
+            KVCacheManager(
                 PagePool(pages),
                 config.page_size,
                 enabled=config.radix_cache,
@@ -86,12 +90,12 @@ def build_core(
             side=side,
         )
 
-    info = _model_info(config, directory, shape, runner, min(length, pages * config.page_size))
-    return Core(info, runner, new_scheduler, text=text, seed=config.seed, events=events, side=side)
+    info = _make_model_info(config, directory, shape, runner, min(length, pages * config.page_size))
+    return EngineCore(info, runner, new_scheduler, text=text, seed=config.seed, events=events, side=side)
 
 
-def _model_info(
-    config: EngineConfig, directory: Path, shape: Architecture, runner: Runner, context_length: int
+def _make_model_info(
+    config: EngineConfig, directory: Path, shape: ModelArchitecture, runner: ModelRunner, context_length: int
 ) -> ModelInfo:
     name = "radixway-guide" if config.model == "bundled" else directory.resolve().name
     embedding = runner.model.embedding
@@ -109,15 +113,15 @@ def _model_info(
     )
 
 
-def _pool_pages(
-    config: EngineConfig, shape: Architecture, dtype: torch.dtype, device: torch.device, length: int
+def _count_pool_pages(
+    config: EngineConfig, shape: ModelArchitecture, dtype: torch.dtype, device: torch.device, length: int
 ) -> int:
     """Pages of the pool: as many as were asked for, or as fit the given share of the free memory."""
     if config.kv_tokens is not None:
         return -(-config.kv_tokens // config.page_size)
     page_bytes = KVStore.bytes_per_token(shape, dtype, config.kv_cache_dtype) * config.page_size
-    budget = int(free_memory(device) * config.kv_memory_fraction)
-    pages = min(budget // page_bytes, MOST_CONTEXTS * -(-length // config.page_size))
+    budget = int(measure_free_memory(device) * config.kv_memory_fraction)
+    pages = min(budget // page_bytes, MAX_POOL_CONTEXTS * -(-length // config.page_size))
     if pages < 1:
         share = f"{config.kv_memory_fraction:.0%} of the free memory"
         raise EngineError(f"no KV page of {page_bytes} bytes fits in {share}; free some, or give kv_tokens")

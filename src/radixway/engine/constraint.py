@@ -1,6 +1,6 @@
 """Constraints in the engine: what the sampler asks of a grammar, and nothing of how one works.
 
-`grammar.py` makes the real ones; `AfterThinking` lets a model think first.
+`grammar.py` makes the real ones; `ReasonerGrammar` lets a model think first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,39 +11,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radixway.engine.errors import GrammarFailed
+from radixway.engine.errors import GrammarStateError
 
 if TYPE_CHECKING:
-    from radixway.engine.request import Request
+    from radixway.engine.request import EngineRequest
 
 NOTHING_ALLOWED = "no token can be chosen: the constraint and the other parameters rule all of them out"
 
 
-class Matcher(Protocol):
+class TokenMatcher(Protocol):
     """Where one answer stands in its grammar."""
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the answer is whole and nothing can follow."""
 
-    def allowed(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
+    def allowed_tokens(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
         """Which tokens [vocabulary] may come next; all of `end_ids` where the answer may end.
 
-        Raises GrammarFailed.
+        Raises GrammarStateError.
         """
 
-    def accept(self, token_id: int) -> None:
+    def accept_token(self, token_id: int) -> None:
         """Go on by a token that was allowed and does not end the answer."""
 
 
-class Grammar(Protocol):
+class StructuredOutputGrammar(Protocol):
     """A constraint that requests share."""
 
-    def matcher(self) -> Matcher:
+    def make_matcher(self) -> TokenMatcher:
         """A matcher at the beginning of an answer."""
 
 
-def mask_disallowed(scores: Tensor, requests: "Sequence[Request]") -> dict[int, str]:
+def mask_disallowed(scores: Tensor, requests: "Sequence[EngineRequest]") -> dict[int, str]:
     """Rule out, in place, what the requests' grammars do not allow next: [n, vocabulary] with a row for each.
 
     By row: what to say if no token is left, for the rows that have a grammar.
@@ -57,8 +57,8 @@ def mask_disallowed(scores: Tensor, requests: "Sequence[Request]") -> dict[int, 
         request = requests[row]
         assert request.matcher is not None
         try:
-            allowed[place] = request.matcher.allowed(request.stop_ids)
-        except GrammarFailed as error:
+            allowed[place] = request.matcher.allowed_tokens(request.stop_ids)
+        except GrammarStateError as error:
             failures[row] = str(error)
     ruled_out = ~torch.from_numpy(allowed).to(scores.device)
     for place, row in enumerate(rows):  # in place: gathering the rows would copy them twice
@@ -66,7 +66,7 @@ def mask_disallowed(scores: Tensor, requests: "Sequence[Request]") -> dict[int, 
     return failures
 
 
-class AfterThinking:
+class ReasonerGrammar:
     """A grammar for what follows a model's thinking, which itself is free.
 
     The thinking ends with the text `closes`; it has begun in the prompt (`inside`), or begins if the first
@@ -75,7 +75,7 @@ class AfterThinking:
 
     def __init__(
         self,
-        grammar: Grammar,
+        grammar: StructuredOutputGrammar,
         token_bytes: Mapping[int, bytes],
         *,
         opens: int | None,
@@ -88,18 +88,23 @@ class AfterThinking:
         self._closes = closes.encode()
         self._inside = inside
 
-    def matcher(self) -> "ThinkingMatcher":
+    def make_matcher(self) -> "ReasonerMatcher":
         """A matcher at the beginning of an answer."""
-        return ThinkingMatcher(
-            self._grammar.matcher(), self._token_bytes, self._opens, self._closes, self._inside
+        return ReasonerMatcher(
+            self._grammar.make_matcher(), self._token_bytes, self._opens, self._closes, self._inside
         )
 
 
-class ThinkingMatcher:
+class ReasonerMatcher:
     """Allows everything but an end while the model thinks, then what the grammar allows."""
 
     def __init__(
-        self, after: Matcher, token_bytes: Mapping[int, bytes], opens: int | None, closes: bytes, inside: bool
+        self,
+        after: TokenMatcher,
+        token_bytes: Mapping[int, bytes],
+        opens: int | None,
+        closes: bytes,
+        inside: bool,
     ) -> None:
         self._after = after
         self._token_bytes = token_bytes
@@ -110,33 +115,33 @@ class ThinkingMatcher:
         self._anything: NDArray[np.bool_] | None = None
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the answer is whole and nothing can follow."""
-        return not self._inside and self._after.finished
+        return not self._inside and self._after.is_finished
 
-    def allowed(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
+    def allowed_tokens(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
         """Which tokens may come next."""
         if self._inside:
-            return self._free(end_ids)
-        allowed = self._after.allowed(end_ids)
+            return self._allow_thinking(end_ids)
+        allowed = self._after.allowed_tokens(end_ids)
         if self._opens is not None:
             allowed[self._opens] = True
         return allowed
 
-    def accept(self, token_id: int) -> None:
+    def accept_token(self, token_id: int) -> None:
         """Go on by a token; what a token has beyond the end of the thinking is passed over."""
         opens, self._opens = self._opens, None
         if not self._inside and token_id == opens:
             self._inside = True
         elif not self._inside:
-            self._after.accept(token_id)
+            self._after.accept_token(token_id)
         else:
             self._tail += self._token_bytes[token_id]
             self._inside = self._closes not in self._tail
             self._tail = self._tail[-len(self._closes) :]
 
-    def _free(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
+    def _allow_thinking(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
         if self._anything is None:
-            self._anything = np.ones_like(self._after.allowed(end_ids))
+            self._anything = np.ones_like(self._after.allowed_tokens(end_ids))
             self._anything[list(end_ids)] = False
         return self._anything

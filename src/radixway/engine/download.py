@@ -6,16 +6,16 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from radixway.engine.errors import ModelNotFound
+from radixway.engine.errors import ModelNotFoundError
 
-Progress = Callable[[str, float], None]
+LoadProgress = Callable[[str, float], None]
 """Told (what is being done, share done in [0, 1]) while a model loads."""
 
 HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model", "*.txt"]
 
 
-def download(model: str, revision: str | None, progress: Progress | None = None) -> Path:
-    """The local directory of a hub id; what is not in the cache is fetched. Raises `ModelNotFound`.
+def download_model(model: str, revision: str | None, progress: LoadProgress | None = None) -> Path:
+    """The local directory of a hub id; what is not in the cache is fetched. Raises `ModelNotFoundError`.
 
     Two stages are told side by side, of the bytes and of the files that are missing. What `progress` raises
     ends the download; what has come stays for the next try.
@@ -29,38 +29,38 @@ def download(model: str, revision: str | None, progress: Progress | None = None)
     if progress:
         progress(f"looking for {model}", 0.0)
     try:
-        missing = _missing(snapshot) if progress else []
+        missing = _missing_file_sizes(snapshot) if progress else []
         if not progress or not missing:
             return Path(snapshot())
-        meter = _Meter(model, missing, progress)
-        path = Path(snapshot(tqdm_class=_bars(meter)))
-        meter.finished()
+        meter = _DownloadMeter(model, missing, progress)
+        path = Path(snapshot(tqdm_class=_make_bar_class(meter)))
+        meter.mark_finished()
         return path
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         why = f"no such directory, and the hub did not give it: {str(error).splitlines()[0]}"
-        raise ModelNotFound(model, why) from error
+        raise ModelNotFoundError(model, why) from error
 
 
-def _missing(snapshot: Callable[..., Any]) -> list[int]:
+def _missing_file_sizes(snapshot: Callable[..., Any]) -> list[int]:
     """Bytes of each file that is not in the cache; none where the hub cannot be asked."""
     from huggingface_hub.errors import DryRunError
 
     try:
-        files = snapshot(dry_run=True, tqdm_class=_bars(None))
+        files = snapshot(dry_run=True, tqdm_class=_make_bar_class(None))
     except DryRunError:
         return []
     return [file.file_size or 0 for file in files if file.will_download]
 
 
-class _Meter:
+class _DownloadMeter:
     """Adds up what the hub's progress bars are told, from several threads."""
 
-    def __init__(self, model: str, missing: list[int], progress: Progress) -> None:
+    def __init__(self, model: str, missing: list[int], progress: LoadProgress) -> None:
         self._progress = progress
         self._lock = threading.Lock()
         self._totals = {"bytes": sum(missing), "files": len(missing)}
         self._names = {
-            "bytes": f"downloading {model}: {_size(sum(missing))}",
+            "bytes": f"downloading {model}: {_format_size(sum(missing))}",
             "files": f"downloading {model}: {len(missing)} file{'s' * (len(missing) > 1)}",
         }
         self._told = {"bytes": 0.0, "files": 0.0}
@@ -68,11 +68,11 @@ class _Meter:
             progress(name, 0.0)
 
     @property
-    def files(self) -> int:
+    def num_files(self) -> int:
         """How many are to come."""
         return self._totals["files"]
 
-    def reached(self, unit: str, done: float) -> None:
+    def record_progress(self, unit: str, done: float) -> None:
         """So many bytes or files are there. Tells of it when that is a further percent."""
         with self._lock:
             total = self._totals[unit]
@@ -81,13 +81,13 @@ class _Meter:
                 self._told[unit] = share
                 self._progress(self._names[unit], share)
 
-    def finished(self) -> None:
+    def mark_finished(self) -> None:
         """All is there, also what the bars were not told of."""
         for unit, total in self._totals.items():
-            self.reached(unit, total)
+            self.record_progress(unit, total)
 
 
-def _bars(meter: _Meter | None) -> type[Any]:
+def _make_bar_class(meter: _DownloadMeter | None) -> type[Any]:
     """The class of progress bars that the hub's client is given: they show nothing, and tell the meter."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -101,14 +101,14 @@ def _bars(meter: _Meter | None) -> type[Any]:
         def update(self, n: float | None = 1) -> bool | None:
             shown: bool | None = super().update(n)
             if meter is not None:
-                cached = (self.total or 0) - meter.files if self._unit == "files" else 0
-                meter.reached(self._unit, self.n - cached)
+                cached = (self.total or 0) - meter.num_files if self._unit == "files" else 0
+                meter.record_progress(self._unit, self.n - cached)
             return shown
 
     return Bar
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     """1234567 as 1.2 MB."""
     size, unit = float(count), "bytes"
     for larger in ("KB", "MB", "GB"):

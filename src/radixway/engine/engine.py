@@ -22,20 +22,34 @@ from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.cache import CachedPrefix
 from radixway.engine.core import TextFactory
-from radixway.engine.disaggregation import Departures, Room
-from radixway.engine.disaggregation.identity import weights_digest
-from radixway.engine.download import Progress
-from radixway.engine.errors import EngineError, EngineStopped, GenerationFailed, InvalidRequest, QueueFull
-from radixway.engine.events import CacheEvents, Publisher, PublisherInfo
-from radixway.engine.generation import Event, Generation, send
-from radixway.engine.inbox import Inbox
+from radixway.engine.disaggregation import BootstrapRoom, PrefillKVManager
+from radixway.engine.disaggregation.identity import digest_weights
+from radixway.engine.download import LoadProgress
+from radixway.engine.errors import (
+    EngineError,
+    EngineQueueFullError,
+    EngineStoppedError,
+    GenerationError,
+    InvalidRequestError,
+)
+from radixway.engine.events import KVEventRecorder, PublisherInfo, ZmqEventPublisher
+from radixway.engine.generation import GenerationStream, StreamEvent, deliver_events
+from radixway.engine.inbox import CommandQueue
 from radixway.engine.info import EngineStats, ModelInfo
-from radixway.engine.machine import usable_cores
-from radixway.engine.model import Model
-from radixway.engine.request import Output, Request, SamplingParams
-from radixway.engine.weights import Weights, find_weight
+from radixway.engine.machine import count_usable_cores
+from radixway.engine.model import TransformerModel
+from radixway.engine.request import EngineRequest, RequestOutput, SamplingParams
+from radixway.engine.weights import WeightUpdate, find_weight
 
-__all__ = ["Engine", "EngineStats", "Generation", "ModelInfo", "PauseMode", "Progress", "TextFactory"]
+__all__ = [
+    "Engine",
+    "EngineStats",
+    "GenerationStream",
+    "LoadProgress",
+    "ModelInfo",
+    "PauseMode",
+    "TextFactory",
+]
 
 log = logging.getLogger(__name__)
 
@@ -49,31 +63,36 @@ class Engine:
     """Loads the model when made (blocking: seconds; `progress` is told), runs between `start()` and `stop()`.
 
     `submit`, `abort` and `stats` are cheap; what changes the engine as a whole waits for the end of a step,
-    so an event loop calls it in a thread. A `Generation` belongs to the event loop it was submitted from.
+    so an event loop calls it in a thread. A `GenerationStream` belongs to the event loop it was submitted
+    from.
     """
 
     def __init__(
-        self, config: EngineConfig, *, text: TextFactory | None = None, progress: Progress | None = None
+        self, config: EngineConfig, *, text: TextFactory | None = None, progress: LoadProgress | None = None
     ) -> None:
         self.config = config
-        self._threads = config.threads or usable_cores()
+        self._threads = config.threads or count_usable_cores()
         torch.set_num_threads(self._threads)
-        self._publisher = _publisher(config)
+        self._publisher = _make_publisher(config)
         events = (
-            CacheEvents(config.page_size, self._publisher.publish) if self._publisher is not None else None
+            KVEventRecorder(config.page_size, self._publisher.publish_events)
+            if self._publisher is not None
+            else None
         )
         try:
             self._core = build_core(config, text, progress, events)
         except Exception:
             self._close_publisher()
             raise
-        self._inbox = Inbox()
-        if isinstance(self._core.side, Departures):
-            self._core.side.wake = lambda: self._inbox.put(self._core.scheduler.release_departed)
+        self._inbox = CommandQueue()
+        if isinstance(self._core.transfer_manager, PrefillKVManager):
+            self._core.transfer_manager.wake = lambda: self._inbox.put_command(
+                self._core.scheduler.free_sent_requests
+            )
         self._updating = threading.Lock()  # held while new weights are loaded: one update at a time
         self._lock = threading.Lock()  # held while a request comes, goes or is looked up
-        self._generations: dict[str, Generation] = {}  # who listens; under the lock
-        self._thread = threading.Thread(target=self._run, name="radixway-engine", daemon=True)
+        self._generations: dict[str, GenerationStream] = {}  # who listens; under the lock
+        self._thread = threading.Thread(target=self._step_loop, name="radixway-engine", daemon=True)
         self._stopped = False
 
     def start(self) -> None:
@@ -81,16 +100,18 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End what runs (its streams raise `EngineStopped`), and wait for the thread. Safe to call twice."""
+        """End what runs (its streams raise `EngineStoppedError`), and wait for the thread. Safe to call
+        twice.
+        """
         if not self._stopped and self._thread.ident is None:
-            self._core.close()  # it was never started, so its thread cannot
+            self._core.shutdown()  # it was never started, so its thread cannot
         self._stopped = True
         if self._thread.is_alive():
-            self._inbox.put(None)
+            self._inbox.put_command(None)
             self._thread.join()
         self._close_publisher()
 
-    def submit(
+    def submit_request(
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams,
@@ -98,56 +119,57 @@ class Engine:
         request_id: str | None = None,
         namespace: str = "",
         priority: int = 0,
-        room: Room | None = None,
-    ) -> Generation:
+        room: BootstrapRoom | None = None,
+    ) -> GenerationStream:
         """Queue one request; must be called with a running event loop.
 
         With a `room` a prefill engine only prefills it, and a decode engine fetches its KV from there.
 
-        Raises `ContextTooLong` or another `InvalidRequest` (4xx), `QueueFull` (429) or `EngineStopped` (503).
+        Raises `ContextLengthError` or another `InvalidRequestError` (4xx), `EngineQueueFullError` (429) or
+        `EngineStoppedError` (503).
         """
         self._check_running()
         name = request_id or uuid.uuid4().hex
         try:
-            request = self._core.request(name, prompt_ids, params, namespace, priority, room)
-            generation = Generation(request, self._leave)
+            request = self._core.make_request(name, prompt_ids, params, namespace, priority, room)
+            generation = GenerationStream(request, self._drop_stream)
             with self._lock:
                 self._check_running()  # again: the last to be told that it stops are told under the lock
-                self._check_room_for(name)
-                self._core.announce(request)
+                self._check_queue_limit(name)
+                self._core.announce_prefill(request)
                 self._generations[name] = generation
-                self._inbox.put(partial(self._add, generation))
+                self._inbox.put_command(partial(self._add_request, generation))
         except EngineError:
-            self._core.refuse(room)
+            self._core.refuse_room(room)
             raise
         return generation
 
-    def abort(self, request_id: str) -> bool:
+    def abort_request(self, request_id: str) -> bool:
         """End a request now; its stream gets a last output with finish `abort`. False if there is none."""
         with self._lock:
             generation = self._generations.get(request_id)
             if generation is not None:
-                self._inbox.put(partial(self._abort, generation))
+                self._inbox.put_command(partial(self._abort_request, generation))
         return generation is not None
 
     def flush_cache(self) -> bool:
         """Drop every cached prefix. False (and nothing dropped) while requests are using some of it."""
-        return self._ask(self._core.flush_cache)
+        return self._call_on_thread(self._core.flush_cache)
 
     def cached_prefixes(self, most: int, most_levels: int) -> list[CachedPrefix]:
         """The `most` prefixes in the cache that were used most."""
-        return self._ask(partial(self._core.scheduler.cache.outline, most, most_levels))
+        return self._call_on_thread(partial(self._core.scheduler.cache.list_prefixes, most, most_levels))
 
-    def pause(self, mode: PauseMode) -> None:
+    def pause_generation(self, mode: PauseMode) -> None:
         """Compute nothing until `resume`; requests that come meanwhile wait. See `PauseMode`."""
-        self._ask(partial(self._pause, mode))
+        self._call_on_thread(partial(self._pause_core, mode))
 
-    def resume(self) -> None:
+    def resume_generation(self) -> None:
         """Go on after a pause; does nothing if there is none."""
-        self._ask(self._core.resume)
+        self._call_on_thread(self._core.resume_scheduling)
 
     def update_weights(
-        self, weights: Weights, *, version: str | None = None, keep_kv: bool = False, abort: bool = False
+        self, weights: WeightUpdate, *, version: str | None = None, keep_kv: bool = False, abort: bool = False
     ) -> None:
         """Load other weights for the same architecture and go on with them, in a pause or out of one.
 
@@ -158,16 +180,18 @@ class Engine:
         """
         with self._updating:
             self._check_running()
-            model = weights.load(self._core.runner.model)
-            digest = weights_digest(model) if self._core.side is not None else ""
-            self._ask(partial(self._use, weights, model, version, keep_kv, abort, digest))
+            model = weights.load_weights(self._core.runner.model)
+            digest = digest_weights(model) if self._core.transfer_manager is not None else ""
+            self._call_on_thread(
+                partial(self._update_weights, weights, model, version, keep_kv, abort, digest)
+            )
 
     def set_weight_version(self, version: str, *, abort: bool = False) -> None:
         """Call the weights as they are `version` from here on."""
         with self._updating:
-            self._ask(partial(self._rename, version, abort))
+            self._call_on_thread(partial(self._set_weight_version, version, abort))
 
-    def weight(self, name: str) -> Tensor | None:
+    def find_weight(self, name: str) -> Tensor | None:
         """The weights' tensor of that name in a checkpoint; None if the model has none."""
         return find_weight(self._core.runner.model, name)
 
@@ -177,14 +201,14 @@ class Engine:
         return self._core.model_info
 
     def stats(self) -> EngineStats:
-        """Raises `EngineStopped` when the engine does not run."""
+        """Raises `EngineStoppedError` when the engine does not run."""
         self._check_running()
         return self._core.stats()
 
     @property
     def bootstrap_port(self) -> int | None:
         """Where decode engines come for KV; None if this is no prefill engine."""
-        side = self._core.side
+        side = self._core.transfer_manager
         return side.port if side is not None else None
 
     @property
@@ -195,101 +219,109 @@ class Engine:
 
     def _close_publisher(self) -> None:
         if self._publisher is not None:
-            self._publisher.close()
+            self._publisher.shutdown()
             self._publisher = None
 
-    def _ask(self, work: Callable[[], T]) -> T:
+    def _call_on_thread(self, work: Callable[[], T]) -> T:
         """Have the engine thread do something between two steps, and wait for the result."""
         self._check_running()
-        return self._inbox.ask(work)
+        return self._inbox.call_and_wait(work)
 
     def _check_running(self) -> None:
         if self._stopped or not self._thread.is_alive():
-            raise EngineStopped("the engine is not running")
+            raise EngineStoppedError("the engine is not running")
 
-    def _check_room_for(self, name: str) -> None:
+    def _check_queue_limit(self, name: str) -> None:
         taken = len(self._generations)
         if taken >= self.config.max_running + self.config.max_queued:
-            raise QueueFull(f"{taken} requests run or wait, and no more are taken; try again later")
+            raise EngineQueueFullError(
+                f"{taken} requests run or wait, and no more are taken; try again later"
+            )
         if name in self._generations:
-            raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
+            raise InvalidRequestError("request_id", f"a request with the id {name!r} has not finished yet")
 
-    def _leave(self, generation: Generation) -> None:
+    def _drop_stream(self, generation: GenerationStream) -> None:
         """Nobody listens to this one any more."""
         with self._lock:
             if self._generations.get(generation.request_id) is generation:
                 del self._generations[generation.request_id]
-                self._inbox.put(partial(self._abort, generation))
+                self._inbox.put_command(partial(self._abort_request, generation))
 
     # Below: the engine thread.
 
-    def _run(self) -> None:
+    def _step_loop(self) -> None:
         try:
             torch.set_num_threads(self._threads)  # OpenMP keeps the number per thread
-            self._core.hand_over_events()  # what was found on disk
-            while self._take_inbox():
-                with self._surviving():
-                    self._deliver(self._core.step())
+            self._core.flush_events()  # what was found on disk
+            while self._run_commands():
+                with self._contain_failures():
+                    self._deliver_outputs(self._core.step())
         finally:
             self._stopped = True
-            self._inbox.close()
-            self._fail(EngineStopped("the engine was stopped"))
-            self._core.close()
+            self._inbox.close_queue()
+            self._fail_all(EngineStoppedError("the engine was stopped"))
+            self._core.shutdown()
 
-    def _take_inbox(self) -> bool:
+    def _run_commands(self) -> bool:
         """Do what was asked for since the last step; wait if there is nothing to compute. False: stop."""
-        while len(self._inbox) or not self._core.busy:
-            task = self._inbox.get()
+        while len(self._inbox) or not self._core.has_work:
+            task = self._inbox.next_command()
             if task is None:
                 return False
-            with self._surviving():
+            with self._contain_failures():
                 task()
         return True
 
     @contextmanager
-    def _surviving(self) -> Iterator[None]:
+    def _contain_failures(self) -> Iterator[None]:
         """Whatever fails in here ends the requests there are; the engine goes on for later ones."""
         try:
             yield
         except Exception as error:
             log.exception("the engine failed; its requests are dropped")
-            self._core.reset()
-            self._fail(GenerationFailed(f"the engine failed: {error}"))
-        self._core.hand_over_events()
+            self._core.reset_state()
+            self._fail_all(GenerationError(f"the engine failed: {error}"))
+        self._core.flush_events()
 
-    def _add(self, generation: Generation) -> None:
+    def _add_request(self, generation: GenerationStream) -> None:
         if self._generations.get(generation.request_id) is generation:
-            self._core.add(generation._request)
+            self._core.add_request(generation._request)
 
-    def _abort(self, generation: Generation) -> None:
-        output = self._core.abort(generation._request)
+    def _abort_request(self, generation: GenerationStream) -> None:
+        output = self._core.abort_request(generation._request)
         if output is not None:
-            self._deliver([(generation._request, output)])
+            self._deliver_outputs([(generation._request, output)])
 
     def _abort_all(self) -> None:
         with self._lock:
             generations = list(self._generations.values())
         for generation in generations:
-            self._abort(generation)
+            self._abort_request(generation)
 
-    def _pause(self, mode: PauseMode) -> None:
+    def _pause_core(self, mode: PauseMode) -> None:
         if mode == "abort":
             self._abort_all()
-        self._core.pause(keep_running=mode == "in_place")
+        self._core.pause_scheduling(keep_running=mode == "in_place")
 
-    def _use(
-        self, weights: Weights, model: Model, version: str | None, keep_kv: bool, abort: bool, digest: str
+    def _update_weights(
+        self,
+        weights: WeightUpdate,
+        model: TransformerModel,
+        version: str | None,
+        keep_kv: bool,
+        abort: bool,
+        digest: str,
     ) -> None:
         if abort:
             self._abort_all()
-        self._core.use_weights(model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest)
+        self._core.update_weights(model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest)
 
-    def _rename(self, version: str, abort: bool) -> None:
+    def _set_weight_version(self, version: str, abort: bool) -> None:
         if abort:
             self._abort_all()
-        self._core.rename_weights(version)
+        self._core.set_weight_version(version)
 
-    def _deliver(self, outputs: Iterable[tuple[Request, Output]]) -> None:
+    def _deliver_outputs(self, outputs: Iterable[tuple[EngineRequest, RequestOutput]]) -> None:
         """Give outputs to those who (still) listen."""
         events = []
         with self._lock:
@@ -299,25 +331,25 @@ class Engine:
                     events.append((generation, output))
                     if output.finish is not None:
                         del self._generations[request.id]
-        self._send(events)
+        self._send_events(events)
 
-    def _fail(self, error: EngineError) -> None:
+    def _fail_all(self, error: EngineError) -> None:
         """Tell everyone."""
         with self._lock:
             failed = list(self._generations.values())
             self._generations.clear()
-        self._send((generation, error) for generation in failed)
+        self._send_events((generation, error) for generation in failed)
 
-    def _send(self, events: Iterable[tuple[Generation, Event]]) -> None:
-        for generation in send(events):
-            self._leave(generation)
+    def _send_events(self, events: Iterable[tuple[GenerationStream, StreamEvent]]) -> None:
+        for generation in deliver_events(events):
+            self._drop_stream(generation)
 
 
-def _publisher(config: EngineConfig) -> Publisher | None:
+def _make_publisher(config: EngineConfig) -> ZmqEventPublisher | None:
     """Raises EngineError if the endpoints cannot be used."""
     if config.kv_events_endpoint is None:
         return None
-    return Publisher(
+    return ZmqEventPublisher(
         config.kv_events_endpoint,
         replay_endpoint=config.kv_events_replay_endpoint,
         topic=config.kv_events_topic,

@@ -7,7 +7,7 @@ class EngineError(Exception):
     """The root of everything the engine raises on purpose."""
 
 
-class ModelNotFound(EngineError):
+class ModelNotFoundError(EngineError):
     """There is no usable model directory (or hub repository) at `path`."""
 
     def __init__(self, path: str | Path, why: str = "no such directory or hub id") -> None:
@@ -15,19 +15,19 @@ class ModelNotFound(EngineError):
         self.path = str(path)
 
 
-class UnsupportedArchitecture(EngineError):
+class UnsupportedArchitectureError(EngineError):
     """config.json describes a model that this engine cannot run."""
 
 
-class BrokenCheckpoint(EngineError):
+class CheckpointError(EngineError):
     """The weights do not match config.json: a tensor is missing, or has another shape."""
 
 
-class InvalidWeights(EngineError):
+class InvalidWeightsError(EngineError):
     """What was sent as weights is none, or is not for this model; the message names what is wrong."""
 
 
-class InvalidRequest(EngineError, ValueError):
+class InvalidRequestError(EngineError, ValueError):
     """A request that can never be served; `field` names the part of it that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
@@ -35,7 +35,7 @@ class InvalidRequest(EngineError, ValueError):
         self.field = field
 
 
-class ContextTooLong(InvalidRequest):
+class ContextLengthError(InvalidRequestError):
     """Prompt and wanted tokens together do not fit the context (or the whole KV pool)."""
 
     def __init__(self, prompt_tokens: int, max_tokens: int | None, limit: int) -> None:
@@ -50,25 +50,25 @@ class ContextTooLong(InvalidRequest):
         self.limit = limit
 
 
-class InvalidGrammar(EngineError):
+class InvalidGrammarError(EngineError):
     """A constraint on answers that cannot be compiled, and why."""
 
 
-class GrammarUnavailable(EngineError):
+class GrammarUnavailableError(EngineError):
     """The library for constraints on answers is not installed."""
 
 
-class GrammarFailed(EngineError):
+class GrammarStateError(EngineError):
     """A request cannot go on within its constraint."""
 
 
-class QueueFull(EngineError):
+class EngineQueueFullError(EngineError):
     """More requests wait than `max_queued` allows; try again later."""
 
 
-class GenerationFailed(EngineError):
+class GenerationError(EngineError):
     """A step of the engine failed, and with it the requests that were in it; the engine goes on."""
 
 
-class EngineStopped(EngineError):
+class EngineStoppedError(EngineError):
     """The engine is not running (not started, stopped, or its step loop died)."""

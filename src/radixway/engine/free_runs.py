@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 
-class FreeRuns:
+class FreeRunIndex:
     """Runs [start, stop) of free numbers, none of which touch. Every operation takes logarithmic time."""
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class FreeRuns:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(self._stop.items())
 
-    def add(self, start: int, stop: int) -> None:
+    def add_run(self, start: int, stop: int) -> None:
         """[start, stop) is free from now on; nothing of it was."""
         self.count += stop - start
         if start in self._start:
@@ -26,31 +26,31 @@ class FreeRuns:
         if stop in self._stop:
             stop = self._stop.pop(stop)
             del self._start[stop]
-        self._put(start, stop)
+        self._set_run(start, stop)
 
-    def take(self, start: int, skip: int, count: int) -> range:
+    def take_from_run(self, start: int, skip: int, count: int) -> range:
         """`count` numbers of the run that begins at `start`, after its first `skip`, which stay free."""
         stop = self._stop.pop(start)
         del self._start[stop]
         first, last = start + skip, start + skip + count
         if skip:
-            self._put(start, first)
+            self._set_run(start, first)
         if last < stop:
-            self._put(last, stop)
+            self._set_run(last, stop)
         self.count -= count
         return range(first, last)
 
-    def length(self, start: int) -> int:
+    def run_length(self, start: int) -> int:
         """Of the run that begins at `start`; 0 if none does."""
         return self._stop.get(start, start) - start
 
-    def longest(self) -> int:
+    def longest_run(self) -> int:
         """Where the longest run begins. There must be one."""
-        while self.length(self._longest[0][1]) != -self._longest[0][0]:
+        while self.run_length(self._longest[0][1]) != -self._longest[0][0]:
             heappop(self._longest)
         return self._longest[0][1]
 
-    def _put(self, start: int, stop: int) -> None:
+    def _set_run(self, start: int, stop: int) -> None:
         self._stop[start], self._start[stop] = stop, start
         if len(self._longest) > 2 * len(self._stop) + 64:
             self._longest = [(first - end, first) for first, end in self._stop.items()]

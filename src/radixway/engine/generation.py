@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from radixway.engine.errors import EngineError
-from radixway.engine.request import Output, Request
+from radixway.engine.request import EngineRequest, RequestOutput
 
-Event = Output | EngineError
+StreamEvent = RequestOutput | EngineError
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class RequestTimeline:
     """What a generation went through. Times are readings of `perf_counter`, 0 for what has not happened."""
 
     submitted_at: float
@@ -28,27 +28,27 @@ class Passed:
     finish: str | None
 
 
-class Generation:
+class GenerationStream:
     """One request's outputs, as an async iterator; ends after the one that has `finish`.
 
     `aclose()`, or cancelling whoever waits for the next output, aborts the request. Iterating raises
     EngineError when the engine fails or stops.
     """
 
-    def __init__(self, request: Request, leave: "Callable[[Generation], None]") -> None:
+    def __init__(self, request: EngineRequest, leave: "Callable[[GenerationStream], None]") -> None:
         self.request_id = request.id
         self._request = request
         self._leave = leave
         self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[StreamEvent] = asyncio.Queue()
         self._ended = False
         self._submitted_at = perf_counter()
 
     @property
-    def passed(self) -> Passed:
+    def timeline(self) -> RequestTimeline:
         """What it has gone through by now."""
         request = self._request
-        return Passed(
+        return RequestTimeline(
             self._submitted_at,
             request.begun_at,
             request.first_token_at,
@@ -62,10 +62,10 @@ class Generation:
             None if request.finish is None else request.finish.type,
         )
 
-    def __aiter__(self) -> "Generation":
+    def __aiter__(self) -> "GenerationStream":
         return self
 
-    async def __anext__(self) -> Output:
+    async def __anext__(self) -> RequestOutput:
         if self._ended:
             raise StopAsyncIteration
         try:
@@ -86,20 +86,20 @@ class Generation:
             self._leave(self)
 
 
-def send(events: "Iterable[tuple[Generation, Event]]") -> "list[Generation]":
+def deliver_events(events: "Iterable[tuple[GenerationStream, StreamEvent]]") -> "list[GenerationStream]":
     """Cross to the event loops, one call for each. Returns those whose loop was closed."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Generation, Event]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[GenerationStream, StreamEvent]]] = {}
     for generation, event in events:
         by_loop.setdefault(generation._loop, []).append((generation, event))
     unheard = []
     for loop, its_events in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_push, its_events)
+            loop.call_soon_threadsafe(_push_events, its_events)
         except RuntimeError:
             unheard += [generation for generation, _ in its_events]
     return unheard
 
 
-def _push(events: "list[tuple[Generation, Event]]") -> None:
+def _push_events(events: "list[tuple[GenerationStream, StreamEvent]]") -> None:
     for generation, event in events:
         generation._events.put_nowait(event)

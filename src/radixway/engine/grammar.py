@@ -1,6 +1,6 @@
 """Constraints on an answer: JSON schema, regular expression, choice or grammar, through `llguidance`.
 
-A constraint is compiled once into a `Grammar`; each request gets a matcher of its own from it:
+A constraint is compiled once into a `CompiledGrammar`; each request gets a matcher of its own from it:
 
     Constraint ─ Grammars.compile ─► Grammar ─ matcher() ─► allowed ► (sample) ► accept ► allowed ► …
 
@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.engine.errors import GrammarFailed, GrammarUnavailable, InvalidGrammar
+from radixway.engine.errors import GrammarStateError, GrammarUnavailableError, InvalidGrammarError
 from radixway.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
-Kind = Literal["json_schema", "regex", "choice", "grammar", "lark"]
+ConstraintKind = Literal["json_schema", "regex", "choice", "grammar", "lark"]
 
 WHITESPACE = r"( |\n[ \t]{0,40})?"
 """Between the parts of a JSON document: a space or a line's indent. More, and small models go on with it."""
 
-LONGEST_SOURCE = {
+MAX_SOURCE_CHARACTERS = {
     "json_schema": 65_536,
     "regex": 16_384,
     "choice": 65_536,
@@ -40,19 +40,19 @@ LONGEST_SOURCE = {
 by this server itself."""
 
 _CACHED = 256  # compiled grammars; a few KB to a few MB each
-_MOST_COMPILE_S = 2.0  # of a core, for compiling and the first mask
-_MOST_MASK_S = 0.5  # of a core, for each later mask: it holds up every request of the batch
+_MAX_COMPILE_S = 2.0  # of a core, for compiling and the first mask
+_MAX_MASK_S = 0.5  # of a core, for each later mask: it holds up every request of the batch
 
 
 @dataclass(slots=True, frozen=True)
-class Constraint:
+class OutputConstraint:
     """What an answer must look like.
 
     `source` is a JSON schema, a regular expression (Rust's syntax; it must match the whole answer), a JSON
     list of strings to choose from, a grammar in GBNF or Lark form, or one in Lark form only.
     """
 
-    kind: Kind
+    kind: ConstraintKind
     source: str
     lenient: bool = False
     """Pass over keywords of a JSON schema that cannot be enforced, instead of refusing them."""
@@ -60,7 +60,7 @@ class Constraint:
     """A regular expression for what may stand between the parts of a JSON document."""
 
 
-class Grammar:
+class CompiledGrammar:
     """A compiled constraint; may be shared by any number of requests."""
 
     def __init__(self, matcher: "LLMatcher", eos_ids: frozenset[int], size: int) -> None:
@@ -68,7 +68,7 @@ class Grammar:
         self._eos_ids = eos_ids
         self._size = size
 
-    def matcher(self) -> "GrammarMatcher":
+    def make_matcher(self) -> "GrammarMatcher":
         """A matcher at the beginning of an answer."""
         return GrammarMatcher(self._matcher.deep_copy(), self._eos_ids, self._size)
 
@@ -82,33 +82,35 @@ class GrammarMatcher:
         self._size = size
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the answer is whole and nothing can follow."""
         return not self._matcher.is_error() and self._matcher.is_stopped()
 
-    def allowed(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
+    def allowed_tokens(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
         """Which tokens [vocabulary] may come next; all of `end_ids` where the answer may end.
 
-        Raises GrammarFailed when the grammar is too complex to say.
+        Raises GrammarStateError when the grammar is too complex to say.
         """
         began = time.thread_time()
         packed = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         if self._matcher.is_error():
-            raise GrammarFailed(f"the constraint cannot be followed: {_brief(self._matcher.get_error())}")
-        if time.thread_time() - began > _MOST_MASK_S:
-            raise GrammarFailed("the constraint is too complex to be followed: use a simpler one")
+            raise GrammarStateError(
+                f"the constraint cannot be followed: {_shorten_message(self._matcher.get_error())}"
+            )
+        if time.thread_time() - began > _MAX_MASK_S:
+            raise GrammarStateError("the constraint is too complex to be followed: use a simpler one")
         allowed = np.unpackbits(packed, count=self._size, bitorder="little").view(np.bool_)
         allowed[list(self._eos_ids)] = False
         if end_ids and self._matcher.is_accepting():
             allowed[list(end_ids)] = True
         return allowed
 
-    def accept(self, token_id: int) -> None:
+    def accept_token(self, token_id: int) -> None:
         """Go on by a token that was allowed and does not end the answer."""
         self._matcher.consume_token(token_id)
 
 
-class Grammars:
+class GrammarCompiler:
     """Compiles constraints for one tokenizer and keeps them. Safe to use from several threads.
 
     `size` is the model's vocabulary, which may be larger or smaller than the tokenizer's.
@@ -120,9 +122,9 @@ class Grammars:
         self._size = size
         self._lock = threading.Lock()
         self._vocabulary: LLTokenizer | None = None
-        self._compiled: OrderedDict[Constraint, Grammar] = OrderedDict()
+        self._compiled: OrderedDict[OutputConstraint, CompiledGrammar] = OrderedDict()
 
-    def cached(self, constraint: Constraint) -> Grammar | None:
+    def get_cached(self, constraint: OutputConstraint) -> CompiledGrammar | None:
         """The grammar, if it has been compiled before."""
         with self._lock:
             grammar = self._compiled.get(constraint)
@@ -130,49 +132,49 @@ class Grammars:
                 self._compiled.move_to_end(constraint)
             return grammar
 
-    def compile(self, constraint: Constraint) -> Grammar:
-        """Blocks, see above. Raises InvalidGrammar or GrammarUnavailable."""
-        grammar = self.cached(constraint)
+    def compile_constraint(self, constraint: OutputConstraint) -> CompiledGrammar:
+        """Blocks, see above. Raises InvalidGrammarError or GrammarUnavailableError."""
+        grammar = self.get_cached(constraint)
         if grammar is None:
-            grammar = self._compile(constraint)
+            grammar = self._compile_grammar(constraint)
             with self._lock:
                 self._compiled[constraint] = grammar
                 if len(self._compiled) > _CACHED:
                     self._compiled.popitem(last=False)
         return grammar
 
-    def _compile(self, constraint: Constraint) -> Grammar:
+    def _compile_grammar(self, constraint: OutputConstraint) -> CompiledGrammar:
         try:
             from llguidance import LLMatcher
         except ImportError as error:
             message = "constraints need the llguidance package: pip install 'radixway[engine]'"
-            raise GrammarUnavailable(message) from error
+            raise GrammarUnavailableError(message) from error
         length = len(constraint.source) + len(constraint.whitespace)
-        most = LONGEST_SOURCE[constraint.kind]
+        most = MAX_SOURCE_CHARACTERS[constraint.kind]
         if length > most:
-            raise InvalidGrammar(f"it has {length} characters; at most {most} are taken")
+            raise InvalidGrammarError(f"it has {length} characters; at most {most} are taken")
         vocabulary = self._read_vocabulary()
         began = time.thread_time()
-        matcher = LLMatcher(vocabulary, _library_grammar(constraint), log_level=0, limits=_limits())
+        matcher = LLMatcher(vocabulary, _library_grammar(constraint), log_level=0, limits=_parser_limits())
         if not matcher.is_error():
             matcher.compute_bitmask()
         if matcher.is_error():
-            raise InvalidGrammar(_brief(matcher.get_error()))
-        if time.thread_time() - began > _MOST_COMPILE_S:
-            raise InvalidGrammar("it is too complex: use a simpler one")
-        return Grammar(matcher, self._eos_ids, self._size)
+            raise InvalidGrammarError(_shorten_message(matcher.get_error()))
+        if time.thread_time() - began > _MAX_COMPILE_S:
+            raise InvalidGrammarError("it is too complex: use a simpler one")
+        return CompiledGrammar(matcher, self._eos_ids, self._size)
 
     def _read_vocabulary(self) -> "LLTokenizer":
         from llguidance import LLTokenizer
 
         with self._lock:
             if self._vocabulary is None:
-                wrapper: Any = _Vocabulary(self._tokenizer, self._eos_ids, self._size)
+                wrapper: Any = _LlguidanceTokenizer(self._tokenizer, self._eos_ids, self._size)
                 self._vocabulary = LLTokenizer(wrapper, eos_token=sorted(self._eos_ids) or None)
             return self._vocabulary
 
 
-class _Vocabulary:
+class _LlguidanceTokenizer:
     """Our tokenizer as llguidance reads one (its `TokenizerWrapper`)."""
 
     is_tokenizer_wrapper = True
@@ -193,12 +195,12 @@ class _Vocabulary:
         for ids in (self._encode(written), self._encode("a" + written)[len(first) :]):
             if b"".join(self.tokens[i] for i in ids if i < len(self.tokens)) == data:
                 return ids
-        return self._greedily(data)
+        return self._encode_bytes(data)
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
-    def _greedily(self, data: bytes) -> list[int]:
+    def _encode_bytes(self, data: bytes) -> list[int]:
         """The longest token at each place; bytes that no token stands for are left out."""
         if not self._by_bytes:
             self._by_bytes = {piece: token_id for token_id, piece in enumerate(self.tokens) if piece}
@@ -212,8 +214,8 @@ class _Vocabulary:
         return ids
 
 
-def _library_grammar(constraint: Constraint) -> str:
-    """The constraint in llguidance's own form. Raises InvalidGrammar."""
+def _library_grammar(constraint: OutputConstraint) -> str:
+    """The constraint in llguidance's own form. Raises InvalidGrammarError."""
     from llguidance import LLMatcher, grammar_from
 
     try:
@@ -230,16 +232,16 @@ def _library_grammar(constraint: Constraint) -> str:
             case "lark":
                 return LLMatcher.grammar_from_lark(constraint.source)
     except (ValueError, RecursionError) as error:
-        raise InvalidGrammar(_brief(str(error) or type(error).__name__)) from None
+        raise InvalidGrammarError(_shorten_message(str(error) or type(error).__name__)) from None
 
 
-def _limits() -> "LLParserLimits":
+def _parser_limits() -> "LLParserLimits":
     from llguidance import LLParserLimits
 
     return LLParserLimits(max_grammar_size=200_000, verbose_errors=False)
 
 
-def _brief(message: str) -> str:
+def _shorten_message(message: str) -> str:
     """An error of the library in one line of bearable length."""
     line = " ".join(message.split())
     return line if len(line) <= 300 else line[:299] + "…"

@@ -6,12 +6,12 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
-from radixway.engine.errors import EngineError, EngineStopped
+from radixway.engine.errors import EngineError, EngineStoppedError
 
 T = TypeVar("T")
 
 
-class Inbox:
+class CommandQueue:
     """Tasks from any thread, taken by the engine thread in the order they came."""
 
     def __init__(self) -> None:
@@ -23,19 +23,19 @@ class Inbox:
     def __len__(self) -> int:
         return self._tasks.qsize()
 
-    def put(self, task: Callable[[], None] | None) -> None:
+    def put_command(self, task: Callable[[], None] | None) -> None:
         """Leave a task; None: stop."""
         self._tasks.put(task)
 
-    def get(self) -> Callable[[], None] | None:
+    def next_command(self) -> Callable[[], None] | None:
         """The next task, as soon as there is one."""
         return self._tasks.get()
 
-    def ask(self, work: Callable[[], T]) -> T:
+    def call_and_wait(self, work: Callable[[], T]) -> T:
         """Have `work` done and wait for what it returns or raises: up to a step.
 
         A refusal (EngineError) is raised here only; whatever else it raises, the engine thread meets too.
-        Raises `EngineStopped` if the thread ends before. Must not be called in the engine thread.
+        Raises `EngineStoppedError` if the thread ends before. Must not be called in the engine thread.
         """
         future: Future[T] = Future()
 
@@ -50,7 +50,7 @@ class Inbox:
 
         with self._lock:
             if self._closed:
-                raise EngineStopped("the engine is not running")
+                raise EngineStoppedError("the engine is not running")
             self._asked.add(future)  # type: ignore[arg-type]
             self._tasks.put(task)
         try:
@@ -59,10 +59,10 @@ class Inbox:
             with self._lock:  # `close` may be looking through them
                 self._asked.discard(future)
 
-    def close(self) -> None:
+    def close_queue(self) -> None:
         """No more tasks are taken: whoever waits for an answer is told so."""
         with self._lock:
             self._closed = True
             waiting = [future for future in self._asked if not future.done()]
         for future in waiting:
-            future.set_exception(EngineStopped("the engine was stopped"))
+            future.set_exception(EngineStoppedError("the engine was stopped"))

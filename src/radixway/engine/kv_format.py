@@ -26,20 +26,20 @@ class KVFormat:
     compute: torch.dtype
 
     @property
-    def stored(self) -> torch.dtype:
+    def storage_dtype(self) -> torch.dtype:
         """What the pool holds; fp8 as plain bytes, because few operators know it."""
         return {"auto": self.compute, "fp8": torch.uint8, "int8": torch.int8}[self.name]
 
     @property
-    def scaled(self) -> bool:
+    def is_scaled(self) -> bool:
         """Whether each vector has a scale beside it."""
         return self.name == "int8"
 
     def vector_bytes(self, size: int) -> int:
         """Bytes of one vector of `size` numbers."""
-        return size * self.stored.itemsize + (torch.float32.itemsize if self.scaled else 0)
+        return size * self.storage_dtype.itemsize + (torch.float32.itemsize if self.is_scaled else 0)
 
-    def pack(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def pack_vectors(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """x [..., D] as `stored` [..., D], and the scales [..., 1] if there are any."""
         if self.name == "auto":
             return x, None
@@ -50,7 +50,7 @@ class KVFormat:
         steps = (x.float() / scale.clamp_min(torch.finfo(torch.float32).tiny)).round_()
         return steps.to(torch.int8), scale
 
-    def unpack(self, data: Tensor, scale: Tensor | None) -> Tensor:
+    def unpack_vectors(self, data: Tensor, scale: Tensor | None) -> Tensor:
         """The vectors again, in `compute`."""
         if self.name == "fp8":
             table = _fp8_values(self.compute, data.device)

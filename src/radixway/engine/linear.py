@@ -17,7 +17,7 @@ core, ms per pass, plain / packed:
 Small models stay in the CPU's cache, where the packed call's fixed 40 µs costs more than it saves."""
 
 
-class Linear:
+class PackedLinear:
     """`x @ weight.T + bias`. Packing copies `weight` [out, in]; a caller with no other use lets go of it."""
 
     __slots__ = ("_bias", "_packed", "_weight")

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from radixway.engine.request import Request, TokenLogprob
-from radixway.engine.scheduler import Work
+from radixway.engine.request import EngineRequest, TokenLogprob
+from radixway.engine.scheduler import ScheduledRequest
 
-MOST_LOGITS = 2**23
+MAX_LOGITS = 2**23
 """Prompt rows are scored this many logits (32 MiB) at a time, however long the prompt."""
 
 
@@ -62,36 +62,38 @@ def token_logprobs(
     ]
 
 
-class _Row(NamedTuple):
+class _ScoredRow(NamedTuple):
     """A row of hidden states that scores a token of somebody's prompt."""
 
     row: int
-    request: Request
+    request: EngineRequest
     position: int
     """Of the token it scores."""
 
 
 def score_prompts(
-    logits: Callable[[Tensor], Tensor], hidden: Tensor, work: Sequence[Work], vocabulary: int
+    logits: Callable[[Tensor], Tensor], hidden: Tensor, work: Sequence[ScheduledRequest], vocabulary: int
 ) -> None:
     """Add what this step's `hidden` [T, H] says of the prompts in `work` to their `prompt_logprobs`.
 
     The rows of `work` stand in `hidden` one after another.
     """
-    rows: list[_Row] = []
+    rows: list[_ScoredRow] = []
     start = 0
     for request, tokens in work:
-        last = min(request.computed + tokens, request.prompt_len - 1)
-        first = max(request.scored, request.computed)
-        rows += [_Row(start + at - request.computed, request, at + 1) for at in range(first, last)]
+        last = min(request.num_computed_tokens + tokens, request.prompt_len - 1)
+        first = max(request.scored, request.num_computed_tokens)
+        rows += [
+            _ScoredRow(start + at - request.num_computed_tokens, request, at + 1) for at in range(first, last)
+        ]
         request.scored = max(request.scored, last)
         start += tokens
     remaining = iter(rows)
-    while part := list(islice(remaining, max(1, MOST_LOGITS // vocabulary))):
-        _score(logits(hidden[[row for row, _, _ in part]]), part)
+    while part := list(islice(remaining, max(1, MAX_LOGITS // vocabulary))):
+        _score_rows(logits(hidden[[row for row, _, _ in part]]), part)
 
 
-def _score(raw: Tensor, rows: Sequence[_Row]) -> None:
+def _score_rows(raw: Tensor, rows: Sequence[_ScoredRow]) -> None:
     params = [request.params for _, request, _ in rows]
     scored = token_logprobs(
         raw,

@@ -32,7 +32,7 @@ def choose_dtype(wanted: Literal["auto", "float32", "bfloat16"], device: torch.d
     return torch.bfloat16 if wanted == "bfloat16" else torch.float32
 
 
-def usable_cores() -> int:
+def count_usable_cores() -> int:
     """Cores this process may keep busy: its affinity, and its container's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
@@ -41,7 +41,7 @@ def usable_cores() -> int:
     return max(1, cores)
 
 
-def free_memory(device: torch.device) -> int:
+def measure_free_memory(device: torch.device) -> int:
     """Bytes that could be allocated on `device` now, within the container's limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]

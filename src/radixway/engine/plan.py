@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from radixway.engine.pool import PageIds
-from radixway.engine.sharing import Table, shared_runs
+from radixway.engine.sharing import PageTable, find_shared_runs
 
 PADDING_PAGES = 32
 """A group of singles may pad this many pages for each member it takes in: about what a call costs."""
@@ -33,7 +33,7 @@ IN_PLACE_TOKENS = 192
 """From this many tokens on, on CPU, a call of its own takes less time than copying them for a common one."""
 
 
-class Span(NamedTuple):
+class QuerySpan(NamedTuple):
     """What one request computes in a step: tokens [before, before + new) of it, their KV going to `pages`."""
 
     before: int
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 @dataclass(slots=True)
-class Singles:
+class DecodeGroup:
     """Rows [start, stop): one new token for each of several requests of similar length."""
 
     start: int
@@ -55,7 +55,7 @@ class Singles:
 
 
 @dataclass(slots=True)
-class Chunk:
+class PrefillChunk:
     """Rows [start, stop): new tokens of one request, after `before` earlier ones of its own."""
 
     start: int
@@ -66,7 +66,7 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedPrefixGroup:
     """Rows of several requests, all of which see all tokens of the same pages."""
 
     rows: Tensor
@@ -75,43 +75,43 @@ class Shared:
 
 
 @dataclass(slots=True)
-class Plan:
+class AttentionMetadata:
     """Everything attention needs to know about a step, the same for all layers."""
 
     positions: Tensor
     """[T] int64: each row's place in its own request."""
     slots: Tensor
     """[T] int64: where in the store each row's key and value go."""
-    begun: Tensor | None
+    started_pages: Tensor | None
     """The pages that this step begins and does not fill: what others left in their rest must be numbers."""
-    singles: list[Singles]
-    chunks: list[Chunk]
-    shared: list[Shared]
+    decode_groups: list[DecodeGroup]
+    prefill_chunks: list[PrefillChunk]
+    shared_groups: list[SharedPrefixGroup]
     """From the beginning of their requests on; a row may be in several."""
 
     order: list[int]
     """Which span owns the first run of rows, which the second, and so on."""
 
     @classmethod
-    def make(
+    def build_metadata(
         cls,
-        spans: Sequence[Span],
+        spans: Sequence[QuerySpan],
         page_size: int,
         dtype: torch.dtype,
         device: torch.device,
         *,
         share: bool = True,
-    ) -> "Plan":
+    ) -> "AttentionMetadata":
         """The plan of a step over `spans`. `share`: attend once to what several of them have in common."""
         tables = [np.frombuffer(span.pages, dtype=np.int32) for span in spans]
         past = [table[: span.before // page_size] for table, span in zip(tables, spans, strict=True)]
-        runs = shared_runs(past, -(-SHARED_TOKENS // page_size)) if share and len(spans) > 1 else []
+        runs = find_shared_runs(past, -(-SHARED_TOKENS // page_size)) if share and len(spans) > 1 else []
         skipped = [0] * len(spans)
         for run in runs:
             for i in run.members:
                 skipped[i] = run.stop
         own = [
-            _page_ids(table[skip : -(-(span.before + span.new) // page_size)], device)
+            _to_page_ids(table[skip : -(-(span.before + span.new) // page_size)], device)
             for span, table, skip in zip(spans, tables, skipped, strict=True)
         ]
         before = [span.before - skip * page_size for span, skip in zip(spans, skipped, strict=True)]
@@ -134,23 +134,25 @@ class Plan:
             if rest and full * page_size >= span.before:
                 begun.append(span.pages[full])
             if apart[i]:
-                chunks.append(Chunk(rows.start, rows.stop, before[i], own[i]))
+                chunks.append(PrefillChunk(rows.start, rows.stop, before[i], own[i]))
         slots += positions % page_size
-        tails = [Tail(tables[i][skipped[i] :], before[i] + 1) for i in order[: len(spans) - len(chunks)]]
+        tails = [
+            DecodeTail(tables[i][skipped[i] :], before[i] + 1) for i in order[: len(spans) - len(chunks)]
+        ]
         where = dict(zip(order, zip(starts, stops, strict=True), strict=True))
         return cls(
-            positions=_tensor(positions, device),
-            slots=_tensor(slots, device),
-            begun=torch.tensor(begun, device=device) if begun else None,
-            singles=[
-                _singles(tails[start:stop], start, page_size, dtype, device)
-                for start, stop in _groups([-(-tail.tokens // page_size) for tail in tails])
+            positions=_to_tensor(positions, device),
+            slots=_to_tensor(slots, device),
+            started_pages=torch.tensor(begun, device=device) if begun else None,
+            decode_groups=[
+                _make_decode_group(tails[start:stop], start, page_size, dtype, device)
+                for start, stop in _group_decodes([-(-tail.tokens // page_size) for tail in tails])
             ],
-            chunks=chunks,
-            shared=[
-                Shared(
-                    _tensor(np.concatenate([np.arange(*where[i]) for i in run.members]), device),
-                    _page_ids(past[run.members[0]][run.start : run.stop], device),
+            prefill_chunks=chunks,
+            shared_groups=[
+                SharedPrefixGroup(
+                    _to_tensor(np.concatenate([np.arange(*where[i]) for i in run.members]), device),
+                    _to_page_ids(past[run.members[0]][run.start : run.stop], device),
                 )
                 for run in runs
             ],
@@ -158,14 +160,14 @@ class Plan:
         )
 
 
-class Tail(NamedTuple):
+class DecodeTail(NamedTuple):
     """What a single token sees alone: the first `tokens` of `pages`."""
 
-    pages: Table
+    pages: PageTable
     tokens: int
 
 
-def _groups(pages: Sequence[int]) -> list[tuple[int, int]]:
+def _group_decodes(pages: Sequence[int]) -> list[tuple[int, int]]:
     """Ranges of requests, ascending by their number of `pages`, to go through one call each."""
     groups = []
     start = 0
@@ -176,9 +178,9 @@ def _groups(pages: Sequence[int]) -> list[tuple[int, int]]:
     return groups
 
 
-def _singles(
-    tails: Sequence[Tail], start: int, page_size: int, dtype: torch.dtype, device: torch.device
-) -> Singles:
+def _make_decode_group(
+    tails: Sequence[DecodeTail], start: int, page_size: int, dtype: torch.dtype, device: torch.device
+) -> DecodeGroup:
     width = -(-tails[-1].tokens // page_size)
     table = np.zeros((len(tails), width), dtype=np.int64)
     for row, (pages, tokens) in zip(table, tails, strict=True):
@@ -187,16 +189,16 @@ def _singles(
     beyond = np.arange(width * page_size) >= np.array([tail.tokens for tail in tails])[:, None]
     mask = None
     if beyond.any():
-        mask = _tensor(np.where(beyond, -np.inf, 0.0), device).to(dtype)
-    return Singles(start, start + len(tails), _tensor(table.reshape(-1), device), mask)
+        mask = _to_tensor(np.where(beyond, -np.inf, 0.0), device).to(dtype)
+    return DecodeGroup(start, start + len(tails), _to_tensor(table.reshape(-1), device), mask)
 
 
-def _page_ids(pages: Table, device: torch.device) -> PageIds:
+def _to_page_ids(pages: PageTable, device: torch.device) -> PageIds:
     if (pages[1:] - pages[:-1] == 1).all():
         return slice(int(pages[0]), int(pages[-1]) + 1)
-    return _tensor(pages, device)
+    return _to_tensor(pages, device)
 
 
-def _tensor(values: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", device: torch.device) -> Tensor:
+def _to_tensor(values: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", device: torch.device) -> Tensor:
     wide = values.astype(np.float32 if values.dtype.kind == "f" else np.int64)
     return torch.from_numpy(wide).to(device)

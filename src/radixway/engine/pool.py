@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radixway.engine.architecture import Architecture
-from radixway.engine.free_runs import FreeRuns
+from radixway.engine.architecture import ModelArchitecture
+from radixway.engine.free_runs import FreeRunIndex
 from radixway.engine.kv_format import KVDtype, KVFormat
 
 PageIds = Tensor | slice
@@ -27,47 +27,47 @@ class PagePool:
         if total < 1:
             raise ValueError(f"a pool has at least one page, not {total}")
         self.total = total
-        self._free = FreeRuns()
+        self._free = FreeRunIndex()
         before = 0
         for page in (*sorted(held), total + 1):
             if before + 1 < page:
-                self._free.add(before + 1, page)
+                self._free.add_run(before + 1, page)
             before = page
 
     @property
-    def free(self) -> int:
+    def num_free(self) -> int:
         """Pages that nobody has."""
         return self._free.count
 
-    def take(self, count: int, *, after: int = 0, room: int = 0) -> "array[int]":
+    def allocate_pages(self, count: int, *, after: int = 0, room: int = 0) -> "array[int]":
         """`count` pages, which the caller must have seen to be free.
 
         They follow the page `after` if that can be. Otherwise they come from the longest free run, `room`
         pages from its beginning, so that those who have what lies before it can go on there.
         """
-        if count > self.free:
-            raise ValueError(f"{count} pages wanted, {self.free} free: evict first")
+        if count > self.num_free:
+            raise ValueError(f"{count} pages wanted, {self.num_free} free: evict first")
         pages = array("i")
-        if after and (length := self._free.length(after + 1)):
-            pages.extend(self._free.take(after + 1, 0, min(count, length)))
+        if after and (length := self._free.run_length(after + 1)):
+            pages.extend(self._free.take_from_run(after + 1, 0, min(count, length)))
         while missing := count - len(pages):
-            start = self._free.longest()
-            length = self._free.length(start)
+            start = self._free.longest_run()
+            length = self._free.run_length(start)
             skipped = max(0, min(room, (length - missing) // 2))
-            pages.extend(self._free.take(start, skipped, min(missing, length)))
+            pages.extend(self._free.take_from_run(start, skipped, min(missing, length)))
         return pages
 
-    def give_back(self, pages: Iterable[int]) -> None:
+    def free_pages(self, pages: Iterable[int]) -> None:
         """Pages that the caller will not read again."""
         start = stop = 0
         for page in pages:
             if page != stop:
                 if start < stop:
-                    self._free.add(start, stop)
+                    self._free.add_run(start, stop)
                 start = page
             stop = page + 1
         if start < stop:
-            self._free.add(start, stop)
+            self._free.add_run(start, stop)
 
     def check(self, *held: Iterable[int]) -> None:
         """Every page is free or in exactly one of `held`: free + cached + in use = total."""
@@ -91,7 +91,7 @@ class KVStore:
 
     def __init__(
         self,
-        shape: Architecture,
+        shape: ModelArchitecture,
         pages: int,
         page_size: int,
         dtype: torch.dtype,
@@ -103,9 +103,11 @@ class KVStore:
         self._format = KVFormat(kv_dtype, dtype)
         size = (2, shape.kv_heads, pages + 1, page_size)
         layers = range(shape.layers)
-        self._data = [_zeros((*size, shape.head_dim), self._format.stored, device) for _ in layers]
+        self._data = [
+            _lazy_zeros((*size, shape.head_dim), self._format.storage_dtype, device) for _ in layers
+        ]
         self._scales = [
-            _zeros((*size, 1), torch.float32, device) if self._format.scaled else None for _ in layers
+            _lazy_zeros((*size, 1), torch.float32, device) if self._format.is_scaled else None for _ in layers
         ]
         self.page_bytes = self.bytes_per_token(shape, dtype, kv_dtype) * page_size
         """Bytes of one page over all layers, scales included."""
@@ -113,7 +115,7 @@ class KVStore:
         self.layer_token_bytes = self.page_bytes // page_size // shape.layers
         """Bytes of one token in one layer, scales included."""
 
-    def write(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def write_kv(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Store k and v [T, kv_heads, D] at `slots` [T] (page * page_size + place in the page).
 
         Returns them as they will be read: attending to that and to nothing finer, an answer does not depend
@@ -121,50 +123,50 @@ class KVStore:
         """
         read = []
         for kind, x in enumerate((k, v)):
-            data, scale = self._format.pack(x)
-            _rows(self._data[layer][kind]).index_copy_(1, slots, data.transpose(0, 1))
+            data, scale = self._format.pack_vectors(x)
+            _as_slots(self._data[layer][kind]).index_copy_(1, slots, data.transpose(0, 1))
             scales = self._scales[layer]
             if scales is not None and scale is not None:
-                _rows(scales[kind]).index_copy_(1, slots, scale.transpose(0, 1))
-            read.append(self._format.unpack(data, scale))
+                _as_slots(scales[kind]).index_copy_(1, slots, scale.transpose(0, 1))
+            read.append(self._format.unpack_vectors(data, scale))
         return read[0], read[1]
 
-    def clear(self, layer: int, pages: Tensor) -> None:
+    def zero_pages(self, layer: int, pages: Tensor) -> None:
         """Zero `pages` [n]: attention multiplies what is in unused places by 0, and 0 * NaN is NaN."""
-        for part in self._parts(layer):
+        for part in self._layer_arrays(layer):
             part.index_fill_(2, pages, 0)
 
-    def gather(self, layer: int, pages: PageIds, tokens: int | None = None) -> Tensor:
+    def gather_kv(self, layer: int, pages: PageIds, tokens: int | None = None) -> Tensor:
         """The first `tokens` (None: all) of `pages`, in their order: [2, kv_heads, tokens, D].
 
         A copy, unless they are neighbours: then it is the store itself, to be read only.
         """
-        parts = self._parts(layer)
+        parts = self._layer_arrays(layer)
         if isinstance(pages, slice):
             if tokens is None:
                 tokens = (pages.stop - pages.start) * self.page_size
             data, *scale = (
                 part.flatten(2, 3).narrow(2, pages.start * self.page_size, tokens) for part in parts
             )
-            return self._format.unpack(data, scale[0] if scale else None)
+            return self._format.unpack_vectors(data, scale[0] if scale else None)
         if tokens is not None:
             pages = pages[: -(-tokens // self.page_size)]
         data, *scale = (part.index_select(2, pages).flatten(2, 3) for part in parts)
-        return self._format.unpack(data, scale[0] if scale else None)[:, :, :tokens]
+        return self._format.unpack_vectors(data, scale[0] if scale else None)[:, :, :tokens]
 
-    def read(self, pages: Tensor) -> Tensor:
+    def read_pages(self, pages: Tensor) -> Tensor:
         """Whole `pages` [n] as they are kept, one after another: bytes [n, page_bytes], on the device."""
         rows = torch.empty(len(pages), self.page_bytes, dtype=torch.uint8, device=self.device)
-        for part, columns in self._columns(rows):
+        for part, columns in self._page_columns(rows):
             columns.copy_(part.index_select(1, pages).transpose(0, 1))
         return rows
 
-    def put(self, pages: Tensor, rows: Tensor) -> None:
+    def write_pages(self, pages: Tensor, rows: Tensor) -> None:
         """Fill `pages` [n] with bytes [n, page_bytes] that `read` gave for them or for others."""
-        for part, columns in self._columns(rows):
+        for part, columns in self._page_columns(rows):
             part.index_copy_(1, pages, columns.transpose(0, 1))
 
-    def slots(self, pages: "array[int]", first: int, stop: int) -> Tensor:
+    def token_slots(self, pages: "array[int]", first: int, stop: int) -> Tensor:
         """Where tokens [first, stop) of a request are, [stop - first]; `pages` are all of its."""
         size = self.page_size
         pages = pages[first // size : -(-stop // size)]  # a copy: it has to stay free to grow
@@ -181,24 +183,24 @@ class KVStore:
             else:
                 columns.copy_(part.index_select(1, slots))
 
-    def put_tokens(self, layer: int, slots: Tensor, data: Tensor) -> None:
+    def write_tokens(self, layer: int, slots: Tensor, data: Tensor) -> None:
         """Fill `slots` [n] of `layer` with bytes that `read_tokens` gave for them or for others."""
         for part, columns in self._token_columns(layer, data, len(slots)):
             part.index_copy_(1, slots, columns.to(self.device))
 
-    def clear_tail(self, pages: "array[int]", stop: int) -> None:
+    def zero_tail(self, pages: "array[int]", stop: int) -> None:
         """Zero the page in which a request's tokens end at `stop`, unless they fill it (see `clear`)."""
         if stop % self.page_size:
             page = torch.tensor([pages[stop // self.page_size]], device=self.device)
             for layer in range(self.layers):
-                self.clear(layer, page)
+                self.zero_pages(layer, page)
 
     @staticmethod
-    def bytes_per_token(shape: Architecture, dtype: torch.dtype, kv_dtype: KVDtype = "auto") -> int:
+    def bytes_per_token(shape: ModelArchitecture, dtype: torch.dtype, kv_dtype: KVDtype = "auto") -> int:
         """Bytes that one token's keys and values take over all layers."""
         return 2 * shape.layers * shape.kv_heads * KVFormat(kv_dtype, dtype).vector_bytes(shape.head_dim)
 
-    def _parts(self, layer: int) -> list[Tensor]:
+    def _layer_arrays(self, layer: int) -> list[Tensor]:
         """The arrays of a layer: data, and scales if there are any."""
         scales = self._scales[layer]
         return [self._data[layer]] if scales is None else [self._data[layer], scales]
@@ -207,14 +209,14 @@ class KVStore:
         """Every array of a layer as [2 * kv_heads, slots, words], and its place in `data`: [2 * kv_heads,
         tokens, words]."""
         at = 0
-        for part in self._parts(layer):
-            part = _words(part.flatten(2, 3).flatten(0, 1))
+        for part in self._layer_arrays(layer):
+            part = _as_words(part.flatten(2, 3).flatten(0, 1))
             heads, _, words = part.shape
             size = heads * tokens * words * part.element_size()
             yield part, data[at : at + size].view(part.dtype).view(heads, tokens, words)
             at += size
 
-    def _columns(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _page_columns(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Every array as [2 * kv_heads, pages, words], and its place in `rows`: [n, 2 * kv_heads, words].
 
         Words are 8 bytes where all sizes allow it: copied four times as fast as bytes.
@@ -222,7 +224,7 @@ class KVStore:
         parts = [
             part.view(torch.uint8).flatten(3).flatten(0, 1)
             for layer in range(len(self._data))
-            for part in self._parts(layer)
+            for part in self._layer_arrays(layer)
         ]
         if all(part.shape[2] % 8 == 0 for part in parts):
             parts, rows = [part.view(torch.int64) for part in parts], rows.view(torch.int64)
@@ -233,21 +235,21 @@ class KVStore:
             at += heads * words
 
 
-def _words(part: Tensor) -> Tensor:
+def _as_words(part: Tensor) -> Tensor:
     """`part` [..., X] in words of eight bytes, or of four: copied faster than its own numbers."""
     size = part.shape[-1] * part.element_size()
     return part.view(torch.int64 if size % 8 == 0 else torch.int32 if size % 4 == 0 else torch.uint8)
 
 
-def _rows(part: Tensor) -> Tensor:
+def _as_slots(part: Tensor) -> Tensor:
     """[heads, pages, page_size, X] as [heads, slots, X]: a view."""
     return part.flatten(1, 2)
 
 
-def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+def _lazy_zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Zeros that take memory only once they are written (numpy's `calloc`), where the device allows it.
 
-    Numbers they must be, see `KVStore.clear`.
+    Numbers they must be, see `KVStore.zero_pages`.
     """
     if device.type != "cpu":
         return torch.zeros(size, dtype=dtype, device=device)

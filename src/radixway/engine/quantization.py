@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from radixway.engine.errors import EngineError
-from radixway.engine.linear import Linear
+from radixway.engine.linear import PackedLinear
 
 Quantization = Literal["none", "int8wo", "int4wo"]
 
@@ -21,7 +21,7 @@ GROUP = 32
 """Weights of one row that share a scale and a zero point in int4wo; the smallest group there is."""
 
 
-class QuantizedLinear(Linear):
+class QuantizedLinear(PackedLinear):
     """`x @ weight.T + bias` with a rounded weight.
 
     µs for 576 to 3,072, one AVX-512 core with bfloat16, by rows:
@@ -41,7 +41,7 @@ class QuantizedLinear(Linear):
     def __init__(self, weight: Tensor, bias: Tensor | None, quantization: Quantization) -> None:
         """Raises EngineError if this layer, device or installation cannot do it."""
         self._compute = torch.bfloat16 if quantization == "int4wo" else weight.dtype
-        super().__init__(_quantized(weight.to(self._compute), quantization), bias)
+        super().__init__(_quantize_weight(weight.to(self._compute), quantization), bias)
 
     @property
     def weight(self) -> Tensor:
@@ -55,7 +55,7 @@ class QuantizedLinear(Linear):
         return product if self._bias is None else product + self._bias
 
 
-def _quantized(weight: Tensor, quantization: Quantization) -> Tensor:
+def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
     """The weight as one of torchao's tensors, which `linear` knows how to multiply with."""
     columns = weight.shape[1]
     if quantization == "int4wo" and weight.device.type != "cpu":
@@ -64,16 +64,16 @@ def _quantized(weight: Tensor, quantization: Quantization) -> Tensor:
         raise EngineError(f"int4wo needs layers whose inputs are multiples of {GROUP}, and one has {columns}")
     layer = torch.nn.Linear(columns, weight.shape[0], bias=False, device="meta")
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
-    ao = _torchao("torchao.quantization")
+    ao = _import_torchao("torchao.quantization")
     if quantization == "int8wo":
         ao.quantize_(layer, ao.Int8WeightOnlyConfig())
     else:
-        int4 = _torchao("torchao.prototype.quantization.int4")
+        int4 = _import_torchao("torchao.prototype.quantization.int4")
         ao.quantize_(layer, int4.PrototypeInt4WeightOnlyConfig(group_size=GROUP, set_inductor_config=False))
     return layer.weight
 
 
-def _torchao(module: str) -> Any:
+def _import_torchao(module: str) -> Any:
     """A module of torchao, without what it says about kernels for other machines."""
     quiet = logging.root.manager.disable
     logging.disable(logging.WARNING)

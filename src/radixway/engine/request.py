@@ -1,6 +1,6 @@
 """What the engine is asked and what it answers: plain data, no behaviour beyond its own invariants.
 
-A `Request` is one idea: a token array, a page list and a position in the tree.
+A `EngineRequest` is one idea: a token array, a page list and a position in the tree.
 
     tokens   [ prompt ................ | sampled ....... ]
     KV       [ in the tree | own pages | not computed yet ]
@@ -16,19 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from radixway.engine.errors import InvalidRequest
+from radixway.engine.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from radixway.engine.cache import Pages
-    from radixway.engine.constraint import Grammar, Matcher
-    from radixway.engine.disaggregation import Departure, Room
-    from radixway.engine.sampler import Edits, Seen
-    from radixway.radix import Match, Node
+    from radixway.engine.cache import PageSpan
+    from radixway.engine.constraint import StructuredOutputGrammar, TokenMatcher
+    from radixway.engine.disaggregation import BootstrapRoom, KVSender
+    from radixway.engine.sampler import LogitEdits, PenaltyState
+    from radixway.radix import PrefixMatch, RadixNode
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SamplingParams:
-    """How to continue one prompt. Raises `InvalidRequest` (a ValueError) naming the field that is wrong."""
+    """How to continue one prompt. Raises `InvalidRequestError` (a ValueError) naming the field that is
+    wrong.
+    """
 
     max_tokens: int | None = None
     """Most tokens to sample; None: as many as the context holds."""
@@ -67,7 +69,7 @@ class SamplingParams:
     skip_special_tokens: bool = True
     include_stop: bool = False
     """Keep the matched stop (string or token) in the text: SGLang's `no_stop_trim`."""
-    grammar: "Grammar | None" = None
+    grammar: "StructuredOutputGrammar | None" = None
     """What the answer must look like; it ends as soon as nothing could follow."""
 
     @property
@@ -76,39 +78,47 @@ class SamplingParams:
         return self.temperature < 1e-5
 
     def __post_init__(self) -> None:
-        _require(self.max_tokens is None or self.max_tokens >= 0, "max_tokens", self.max_tokens, "at least 0")
-        _require(self.min_tokens >= 0, "min_tokens", self.min_tokens, "at least 0")
+        _require_bound(
+            self.max_tokens is None or self.max_tokens >= 0, "max_tokens", self.max_tokens, "at least 0"
+        )
+        _require_bound(self.min_tokens >= 0, "min_tokens", self.min_tokens, "at least 0")
         if self.max_tokens is not None:
             most = f"at most max_tokens ({self.max_tokens})"
-            _require(self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, most)
-        _require(0 <= self.temperature <= 100, "temperature", self.temperature, "in [0, 100]")
-        _require(1e-6 <= self.top_p <= 1, "top_p", self.top_p, "in [1e-6, 1]")
-        _require(-1 <= self.top_k < 2**31, "top_k", self.top_k, "-1 (all), 0 (all) or above, below 2**31")
-        _require(0 <= self.min_p <= 1, "min_p", self.min_p, "in [0, 1]")
+            _require_bound(self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, most)
+        _require_bound(0 <= self.temperature <= 100, "temperature", self.temperature, "in [0, 100]")
+        _require_bound(1e-6 <= self.top_p <= 1, "top_p", self.top_p, "in [1e-6, 1]")
+        _require_bound(
+            -1 <= self.top_k < 2**31, "top_k", self.top_k, "-1 (all), 0 (all) or above, below 2**31"
+        )
+        _require_bound(0 <= self.min_p <= 1, "min_p", self.min_p, "in [0, 1]")
         for name in ("presence_penalty", "frequency_penalty"):
             value = getattr(self, name)
-            _require(-2 <= value <= 2, name, value, "in [-2, 2]")
+            _require_bound(-2 <= value <= 2, name, value, "in [-2, 2]")
         repetition = self.repetition_penalty
-        _require(0.01 <= repetition <= 100, "repetition_penalty", repetition, "in [0.01, 100]")
-        _require(self.seed is None or -(2**63) <= self.seed < 2**64, "seed", self.seed, "a 64-bit integer")
-        _require(all(self.stop), "stop", self.stop, "made of non-empty strings")
-        _require(
+        _require_bound(0.01 <= repetition <= 100, "repetition_penalty", repetition, "in [0.01, 100]")
+        _require_bound(
+            self.seed is None or -(2**63) <= self.seed < 2**64, "seed", self.seed, "a 64-bit integer"
+        )
+        _require_bound(all(self.stop), "stop", self.stop, "made of non-empty strings")
+        _require_bound(
             all(t >= 0 for t in self.stop_token_ids), "stop_token_ids", set(self.stop_token_ids), "ids >= 0"
         )
-        _require(all(i >= 0 for i in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0")
+        _require_bound(
+            all(i >= 0 for i in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0"
+        )
         finite = all(abs(b) <= 1e4 for b in self.logit_bias.values())
-        _require(finite, "logit_bias", self.logit_bias, "made of biases of at most 10,000")
+        _require_bound(finite, "logit_bias", self.logit_bias, "made of biases of at most 10,000")
         for name in ("logprobs", "prompt_logprobs"):
             most = getattr(self, name)
-            _require(most is None or 0 <= most <= 100, name, most, "in [0, 100]")
-        _require(len(self.logprob_ids) <= 100, "logprob_ids", len(self.logprob_ids), "at most 100 ids")
+            _require_bound(most is None or 0 <= most <= 100, name, most, "in [0, 100]")
+        _require_bound(len(self.logprob_ids) <= 100, "logprob_ids", len(self.logprob_ids), "at most 100 ids")
         start = self.prompt_logprobs_start
-        _require(start >= 0, "prompt_logprobs_start", start, "at least 0")
+        _require_bound(start >= 0, "prompt_logprobs_start", start, "at least 0")
 
 
-def _require(holds: bool, name: str, value: object, bound: str) -> None:
+def _require_bound(holds: bool, name: str, value: object, bound: str) -> None:
     if not holds:
-        raise InvalidRequest(name, f"{name} must be {bound}, not {value!r}")
+        raise InvalidRequestError(name, f"{name} must be {bound}, not {value!r}")
 
 
 @dataclass(slots=True, frozen=True)
@@ -139,7 +149,7 @@ class TokenLogprob:
 
 
 @dataclass(slots=True)
-class Output:
+class RequestOutput:
     """What one step added to one request: concatenate `token_ids`, `logprobs` and `text` over a stream."""
 
     request_id: str
@@ -167,25 +177,25 @@ class Output:
     """Prompt tokens, none of the cached ones, whose KV came from a prefill engine."""
 
 
-class TextStream(Protocol):
+class OutputTextStream(Protocol):
     """One request's tokens as text, as they come, in the engine thread. `text.AnswerText` is the real one."""
 
     @property
-    def matched(self) -> str | None:
+    def matched_stop(self) -> str | None:
         """The stop string that ended the text, once one has."""
 
-    def push(self, token_ids: Sequence[int]) -> str:
+    def feed(self, token_ids: Sequence[int]) -> str:
         """Text that is now certain: whole characters, and no part of a possible stop string.
 
         Once a stop string has matched, the text up to it has been given out and `matched` is set.
         """
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         """What was still held back; no more tokens will come."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Request:
+class EngineRequest:
     """One request inside the engine. Only the scheduler and the cache move its position."""
 
     id: str
@@ -207,24 +217,24 @@ class Request:
     """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
     seed: int = 0
     """`params.seed`, or one drawn for it."""
-    text: TextStream | None = None
+    text: OutputTextStream | None = None
 
-    computed: int = 0
+    num_computed_tokens: int = 0
     """tokens[:computed] have their KV in `pages`."""
-    shared: int = 0
+    num_shared_tokens: int = 0
     """tokens[:shared] belong to the tree (a whole number of pages, pinned through `node`)."""
     pages: "array[int]" = field(default_factory=lambda: array("i"))
     """Ids of the pool's pages that hold tokens[:computed], and room for what this step computes."""
-    node: "Node[bytes, Pages] | None" = None
+    node: "RadixNode[bytes, PageSpan] | None" = None
     """The deepest tree node it pins; None while it waits."""
     key: bytes = b""
     """Its `reusable` tokens, as the tree has them, while it waits."""
-    match: "Match[bytes, Pages] | None" = None
+    match: "PrefixMatch[bytes, PageSpan] | None" = None
     """Where the cache last found its prefix, while it waits."""
-    passed: int = 0
+    times_passed: int = 0
     """How many requests that came later were admitted before it."""
     cached_tokens: int = -1
-    """See `Output.cached_tokens`; -1 until first admitted."""
+    """See `RequestOutput.cached_tokens`; -1 until first admitted."""
     host_tokens: int = 0
     """Of the cached tokens, those that came up from host memory."""
     disk_tokens: int = 0
@@ -233,21 +243,21 @@ class Request:
     """What the disk tier calls its pages, and the seed that this was worked out from."""
     remote_tokens: int = 0
     """Prompt tokens whose KV came from a prefill engine; they are not among the cached ones."""
-    room: "Room | None" = None
+    room: "BootstrapRoom | None" = None
     """Where another engine prefills for it, until it has asked there; or is prefilled for."""
-    departure: "Departure | None" = None
+    kv_sender: "KVSender | None" = None
     """In a prefill engine: its KV's way out."""
-    seen: "Seen | None" = None
+    penalty_state: "PenaltyState | None" = None
     """What the sampler remembers for penalties."""
-    edits: "Edits | None" = None
+    logit_edits: "LogitEdits | None" = None
     """Its `logit_bias` and stop ids, as the sampler uses them."""
     scored: int = 0
     """The first position whose logits are still wanted for `prompt_logprobs`; `prompt_len - 1` if none is."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     """Scored, and not given out yet."""
     weight_changes: tuple[tuple[int, str], ...] = ()
-    """See `Output.weight_changes`."""
-    matcher: "Matcher | None" = None
+    """See `RequestOutput.weight_changes`."""
+    matcher: "TokenMatcher | None" = None
     """Where its answer stands in `params.grammar`; all sampled tokens have been accepted."""
     finish: FinishReason | None = None
     begun_at: float = 0.0
@@ -258,21 +268,21 @@ class Request:
     def __post_init__(self) -> None:
         self.prompt_len = self.prompt_len or len(self.tokens)
         self.max_len = self.max_len or self.prompt_len + (self.params.max_tokens or 0)
-        self.score_again()
+        self.reset_scoring()
 
-    def score_again(self) -> None:
+    def reset_scoring(self) -> None:
         """Forget what has been scored of the prompt."""
         wanted = self.params.prompt_logprobs is not None
         self.scored = self.params.prompt_logprobs_start if wanted else self.prompt_len - 1
         self.prompt_logprobs = []
 
-    def begin(self, epoch: str) -> None:
+    def start_epoch(self, epoch: str) -> None:
         """Be computed, from its beginning, with the weights of `epoch`. It must not be running."""
         self.namespace = epoch + self.namespace.removeprefix(self.epoch)
         self.epoch = epoch
         self.key, self.match = b"", None
         if self.is_being_scored:
-            self.score_again()
+            self.reset_scoring()
 
     @property
     def is_being_scored(self) -> bool:
@@ -280,7 +290,7 @@ class Request:
         return self.scored < self.prompt_len - 1
 
     @property
-    def reusable(self) -> int:
+    def num_reusable_tokens(self) -> int:
         """How many of its first tokens may have their KV from the cache.
 
         Not the last one, nor any whose logits are still wanted.
@@ -293,11 +303,11 @@ class Request:
         return len(self.tokens) - self.prompt_len
 
     @property
-    def remaining(self) -> int:
+    def num_remaining_tokens(self) -> int:
         """Tokens that still need KV: 1 while decoding, more while (re)computing a prompt."""
-        return len(self.tokens) - self.computed
+        return len(self.tokens) - self.num_computed_tokens
 
     @property
-    def rank(self) -> tuple[int, int]:
+    def schedule_rank(self) -> tuple[int, int]:
         """Sorts the requests that come first to the front: by priority, then by arrival."""
         return -self.priority, self.arrival

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from radixway.engine.errors import UnsupportedArchitecture
+from radixway.engine.errors import UnsupportedArchitectureError
 
 
-class Rope:
+class RotaryEmbedding:
     """Turns query and key vectors by their positions.
 
     Pairs are (x[i], x[i + D/2]), as in Hugging Face checkpoints:
@@ -19,29 +19,29 @@ class Rope:
     """
 
     def __init__(self, rope: Mapping[str, Any], head_dim: int, length: int, dtype: torch.dtype) -> None:
-        inverse, scale = frequencies(rope, head_dim)
+        inverse, scale = compute_frequencies(rope, head_dim)
         angles = torch.outer(torch.arange(length, dtype=torch.float32), inverse)
         cos, sin = angles.cos() * scale, angles.sin() * scale
         self._half = head_dim // 2
         self._cos = torch.cat((cos, cos), -1).to(dtype)
         self._sin = torch.cat((-sin, sin), -1).to(dtype)
 
-    def to(self, device: torch.device) -> "Rope":
+    def to_device(self, device: torch.device) -> "RotaryEmbedding":
         """Move the tables to `device`."""
         self._cos, self._sin = self._cos.to(device), self._sin.to(device)
         return self
 
-    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def cos_sin_at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The (cos, sin) rows of `positions` [T], each [T, 1, D]: looked up once a step, for all layers."""
         return self._cos[positions].unsqueeze(1), self._sin[positions].unsqueeze(1)
 
-    def turn(self, x: Tensor, cos_sin: tuple[Tensor, Tensor]) -> Tensor:
+    def rotate(self, x: Tensor, cos_sin: tuple[Tensor, Tensor]) -> Tensor:
         """`x` [T, heads, D], turned."""
         cos, sin = cos_sin
         return x.roll(self._half, -1).mul_(sin).addcmul_(x, cos)
 
 
-def frequencies(rope: Mapping[str, Any], head_dim: int) -> tuple[Tensor, float]:
+def compute_frequencies(rope: Mapping[str, Any], head_dim: int) -> tuple[Tensor, float]:
     """Inverse frequencies [head_dim / 2] in float32, and the factor on cos and sin.
 
     The formulas, and the order of roundings, are those of `transformers.modeling_rope_utils`.
@@ -54,17 +54,17 @@ def frequencies(rope: Mapping[str, Any], head_dim: int) -> tuple[Tensor, float]:
         if kind == "linear":
             return 1.0 / base / rope["factor"], 1.0
         if kind == "llama3":
-            return _llama3(1.0 / base, rope), 1.0
+            return _llama3_frequencies(1.0 / base, rope), 1.0
         if kind == "yarn":
-            return _yarn(base, rope, head_dim)
+            return _yarn_frequencies(base, rope, head_dim)
     except KeyError as key:
-        raise UnsupportedArchitecture(f"rope_type {kind!r} needs {key} in config.json") from None
-    raise UnsupportedArchitecture(
+        raise UnsupportedArchitectureError(f"rope_type {kind!r} needs {key} in config.json") from None
+    raise UnsupportedArchitectureError(
         f"rope_type {kind!r} is not supported (default, linear, llama3 and yarn are)"
     )
 
 
-def _llama3(inverse: Tensor, rope: Mapping[str, Any]) -> Tensor:
+def _llama3_frequencies(inverse: Tensor, rope: Mapping[str, Any]) -> Tensor:
     """Llama 3.1: long wavelengths are divided by `factor`, short ones kept, those between blended."""
     factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
     original = rope["original_max_position_embeddings"]
@@ -76,7 +76,7 @@ def _llama3(inverse: Tensor, rope: Mapping[str, Any]) -> Tensor:
     return torch.where(between, blended, stretched)
 
 
-def _yarn(base: Tensor, rope: Mapping[str, Any], dim: int) -> tuple[Tensor, float]:
+def _yarn_frequencies(base: Tensor, rope: Mapping[str, Any], dim: int) -> tuple[Tensor, float]:
     """YaRN (Peng et al., 2023, arXiv:2309.00071): stretch slow dimensions, keep fast ones, ramp between."""
     theta, factor = rope["rope_theta"], rope["factor"]
     original = rope["original_max_position_embeddings"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from radixway.engine.constraint import mask_disallowed
 from radixway.engine.logprobs import token_logprobs
-from radixway.engine.request import Request, SamplingParams, TokenLogprob
+from radixway.engine.request import EngineRequest, SamplingParams, TokenLogprob
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ UNDECIDABLE = "no token can be chosen: the model's output is not a number (are i
 
 
 @dataclass(slots=True)
-class Seen:
+class PenaltyState:
     """Which tokens a request has had, for penalties; kept up to date instead of counted again."""
 
     upto: int
@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(slots=True, frozen=True)
-class Edits:
+class LogitEdits:
     """What is added to a request's logits, as indices made once: there may be as many as there are tokens."""
 
     biased: Tensor
@@ -52,7 +52,7 @@ class Edits:
 
 
 @dataclass(slots=True, frozen=True)
-class Sample:
+class SampledToken:
     """What was drawn for one request; `token_id` is -1 if nothing could be, for the reason in `failure`."""
 
     token_id: int
@@ -61,30 +61,30 @@ class Sample:
 
 
 @torch.inference_mode()
-def sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
+def sample_tokens(logits: Tensor, requests: Sequence[EngineRequest]) -> list[SampledToken]:
     """The next token of each request from its row of `logits` [n, vocabulary] (float32; left as they are).
 
     What cannot be sampled for one request harms no other.
     """
     try:
-        return _sample(logits, requests)
+        return _sample_batch(logits, requests)
     except Exception as error:
         log.exception("sampling for %s failed", ", ".join(request.id for request in requests))
         if len(requests) == 1:
-            return [Sample(-1, failure=f"sampling failed: {error}")]
+            return [SampledToken(-1, failure=f"sampling failed: {error}")]
     for request in requests:
-        request.seen = None  # it may have been counted in part
-    return [sample(logits[row : row + 1], [request])[0] for row, request in enumerate(requests)]
+        request.penalty_state = None  # it may have been counted in part
+    return [sample_tokens(logits[row : row + 1], [request])[0] for row, request in enumerate(requests)]
 
 
-def _sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
+def _sample_batch(logits: Tensor, requests: Sequence[EngineRequest]) -> list[SampledToken]:
     scores = logits.clone() if any(_is_edited(request) for request in requests) else logits
-    _penalise(scores, requests)
-    _bias(scores, requests)
+    _apply_penalties(scores, requests)
+    _apply_logit_bias(scores, requests)
     failures = mask_disallowed(scores, requests)
     samples = [
-        Sample(token, failure=failures.get(row, UNDECIDABLE) if token < 0 else "")
-        for row, token in enumerate(_choose(scores, requests))
+        SampledToken(token, failure=failures.get(row, UNDECIDABLE) if token < 0 else "")
+        for row, token in enumerate(_select_tokens(scores, requests))
     ]
     wanting = [
         row for row, r in enumerate(requests) if r.params.logprobs is not None and not samples[row].failure
@@ -96,11 +96,11 @@ def _sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
             logits[wanting], tokens, [p.logprobs or 0 for p in params], [p.logprob_ids for p in params]
         )
         for row, logprob in zip(wanting, found, strict=True):
-            samples[row] = Sample(logprob.token_id, logprob)
+            samples[row] = SampledToken(logprob.token_id, logprob)
     return samples
 
 
-def uniform(seed: int, index: int) -> float:
+def uniform_draw(seed: int, index: int) -> float:
     """The `index`-th number in [0, 1) of the stream `seed`: SplitMix64 (Steele et al., OOPSLA 2014)."""
     mask = 2**64 - 1
     z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & mask
@@ -109,7 +109,7 @@ def uniform(seed: int, index: int) -> float:
     return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
-def _is_edited(request: Request) -> bool:
+def _is_edited(request: EngineRequest) -> bool:
     """Whether its scores are not simply the model's logits."""
     params = request.params
     return bool(_is_penalised(params) or params.logit_bias or request.matcher or _may_not_end(request))
@@ -119,18 +119,18 @@ def _is_penalised(params: SamplingParams) -> bool:
     return not (params.presence_penalty == params.frequency_penalty == 0 and params.repetition_penalty == 1)
 
 
-def _may_not_end(request: Request) -> bool:
+def _may_not_end(request: EngineRequest) -> bool:
     return bool(request.stop_ids) and request.completion_tokens < request.params.min_tokens
 
 
-def _penalise(logits: Tensor, requests: Sequence[Request]) -> None:
+def _apply_penalties(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
     """OpenAI's presence and frequency penalties over sampled tokens; CTRL's repetition penalty
     (arXiv:1909.05858) over prompt and sampled tokens."""
     for row, request in enumerate(requests):
         params = request.params
         if not _is_penalised(params):
             continue
-        seen = request.seen = _see(request, logits.shape[-1], logits.device)
+        seen = request.penalty_state = _update_penalty_state(request, logits.shape[-1], logits.device)
         scores = logits[row]
         if params.repetition_penalty != 1:
             by = torch.where(scores > 0, 1 / params.repetition_penalty, params.repetition_penalty)
@@ -138,12 +138,14 @@ def _penalise(logits: Tensor, requests: Sequence[Request]) -> None:
         scores -= params.frequency_penalty * seen.counts + params.presence_penalty * (seen.counts > 0)
 
 
-def _see(request: Request, vocabulary: int, device: torch.device) -> Seen:
+def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch.device) -> PenaltyState:
     """Take the tokens since the last time into account."""
-    seen = request.seen
+    seen = request.penalty_state
     if seen is None:
         counts = torch.zeros(vocabulary, device=device)
-        seen = Seen(request.prompt_len, counts, torch.zeros(vocabulary, dtype=torch.bool, device=device))
+        seen = PenaltyState(
+            request.prompt_len, counts, torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        )
         seen.present[torch.tensor(request.tokens[: seen.upto], device=device)] = True
     new = torch.tensor(request.tokens[seen.upto :], dtype=torch.int64, device=device)
     seen.counts.index_add_(0, new, torch.ones(len(new), device=device))
@@ -152,43 +154,43 @@ def _see(request: Request, vocabulary: int, device: torch.device) -> Seen:
     return seen
 
 
-def _bias(logits: Tensor, requests: Sequence[Request]) -> None:
+def _apply_logit_bias(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
     """Add `logit_bias`; before `min_tokens`, rule out what would end the answer."""
     for row, request in enumerate(requests):
         may_not_end = _may_not_end(request)
         if not request.params.logit_bias and not may_not_end:
             continue
-        edits = request.edits = request.edits or _edits(request, logits.device)
+        edits = request.logit_edits = request.logit_edits or _make_logit_edits(request, logits.device)
         logits[row].index_add_(0, edits.biased, edits.by)
         if may_not_end:
             logits[row].index_fill_(0, edits.ends, -torch.inf)
 
 
-def _edits(request: Request, device: torch.device) -> Edits:
+def _make_logit_edits(request: EngineRequest, device: torch.device) -> LogitEdits:
     bias = request.params.logit_bias
-    return Edits(
+    return LogitEdits(
         torch.tensor(list(bias), dtype=torch.int64, device=device),
         torch.tensor(list(bias.values()), dtype=torch.float32, device=device),
         torch.tensor(list(request.stop_ids), dtype=torch.int64, device=device),
     )
 
 
-def _choose(logits: Tensor, requests: Sequence[Request]) -> list[int]:
+def _select_tokens(logits: Tensor, requests: Sequence[EngineRequest]) -> list[int]:
     """A token for each row; -1 where none is the best, as all are ruled out or some are not numbers."""
     largest, tokens = logits.max(-1)
     chosen: list[int] = torch.where(largest.isfinite(), tokens, -1).tolist()
     rows = [row for row, r in enumerate(requests) if not r.params.greedy and chosen[row] >= 0]
     if rows:
-        drawn = _draw(logits[rows], [requests[row] for row in rows])
+        drawn = _draw_tokens(logits[rows], [requests[row] for row in rows])
         for row, token in zip(rows, drawn, strict=True):
             chosen[row] = token
     return chosen
 
 
-def _draw(scores: Tensor, requests: Sequence[Request]) -> list[int]:
+def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]:
     """One token per row of `scores` [n, vocabulary], by the inverse of the cumulative distribution."""
 
-    def column(of: Callable[[Request], float], dtype: torch.dtype = torch.float32) -> Tensor:
+    def column(of: Callable[[EngineRequest], float], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor([of(request) for request in requests], dtype=dtype, device=scores.device)[:, None]
 
     scores -= scores.amax(-1, keepdim=True)  # so that dividing cannot make an infinity of the best
@@ -202,12 +204,12 @@ def _draw(scores: Tensor, requests: Sequence[Request]) -> list[int]:
     if any(r.params.min_p > 0 for r in requests):
         scores.masked_fill_(scores < column(lambda r: r.params.min_p).log(), -torch.inf)
     reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
-    wanted = column(lambda r: uniform(r.seed, len(r.tokens)), torch.float64) * reached[:, -1:]
+    wanted = column(lambda r: uniform_draw(r.seed, len(r.tokens)), torch.float64) * reached[:, -1:]
     tokens: list[int] = torch.searchsorted(reached, wanted, right=True).squeeze(1).tolist()
     return [min(token, scores.shape[1] - 1) for token in tokens]
 
 
-def _lowest_kept(scores: Tensor, requests: Sequence[Request], width: int = NUCLEUS) -> Tensor:
+def _lowest_kept(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS) -> Tensor:
     """The lowest score [n, 1] that top_k and then top_p keep. What ties with it is kept too, so that nothing
     depends on how a sort happens to break ties."""
     vocabulary = scores.shape[1]

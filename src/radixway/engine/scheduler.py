@@ -15,23 +15,23 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from radixway.engine.cache import PrefixCache
-from radixway.engine.disaggregation import Arrivals, Departures
-from radixway.engine.queue import Order, WaitingQueue
-from radixway.engine.request import Request
-from radixway.engine.tiers.loading import Loading
+from radixway.engine.cache import KVCacheManager
+from radixway.engine.disaggregation import DecodeKVManager, PrefillKVManager
+from radixway.engine.queue import AdmissionOrder, WaitingQueue
+from radixway.engine.request import EngineRequest
+from radixway.engine.tiers.loading import LoadingRequests
 
 
-class Work(NamedTuple):
+class ScheduledRequest(NamedTuple):
     """One request's part of a step: compute the KV of its next `tokens` tokens."""
 
-    request: Request
+    request: EngineRequest
     tokens: int
 
     @property
-    def samples(self) -> bool:
+    def reaches_end(self) -> bool:
         """Whether it reaches the end of what is known, so that the next token can be sampled."""
-        return self.tokens == self.request.remaining
+        return self.tokens == self.request.num_remaining_tokens
 
 
 class Scheduler:
@@ -39,174 +39,181 @@ class Scheduler:
 
     def __init__(
         self,
-        cache: PrefixCache,
+        cache: KVCacheManager,
         *,
         max_running: int,
         max_batch_tokens: int,
-        order: Order = "lpm",
-        side: Arrivals | Departures | None = None,
+        order: AdmissionOrder = "lpm",
+        side: DecodeKVManager | PrefillKVManager | None = None,
     ) -> None:
         """`side`: of a pair of engines, one of which prefills for the other."""
         self.cache = cache
         self.max_running = max_running
         self.max_batch_tokens = max(max_batch_tokens, max_running)
         self.waiting = WaitingQueue(cache, order)
-        self.running: dict[str, Request] = {}
-        self.loading = Loading(cache, side if isinstance(side, Arrivals) else None)
-        self.departing: list[Request] = []
-        self._departures = side if isinstance(side, Departures) else None
+        self.running: dict[str, EngineRequest] = {}
+        self.loading = LoadingRequests(cache, side if isinstance(side, DecodeKVManager) else None)
+        self.departing: list[EngineRequest] = []
+        self._departures = side if isinstance(side, PrefillKVManager) else None
         self.preemptions = 0
 
-    def add(self, request: Request) -> None:
+    def add_request(self, request: EngineRequest) -> None:
         """Let a request wait for its turn. Its `max_len` must fit the pool."""
-        self.waiting.add(request)
+        self.waiting.add_request(request)
 
-    def schedule(self) -> list[Work]:
+    def schedule(self) -> list[ScheduledRequest]:
         """The work of the next step: at most `max_batch_tokens` tokens, their pages taken."""
-        self.await_load(0)
-        self.release_departed()
-        work: dict[str, Work] = {}
+        self.wait_for_load(0)
+        self.free_sent_requests()
+        work: dict[str, ScheduledRequest] = {}
         budget = self.max_batch_tokens
         preempted = self.preemptions
-        for request in sorted(self.running.values(), key=lambda r: (r.remaining > 1, r.rank)):
-            tokens = min(budget, request.remaining)
-            if tokens and request.id in self.running and self._make_room(request, tokens, work):
-                work[request.id] = Work(request, tokens)
+        for request in sorted(
+            self.running.values(), key=lambda r: (r.num_remaining_tokens > 1, r.schedule_rank)
+        ):
+            tokens = min(budget, request.num_remaining_tokens)
+            if tokens and request.id in self.running and self._allocate_or_preempt(request, tokens, work):
+                work[request.id] = ScheduledRequest(request, tokens)
                 budget -= tokens
-        if self.preemptions == preempted and budget and self._places and self.waiting:
-            for request in self.waiting.candidates(self._admitted):
-                if not budget or not self._places or not self._admit(request):
+        if self.preemptions == preempted and budget and self._free_places and self.waiting:
+            for request in self.waiting.admission_order(self._admitted_requests):
+                if not budget or not self._free_places or not self._admit_request(request):
                     break
                 if request in self.loading:
                     continue
-                tokens = min(budget, request.remaining)
-                taken = self.cache.extend(request, request.computed + tokens)
+                tokens = min(budget, request.num_remaining_tokens)
+                taken = self.cache.allocate_slots(request, request.num_computed_tokens + tokens)
                 assert taken, "its pages were counted when it was admitted"
-                work[request.id] = Work(request, tokens)
+                work[request.id] = ScheduledRequest(request, tokens)
                 budget -= tokens
         return list(work.values())
 
-    def advance(self, work: list[Work]) -> None:
+    def update_after_step(self, work: list[ScheduledRequest]) -> None:
         """The work has been computed: its full pages are there for everyone."""
         for request, tokens in work:
-            request.computed += tokens
-            with request.departure.moving() if request.departure is not None else nullcontext():
-                self.cache.publish(request)
+            request.num_computed_tokens += tokens
+            with request.kv_sender.page_move() if request.kv_sender is not None else nullcontext():
+                self.cache.insert_pages(request)
 
-    def finish(self, request: Request) -> None:
+    def finish_request(self, request: EngineRequest) -> None:
         """Take a request out, wherever it is (also to abort it). Its pages are free, or cached, at once.
 
         Unless its KV has still to be sent: then they are when it has been.
         """
         if self.running.pop(request.id, None) is not None:
-            if request.departure is None or request.departure.is_over:
-                self.cache.release(request)
+            if request.kv_sender is None or request.kv_sender.is_over:
+                self.cache.free_request(request)
             else:
                 self.departing.append(request)
         elif request in self.loading:
-            self.loading.abandon(request)
+            self.loading.abandon_request(request)
         else:
-            self.waiting.take(request.id)
+            self.waiting.remove_request(request.id)
 
-    def retract(self, which: Callable[[Request], bool] = lambda request: True) -> None:
+    def retract_requests(self, which: Callable[[EngineRequest], bool] = lambda request: True) -> None:
         """Put running requests back into the queue; what they computed stays cached while there is room."""
-        self.settle()
+        self.settle_loads()
         for request in [request for request in self.running.values() if which(request)]:
-            self._preempt(request)
+            self._preempt_request(request)
 
-    def clear(self) -> None:
+    def reset_prefix_cache(self) -> None:
         """Forget every cached prefix, in every tier. No request may be running."""
-        self.settle()
-        self.release_departed()
-        self.cache.clear()
+        self.settle_loads()
+        self.free_sent_requests()
+        self.cache.reset_prefix_cache()
 
-    def await_load(self, most_s: float) -> None:
+    def wait_for_load(self, most_s: float) -> None:
         """Wait for one of the requests that are loading, or else for pages that are being sent."""
-        for request in self.loading.arrived(most_s):
-            self._run(request)
+        for request in self.loading.poll_ready(most_s):
+            self._start_running(request)
         if most_s and self.departing and not self.loading:
-            self.release_departed(most_s)
+            self.free_sent_requests(most_s)
 
-    def release_departed(self, wait_s: float = 0.0) -> None:
+    def free_sent_requests(self, wait_s: float = 0.0) -> None:
         """Free the pages of finished requests whose KV has been sent; waits up to `wait_s` for the first."""
         if self._departures is None:
             return
-        self._departures.ended(wait_s)
+        self._departures.poll_ended(wait_s)
         staying = []  # one may be over whose sender has yet to tell of it
         for request in self.departing:
-            if request.departure is None or request.departure.is_over:
-                self.cache.release(request)
+            if request.kv_sender is None or request.kv_sender.is_over:
+                self.cache.free_request(request)
             else:
                 staying.append(request)
         self.departing = staying
 
-    def settle(self) -> None:
+    def settle_loads(self) -> None:
         """Wait until nothing is on its way up from a lower tier."""
-        for request in self.loading.settle():
-            self._run(request)
+        for request in self.loading.wait_all():
+            self._start_running(request)
 
     def check(self) -> None:
         """Verify all invariants, by recomputing them."""
         assert not self.running.keys() & {request.id for request in (*self.waiting, *self.loading)}
         assert not {request.id for request in self.waiting} & {request.id for request in self.loading}
-        assert self._places >= 0
+        assert self._free_places >= 0
         for request in self.waiting:
-            assert not request.pages and not request.computed and request.node is None
-        self.cache.check([*self.running.values(), *self.loading.holding, *self.departing])
+            assert not request.pages and not request.num_computed_tokens and request.node is None
+        self.cache.check([*self.running.values(), *self.loading.requests_with_pages, *self.departing])
 
     @property
-    def _admitted(self) -> list[Request]:
+    def _admitted_requests(self) -> list[EngineRequest]:
         return [*self.running.values(), *self.loading]
 
     @property
-    def _places(self) -> int:
+    def _free_places(self) -> int:
         return self.max_running - len(self.running) - len(self.loading)
 
-    def _make_room(self, request: Request, tokens: int, work: dict[str, Work]) -> bool:
+    def _allocate_or_preempt(
+        self, request: EngineRequest, tokens: int, work: dict[str, ScheduledRequest]
+    ) -> bool:
         """Find pages for its next tokens; preempt for them, last in rank first, itself if it is that."""
-        while not self.cache.extend(request, request.computed + tokens):
-            victim = max(self.running.values(), key=lambda r: r.rank)
-            self._preempt(victim)
+        while not self.cache.allocate_slots(request, request.num_computed_tokens + tokens):
+            victim = max(self.running.values(), key=lambda r: r.schedule_rank)
+            self._preempt_request(victim)
             work.pop(victim.id, None)
             if victim is request:
                 return False
         return True
 
-    def _preempt(self, request: Request) -> None:
+    def _preempt_request(self, request: EngineRequest) -> None:
         del self.running[request.id]
-        if request.departure is not None:
-            request.departure.let_go()
-        self.cache.release(request)
-        self.waiting.add(request)
+        if request.kv_sender is not None:
+            request.kv_sender.release_pages()
+        self.cache.free_request(request)
+        self.waiting.add_request(request)
         self.preemptions += 1
 
-    def _admit(self, request: Request) -> bool:
+    def _admit_request(self, request: EngineRequest) -> bool:
         """Start a waiting request if its prompt and a little more fit.
 
         Optimistic: tokens it may sample later are not counted, since running out costs only a preemption.
         Counted are what running prompts still need, and a page of headroom for each running request.
         """
-        promised = sum(self._missing_pages(other) + 1 for other in self._admitted)
-        if self.cache.cost(request, self._wanted(request)) + promised > self.cache.available:
+        promised = sum(self._missing_pages(other) + 1 for other in self._admitted_requests)
+        if (
+            self.cache.required_pages(request, self._target_length(request)) + promised
+            > self.cache.num_available_pages
+        ):
             return False
-        self.cache.pin(request)
-        self.waiting.admitted(request)
-        if not self.loading.begin(request):
-            self._run(request)
+        self.cache.lock_prefix(request)
+        self.waiting.mark_admitted(request)
+        if not self.loading.start_loading(request):
+            self._start_running(request)
         return True
 
-    def _run(self, request: Request) -> None:
+    def _start_running(self, request: EngineRequest) -> None:
         if request.cached_tokens < 0:
-            request.cached_tokens = request.computed - request.remote_tokens
-        if request.departure is not None:
-            request.departure.hold()
+            request.cached_tokens = request.num_computed_tokens - request.remote_tokens
+        if request.kv_sender is not None:
+            request.kv_sender.hold_pages()
         self.running[request.id] = request
 
-    def _missing_pages(self, request: Request) -> int:
+    def _missing_pages(self, request: EngineRequest) -> int:
         """Pages a running request needs beyond those it has."""
-        return max(0, self.cache.pages(self._wanted(request)) - len(request.pages))
+        return max(0, self.cache.count_pages(self._target_length(request)) - len(request.pages))
 
     @staticmethod
-    def _wanted(request: Request) -> int:
+    def _target_length(request: EngineRequest) -> int:
         """All its tokens and one more."""
         return min(len(request.tokens) + 1, request.max_len)

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-Table = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
+PageTable = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
 """A request's page ids, from its first token on."""
 
 
-class Run(NamedTuple):
+class SharedRun(NamedTuple):
     """Pages [start, stop) of every member: the same pages for all of them."""
 
     members: list[int]
@@ -17,7 +17,7 @@ class Run(NamedTuple):
     stop: int
 
 
-def shared_runs(tables: Sequence[Table], worth: int) -> list[Run]:
+def find_shared_runs(tables: Sequence[PageTable], worth: int) -> list[SharedRun]:
     """The runs of pages that two or more of `tables` begin with, worked out level by level as a tree:
 
         a  1 2 3 4 5            a, b, c   share 1 2
@@ -32,9 +32,9 @@ def shared_runs(tables: Sequence[Table], worth: int) -> list[Run]:
     todo = [(list(range(len(tables))), 0, 0)]
     while todo:
         members, start, known = todo.pop()
-        common = _common(tables, members, known)
+        common = _common_pages(tables, members, known)
         if (len(members) - 1) * (common - start) >= max(worth, 1):
-            runs.append(Run(members, start, common))
+            runs.append(SharedRun(members, start, common))
             start = common
         below: dict[int, list[int]] = {}
         for i in members:
@@ -44,7 +44,7 @@ def shared_runs(tables: Sequence[Table], worth: int) -> list[Run]:
     return runs
 
 
-def _common(tables: Sequence[Table], members: list[int], known: int) -> int:
+def _common_pages(tables: Sequence[PageTable], members: list[int], known: int) -> int:
     """How many pages all members begin with; the first `known` are known to be the same."""
     width = min((len(tables[i]) for i in members), default=0)
     if width <= known or len({int(tables[i][known]) for i in members}) > 1:

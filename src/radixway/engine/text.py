@@ -10,11 +10,11 @@ import codecs
 from collections.abc import Sequence
 
 from radixway.engine.request import SamplingParams
-from radixway.parsers import undecided_from
+from radixway.parsers import partial_match_start
 from radixway.tokenizer import Tokenizer
 
 
-class Detokenizer:
+class IncrementalDetokenizer:
     """Token ids to text in O(1) per token: each token's bytes through an incremental UTF-8 decoder.
 
     A character split over tokens comes out with its last byte; bytes that cannot be UTF-8, as U+FFFD.
@@ -29,7 +29,7 @@ class Detokenizer:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._strip_next = not continues and tokenizer.token_bytes.strips_first_space
 
-    def push(self, token_ids: Sequence[int]) -> str:
+    def feed(self, token_ids: Sequence[int]) -> str:
         """The text these tokens complete."""
         data = b"".join([self._token_bytes[token] for token in token_ids if token not in self._skipped])
         if self._strip_next and data:
@@ -37,12 +37,12 @@ class Detokenizer:
             data = data.removeprefix(b" ")
         return self._utf8.decode(data)
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         """What an unfinished character is shown as; no more tokens will come."""
         return self._utf8.decode(b"", final=True)
 
 
-class StopStrings:
+class StopStringMatcher:
     """Cuts a growing text at the first stop string to be complete in it (of several, the longest).
 
     How the text is divided into pushes makes no difference to what comes out.
@@ -56,7 +56,7 @@ class StopStrings:
         self._early = 0
         """Stop strings that end within this much of what is held do not count."""
 
-    def push(self, text: str, *, early: bool = False) -> str:
+    def feed(self, text: str, *, early: bool = False) -> str:
         """What may be given out now; nothing more once `matched` is set. A stop string that is complete in an
         `early` text does not count; one that only begins in it does."""
         if self.matched is not None:
@@ -73,38 +73,38 @@ class StopStrings:
             end, start, self.matched = min(found)
             self._held = ""
             return text[: end if self._include else start]
-        decided = min([len(text), *(undecided_from(text, stop) for stop in self._stops)])
+        decided = min([len(text), *(partial_match_start(text, stop) for stop in self._stops)])
         self._held = text[decided:]
         self._early = max(0, self._early - decided)
         return text[:decided]
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         """The text that turned out to be no stop string."""
         held, self._held = self._held, ""
         return held
 
 
-class AnswerText:
-    """The `TextStream` of one request: detokenised, and cut at the first stop string that counts."""
+class DetokenizedStream:
+    """The `OutputTextStream` of one request: detokenised, and cut at the first stop string that counts."""
 
     def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
-        self._tokens = Detokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
-        self._stops = StopStrings(params.stop, include=params.include_stop)
+        self._tokens = IncrementalDetokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
+        self._stops = StopStringMatcher(params.stop, include=params.include_stop)
         self._early_tokens = params.min_tokens
 
     @property
-    def matched(self) -> str | None:
+    def matched_stop(self) -> str | None:
         """The stop string that ended the text, once one has."""
         return self._stops.matched
 
-    def push(self, token_ids: Sequence[int]) -> str:
+    def feed(self, token_ids: Sequence[int]) -> str:
         """Text that is now certain."""
         early, late = token_ids[: self._early_tokens], token_ids[self._early_tokens :]
         self._early_tokens -= len(early)
-        text = self._stops.push(self._tokens.push(early), early=True) if early else ""
-        return text + self._stops.push(self._tokens.push(late)) if late else text
+        text = self._stops.feed(self._tokens.feed(early), early=True) if early else ""
+        return text + self._stops.feed(self._tokens.feed(late)) if late else text
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         """What was still held back; no more tokens will come."""
-        rest = self._stops.push(self._tokens.finish(), early=self._early_tokens > 0)
-        return rest + self._stops.finish()
+        rest = self._stops.feed(self._tokens.flush(), early=self._early_tokens > 0)
+        return rest + self._stops.flush()

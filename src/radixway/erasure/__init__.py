@@ -3,7 +3,7 @@
 Components do it by `erase`; what cannot be reached is kept on disk and asked again.
 """
 
-from radixway.erasure.erasure import Erased, Erasure, RoomTold
-from radixway.erasure.pending import Pending, PendingErasures
+from radixway.erasure.erasure import ErasureOutcome, ErasureService, TargetOutcome
+from radixway.erasure.pending import PendingErasure, PendingErasureStore
 
-__all__ = ["Erased", "Erasure", "Pending", "PendingErasures", "RoomTold"]
+__all__ = ["ErasureOutcome", "ErasureService", "PendingErasure", "PendingErasureStore", "TargetOutcome"]

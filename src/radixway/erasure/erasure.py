@@ -15,8 +15,8 @@ import msgspec
 
 from radixway.component import CannotErase, Component, Subject
 from radixway.config import ConfigError
-from radixway.erasure.pending import Pending, PendingErasures
-from radixway.net.stopping import stop
+from radixway.erasure.pending import PendingErasure, PendingErasureStore
+from radixway.net.stopping import cancel_tasks
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _ROOM_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class RoomTold:
+class TargetOutcome:
     """What became of one room's part."""
 
     status: Literal["erased", "pending", "cannot_tell"]
@@ -33,36 +33,36 @@ class RoomTold:
     entries: int = 0
     why: str | None = None
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For the answer."""
         return {"status": self.status, "entries": self.entries} | ({"why": self.why} if self.why else {})
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class ErasureOutcome:
     """What became of an erasure."""
 
     id: str
     receipt: str
     """With it, the digest in the audit log can be shown to be this subject's; nobody here keeps it."""
-    rooms: dict[str, RoomTold]
+    rooms: dict[str, TargetOutcome]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every room that can tell the subject from others has forgotten it."""
         return all(room.status != "pending" for room in self.rooms.values())
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For the answer."""
-        rooms = {name: room.told() for name, room in self.rooms.items()}
-        return {"erasure": self.id, "receipt": self.receipt, "complete": self.complete, "rooms": rooms}
+        rooms = {name: room.to_dict() for name, room in self.rooms.items()}
+        return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": rooms}
 
 
 Note = Callable[..., None]
 """Takes a kind and fields for the audit log."""
 
 
-class Erasure(Component):
+class ErasureService(Component):
     """Asks all components that keep something of people to forget them."""
 
     name = "erasure"
@@ -70,7 +70,7 @@ class Erasure(Component):
     def __init__(
         self,
         components: Sequence[Component],
-        kept: PendingErasures,
+        kept: PendingErasureStore,
         *,
         workers: Component | None = None,
         note: Note | None = None,
@@ -84,7 +84,7 @@ class Erasure(Component):
         self._kept = kept
         self._note = note or (lambda kind, **fields: None)
         self._retry_s = retry_s
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, PendingErasure] = {}
         self._retrying: asyncio.Task[None]
         self._asking: set[str] = set()
         """Erasures whose rooms are being asked now."""
@@ -92,26 +92,26 @@ class Erasure(Component):
     async def start(self) -> None:
         """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
         try:
-            found = await asyncio.to_thread(self._kept.read)
+            found = await asyncio.to_thread(self._kept.load_pending)
         except (OSError, ValueError) as error:
             raise ConfigError(f"erasures that wait: {error}") from error
         self._pending = {each.id: each for each in found}
-        self._retrying = asyncio.create_task(self._retry())
+        self._retrying = asyncio.create_task(self._retry_forever())
 
     async def stop(self) -> None:
         """Ask no more; what waits is on disk."""
-        await stop([self._retrying])
+        await cancel_tasks([self._retrying])
 
-    async def erase_everywhere(self, subject: Subject) -> Erased:
+    async def erase_everywhere(self, subject: Subject) -> ErasureOutcome:
         """Forget it wherever it can be forgotten now; the rest is asked again until it is done."""
         erasure, receipt = uuid4().hex, secrets.token_hex(16)
         names = [each.name for each in self._asked() if subject.workers or each is not self._workers]
-        self._pending[erasure] = pending = Pending(erasure, subject, names)
-        await self._keep(pending)  # first: a crash in the middle leaves something to go on with
-        rooms = await self._ask(pending)
-        await self._keep(pending)
-        self._tell(erasure, subject, rooms, subject_digest=digest(subject, receipt))
-        return Erased(erasure, receipt, rooms)
+        self._pending[erasure] = pending = PendingErasure(erasure, subject, names)
+        await self._save_pending(pending)  # first: a crash in the middle leaves something to go on with
+        rooms = await self._ask_targets(pending)
+        await self._save_pending(pending)
+        self._write_audit_entry(erasure, subject, rooms, subject_digest=digest_subject(subject, receipt))
+        return ErasureOutcome(erasure, receipt, rooms)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`: how many wait, and for which rooms."""
@@ -124,24 +124,24 @@ class Erasure(Component):
         keeping = [each for each in reversed(self._components) if each.erasable_by]
         return keeping if self._workers is None else [*keeping, self._workers]
 
-    async def _ask(self, pending: Pending) -> dict[str, RoomTold]:
+    async def _ask_targets(self, pending: PendingErasure) -> dict[str, TargetOutcome]:
         """Ask the rooms that are to be asked; those that are done are taken off."""
         told, known = {}, {each.name: each for each in self._asked()}
         self._asking.add(pending.id)
         try:
             for name in list(pending.rooms):
                 room = known.get(name)
-                told[name] = _GONE if room is None else await _erase(room, pending.subject)
+                told[name] = _GONE if room is None else await _erase_target(room, pending.subject)
                 if told[name].status != "pending":
                     pending.rooms.remove(name)
         finally:
             self._asking.discard(pending.id)
         return told
 
-    async def _keep(self, pending: Pending) -> None:
+    async def _save_pending(self, pending: PendingErasure) -> None:
         """On disk while rooms are to be asked, and gone when there are none."""
-        as_it_is = Pending(pending.id, pending.subject, list(pending.rooms))
-        work = self._kept.write if as_it_is.rooms else self._kept.drop
+        as_it_is = PendingErasure(pending.id, pending.subject, list(pending.rooms))
+        work = self._kept.save_pending if as_it_is.rooms else self._kept.delete_pending
         if not as_it_is.rooms:
             self._pending.pop(pending.id, None)
         try:
@@ -149,19 +149,23 @@ class Erasure(Component):
         except OSError as error:
             log.error("an erasure that waits cannot be kept in %s: %s", self._kept.directory, error)
 
-    async def _retry(self) -> None:
+    async def _retry_forever(self) -> None:
         """Ask again, for ever: the first time at once, for what an earlier process left."""
         while True:
             for pending in [each for each in self._pending.values() if each.id not in self._asking]:
                 before = len(pending.rooms)
-                told = await self._ask(pending)
+                told = await self._ask_targets(pending)
                 if len(pending.rooms) < before:
-                    await self._keep(pending)
-                    self._tell(pending.id, pending.subject, told)
+                    await self._save_pending(pending)
+                    self._write_audit_entry(pending.id, pending.subject, told)
             await asyncio.sleep(self._retry_s)
 
-    def _tell(
-        self, erasure: str, subject: Subject, rooms: dict[str, RoomTold], subject_digest: str | None = None
+    def _write_audit_entry(
+        self,
+        erasure: str,
+        subject: Subject,
+        rooms: dict[str, TargetOutcome],
+        subject_digest: str | None = None,
     ) -> None:
         said = {name: {"status": room.status, "entries": room.entries} for name, room in rooms.items()}
         fields: dict[str, Any] = {"erasure": erasure, "tenant": subject.tenant, "rooms": said}
@@ -170,26 +174,26 @@ class Erasure(Component):
         self._note("erasure", **fields)
 
 
-_GONE = RoomTold("erased", why="this gateway has no such room any more")
+_GONE = TargetOutcome("erased", why="this gateway has no such room any more")
 
 
-def digest(subject: Subject, receipt: str) -> str:
+def digest_subject(subject: Subject, receipt: str) -> str:
     """What the audit log knows a subject by: SHA-256 over the receipt and its fields as sorted JSON."""
     fields = msgspec.json.encode(subject.given(), order="sorted")
     return hashlib.sha256(receipt.encode() + b"\n" + fields).hexdigest()
 
 
-async def _erase(room: Component, subject: Subject) -> RoomTold:
+async def _erase_target(room: Component, subject: Subject) -> TargetOutcome:
     unknown = set(subject.given()) - room.erasable_by
     if unknown:
-        return RoomTold("cannot_tell", why=f"it does not know {' or '.join(sorted(unknown))}")
+        return TargetOutcome("cannot_tell", why=f"it does not know {' or '.join(sorted(unknown))}")
     try:
         async with asyncio.timeout(_ROOM_S):
-            return RoomTold("erased", await room.erase(subject))
+            return TargetOutcome("erased", await room.erase(subject))
     except CannotErase as error:
-        return RoomTold("pending", why=str(error))
+        return TargetOutcome("pending", why=str(error))
     except TimeoutError:
-        return RoomTold("pending", why=f"no answer within {_ROOM_S:g} s")
+        return TargetOutcome("pending", why=f"no answer within {_ROOM_S:g} s")
     except Exception:  # the rim: one room's defect must not keep the others from forgetting
         log.exception("erasure: %s met a defect", room.name)
-        return RoomTold("pending", why="internal error")
+        return TargetOutcome("pending", why="internal error")

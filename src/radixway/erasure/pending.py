@@ -10,7 +10,7 @@ import msgspec
 from radixway.component import Subject
 
 
-class Pending(msgspec.Struct):
+class PendingErasure(msgspec.Struct):
     """One erasure, and the rooms that are still to be asked."""
 
     id: str
@@ -18,10 +18,10 @@ class Pending(msgspec.Struct):
     rooms: list[str]
 
 
-_decoder = msgspec.json.Decoder(Pending)
+_decoder = msgspec.json.Decoder(PendingErasure)
 
 
-class PendingErasures:
+class PendingErasureStore:
     """A directory with a file for each, so that gateways that share it do not overwrite each other's.
 
     The files name whom to forget: they are readable for their owner alone, and gone when that is done.
@@ -30,7 +30,7 @@ class PendingErasures:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def read(self) -> list[Pending]:
+    def load_pending(self) -> list[PendingErasure]:
         """All that is pending. Raises OSError, ValueError for a file that is none of ours."""
         found = []
         for path in sorted(self.directory.glob("*.json")):
@@ -42,7 +42,7 @@ class PendingErasures:
                 raise ValueError(f"{path} is no erasure: {error}") from None
         return found
 
-    def write(self, pending: Pending) -> None:
+    def save_pending(self, pending: PendingErasure) -> None:
         """Have it on the disk as it is now. Raises OSError."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path_of(pending)
@@ -54,9 +54,9 @@ class PendingErasures:
             os.fsync(file.fileno())
         fresh.replace(path)
 
-    def drop(self, pending: Pending) -> None:
+    def delete_pending(self, pending: PendingErasure) -> None:
         """It is done. Raises OSError."""
         self._path_of(pending).unlink(missing_ok=True)
 
-    def _path_of(self, pending: Pending) -> Path:
+    def _path_of(self, pending: PendingErasure) -> Path:
         return self.directory / f"{pending.id}.json"

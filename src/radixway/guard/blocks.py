@@ -17,7 +17,7 @@ Headers = list[tuple[bytes, bytes]]
 _encode = msgspec.json.encode
 
 
-class Blocked(GatewayError):
+class GuardBlockedError(GatewayError):
     """The guard does not let a request pass."""
 
     status = 403
@@ -36,7 +36,7 @@ class Blocked(GatewayError):
         return [*super().headers(), *self.noted]
 
 
-class GuardFailed(GatewayError):
+class GuardFailedError(GatewayError):
     """The guard cannot judge a request, and may not let it pass unjudged (`on_error: block`)."""
 
     status = 503
@@ -52,10 +52,10 @@ class GuardFailed(GatewayError):
         return [*super().headers(), *self.noted]
 
 
-def pii_blocked(model: str, types: Iterable[str]) -> Blocked:
+def pii_blocked(model: str, types: Iterable[str]) -> GuardBlockedError:
     """Personal data that `model` may not be shown."""
     named = ", ".join(sorted(types))
-    blocked = Blocked(
+    blocked = GuardBlockedError(
         f"I cannot process this request as it contains personally identifiable information ({named}) that is"
         f" not allowed for the '{model}' model according to the configured privacy policy. Please remove any"
         " sensitive information and try again.",
@@ -67,9 +67,9 @@ def pii_blocked(model: str, types: Iterable[str]) -> Blocked:
     return blocked
 
 
-def jailbreak_blocked(kind: str, confidence: float) -> Blocked:
+def jailbreak_blocked(kind: str, confidence: float) -> GuardBlockedError:
     """An attack on the prompt."""
-    blocked = Blocked(
+    blocked = GuardBlockedError(
         f"I cannot process this request as it appears to contain a potential jailbreak attempt (type: {kind},"
         f" confidence: {confidence:.3f}). Please rephrase your request in a way that complies with our usage"
         " policies.",
@@ -85,7 +85,7 @@ def jailbreak_blocked(kind: str, confidence: float) -> Blocked:
     return blocked
 
 
-def answer_for(blocked: Blocked, request: Request, now: float) -> Reply:
+def block_reply(blocked: GuardBlockedError, request: Request, now: float) -> Reply:
     """The published answer: status 200, `content_filter`, no usage; one event where the request streams.
 
     `now`: seconds since the epoch, part of the id.
@@ -99,7 +99,7 @@ def answer_for(blocked: Blocked, request: Request, now: float) -> Reply:
 _OPENAI_USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-def _chat(blocked: Blocked, stream: bool, now: int) -> bytes:
+def _chat_body(blocked: GuardBlockedError, stream: bool, now: int) -> bytes:
     said = {"role": "assistant", "content": str(blocked)}
     choice = {"index": 0, "delta" if stream else "message": said, "finish_reason": "content_filter"}
     reply: dict[str, Any] = {
@@ -109,10 +109,10 @@ def _chat(blocked: Blocked, stream: bool, now: int) -> bytes:
         "model": blocked.model,
         "choices": [choice],
     }
-    return _openai(reply, stream)
+    return _openai_body(reply, stream)
 
 
-def _completion(blocked: Blocked, stream: bool, now: int) -> bytes:
+def _completion_body(blocked: GuardBlockedError, stream: bool, now: int) -> bytes:
     choice = {"index": 0, "text": str(blocked), "logprobs": None, "finish_reason": "content_filter"}
     reply: dict[str, Any] = {
         "id": f"cmpl-{blocked.kind}-{now}",
@@ -121,16 +121,16 @@ def _completion(blocked: Blocked, stream: bool, now: int) -> bytes:
         "model": blocked.model,
         "choices": [choice],
     }
-    return _openai(reply, stream)
+    return _openai_body(reply, stream)
 
 
-def _openai(reply: dict[str, Any], stream: bool) -> bytes:
+def _openai_body(reply: dict[str, Any], stream: bool) -> bytes:
     if stream:
-        return _event(reply) + DONE_EVENT
+        return _sse_event(reply) + DONE_EVENT
     return _encode(reply | {"usage": _OPENAI_USAGE})
 
 
-def _generate(blocked: Blocked, stream: bool, now: int) -> bytes:
+def _generate_body(blocked: GuardBlockedError, stream: bool, now: int) -> bytes:
     reply = {
         "text": str(blocked),
         "output_ids": [],
@@ -142,10 +142,10 @@ def _generate(blocked: Blocked, stream: bool, now: int) -> bytes:
             "cached_tokens": 0,
         },
     }
-    return _event(reply) + DONE_EVENT if stream else _encode(reply)
+    return _sse_event(reply) + DONE_EVENT if stream else _encode(reply)
 
 
-def _anthropic(blocked: Blocked, stream: bool, now: int) -> bytes:
+def _anthropic_body(blocked: GuardBlockedError, stream: bool, now: int) -> bytes:
     text = {"type": "text", "text": str(blocked)}
     usage = {"input_tokens": 0, "output_tokens": 0}
     stop = {"stop_reason": "refusal", "stop_sequence": None}
@@ -162,16 +162,16 @@ def _anthropic(blocked: Blocked, stream: bool, now: int) -> bytes:
         return _encode(message)
     begun = message | {"content": [], "stop_reason": None}
     return (
-        _named("message_start", message=begun)
-        + _named("content_block_start", index=0, content_block={"type": "text", "text": ""})
-        + _named("content_block_delta", index=0, delta={"type": "text_delta", "text": str(blocked)})
-        + _named("content_block_stop", index=0)
-        + _named("message_delta", delta=stop, usage=usage)
-        + _named("message_stop")
+        _sse_event_name("message_start", message=begun)
+        + _sse_event_name("content_block_start", index=0, content_block={"type": "text", "text": ""})
+        + _sse_event_name("content_block_delta", index=0, delta={"type": "text_delta", "text": str(blocked)})
+        + _sse_event_name("content_block_stop", index=0)
+        + _sse_event_name("message_delta", delta=stop, usage=usage)
+        + _sse_event_name("message_stop")
     )
 
 
-def _response(blocked: Blocked, stream: bool, now: int) -> bytes:
+def _response_body(blocked: GuardBlockedError, stream: bool, now: int) -> bytes:
     name, item_id = f"resp_{blocked.kind}-{now}", f"msg_{blocked.kind}-{now}"
     part = {"type": "output_text", "text": str(blocked), "annotations": [], "logprobs": []}
     item: dict[str, Any] = {"type": "message", "id": item_id, "role": "assistant"}
@@ -217,24 +217,24 @@ def _response(blocked: Blocked, stream: bool, now: int) -> bytes:
         ("response.output_item.done", {"output_index": 0, "item": whole}),
         ("response.incomplete", {"response": ended}),
     ]
-    return b"".join(_named(kind, sequence_number=at, **more) for at, (kind, more) in enumerate(told))
+    return b"".join(_sse_event_name(kind, sequence_number=at, **more) for at, (kind, more) in enumerate(told))
 
 
 _BEGINS: dict[str, Any] = {"content": [], "status": "in_progress"}
 
 
-def _event(data: Mapping[str, Any]) -> bytes:
+def _sse_event(data: Mapping[str, Any]) -> bytes:
     return write_event(_encode(data))
 
 
-def _named(kind: str, **more: Any) -> bytes:
+def _sse_event_name(kind: str, **more: Any) -> bytes:
     return write_event(_encode({"type": kind, **more}), event_type=kind)
 
 
-BLOCKED_REPLIES: dict[ReplyForm, Callable[[Blocked, bool, int], bytes]] = {
-    ReplyForm.CHAT: _chat,
-    ReplyForm.COMPLETION: _completion,
-    ReplyForm.RESPONSE: _response,
-    ReplyForm.MESSAGE: _anthropic,
-    ReplyForm.GENERATE: _generate,
+BLOCKED_REPLIES: dict[ReplyForm, Callable[[GuardBlockedError, bool, int], bytes]] = {
+    ReplyForm.CHAT: _chat_body,
+    ReplyForm.COMPLETION: _completion_body,
+    ReplyForm.RESPONSE: _response_body,
+    ReplyForm.MESSAGE: _anthropic_body,
+    ReplyForm.GENERATE: _generate_body,
 }

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
-class Counts:
+class GuardMetrics:
     """Counted once per request and rule; also what `/health` says of the guards."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: MetricsRegistry) -> None:
         counter = metrics.counter
         self._violations = counter(
             "llm_pii_violations", "Personal data that a model may not be shown", "model", "pii_type"
@@ -34,27 +34,27 @@ class Counts:
         self._failures: dict[str, int] = {}
         self._last: dict[str, str | None] = {"pii": None, "jailbreak": None}
 
-    def took(self, guard: str, seconds: float) -> None:
+    def observe_scan(self, guard: str, seconds: float) -> None:
         """A guard has read a request."""
         self._seconds(guard).observe(seconds)
         self._last[guard] = None
 
-    def failed(self, guard: str, why: str) -> None:
+    def count_failure(self, guard: str, why: str) -> None:
         """A guard could not; `why` names the error, without its text."""
         self._errors(guard).inc()
         self._failures[guard] = self._failures.get(guard, 0) + 1
         self._last[guard] = why
 
-    def acted(self, guard: str, action: str) -> None:
+    def count_action(self, guard: str, action: str) -> None:
         """Something was found, and this was done."""
         self._actions(guard, action).inc()
 
-    def violated(self, model: str, types: Iterable[str]) -> None:
+    def count_violations(self, model: str, types: Iterable[str]) -> None:
         """A request has types that the model may not be shown."""
         for each in types:
             self._violations(model, each).inc()
 
-    def refused(self, model: str, reason: str) -> None:
+    def count_block(self, model: str, reason: str) -> None:
         """A request was blocked."""
         self._refused(model, reason).inc()
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GuardFinding:
     """One thing that was found, by type and position."""
 
     type: str
@@ -22,7 +22,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class GuardIncident:
     """Findings of one rule in one request, and what became of them."""
 
     request: str
@@ -34,14 +34,14 @@ class Incident:
     """`pii`, `jailbreak`, `answers.pii`, `answers.system_prompt` …"""
     action: str
     """What was done: `report`, `mask`, `redact`, `route`, `block`, or `error`."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GuardFinding, ...] = ()
     notes: Mapping[str, str] | None = None
     """What else is worth knowing: threshold, model that was chosen instead. Never text of the request."""
 
 
-class Recorder(Protocol):
+class IncidentRecorder(Protocol):
     """Keeps incidents."""
 
-    def record(self, incident: Incident) -> None:
+    def record_incident(self, incident: GuardIncident) -> None:
         """Takes no time worth mentioning, and raises nothing."""
         ...

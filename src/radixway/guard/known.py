@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class KnownTexts(Generic[T]):
+class FindingsCache(Generic[T]):
     """Findings by a digest of the text, those used latest. Texts are not kept.
 
     The digest has a key of its own, so that nobody can try texts against it. Belongs to one event loop.
@@ -26,7 +26,7 @@ class KnownTexts(Generic[T]):
     def __len__(self) -> int:
         return len(self._found)
 
-    def get(self, text: str, said_by: str = "") -> T | None:
+    def find_known(self, text: str, said_by: str = "") -> T | None:
         """What was found in it, if that is known; `said_by`: where that depends on who says it."""
         digest = self._digest(text, said_by)
         kept = self._found.get(digest)
@@ -35,7 +35,7 @@ class KnownTexts(Generic[T]):
         self._found.move_to_end(digest)
         return kept[0]
 
-    def keep(self, text: str, found: T, said_by: str = "", *, findings: int = 0) -> None:
+    def store_findings(self, text: str, found: T, said_by: str = "", *, findings: int = 0) -> None:
         """Keep what was found in it, which are so many `findings`."""
         digest = self._digest(text, said_by)
         self._weight -= self._found.pop(digest, (found, 0))[1]

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING
 
 from radixway.config import ConfigError
 from radixway.guard.answers.forms import FORMS
-from radixway.guard.blocks import BLOCKED_REPLIES, Blocked, GuardFailed, answer_for, jailbreak_blocked
-from radixway.guard.counts import Counts
-from radixway.guard.incident import Recorder
-from radixway.guard.policy import counting, types_of, worst
-from radixway.guard.review import Review, of_this_request
-from radixway.guard.scan import Failed, Scan
-from radixway.guard.settings import Rulebook
+from radixway.guard.blocks import (
+    BLOCKED_REPLIES,
+    GuardBlockedError,
+    GuardFailedError,
+    block_reply,
+    jailbreak_blocked,
+)
+from radixway.guard.counts import GuardMetrics
+from radixway.guard.incident import IncidentRecorder
+from radixway.guard.policy import filter_findings, finding_types, worst_attack
+from radixway.guard.review import GuardContext, of_this_request
+from radixway.guard.scan import ScanFailedError, TextScanner
+from radixway.guard.settings import GuardRulebook
 from radixway.guard.texts import SILENT
 from radixway.pipeline import Endpoint, ModelStates, Next, Reply, Request
 
 if TYPE_CHECKING:
-    from radixway.guard.reading import Reading
+    from radixway.guard.reading import RequestTextReader
 
 PRIVATE = "personal_data"
 """`Request.uncacheable` of requests in which there is some."""
@@ -44,12 +50,12 @@ class Guard:
 
     def __init__(
         self,
-        scan: Scan,
-        rules: Callable[[], Rulebook],
-        reading: Reading,
-        counts: Counts,
+        scan: TextScanner,
+        rules: Callable[[], GuardRulebook],
+        reading: RequestTextReader,
+        counts: GuardMetrics,
         block_status: int,
-        recorder: Recorder | None = None,
+        recorder: IncidentRecorder | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
         """`rules`: those in force, asked for once per request. `clock`: seconds since the epoch."""
@@ -66,39 +72,41 @@ class Guard:
         return endpoint.guarded
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked where blocks are errors, GuardFailed."""
+        """Raises GuardBlockedError where blocks are errors, GuardFailedError."""
         book = self._rules()
         if not book.is_on:
             return await call_next(request)
-        texts = await self._reading.read(request)
-        rules_of = partial(book.of, policy_of(request))
-        review = Review(self._scan, texts, rules_of, self._recorder, request.model, request.journal)
+        texts = await self._reading.read_request(request)
+        rules_of = partial(book.rules_for, tenant_policy(request))
+        review = GuardContext(self._scan, texts, rules_of, self._recorder, request.model, request.journal)
         token = of_this_request.set(review)
         try:
-            review.begin()
+            review.start_scans()
             reply = await call_next(request)
             reply.headers[:] = [each for each in reply.headers if not each[0].startswith(_OURS)]
-        except Blocked as blocked:
-            blocked.noted.append(_header(review))
+        except GuardBlockedError as blocked:
+            blocked.noted.append(_guard_header(review))
             if self._block_status != 200 or not request.endpoint.generates:
                 raise
-            reply = answer_for(blocked, request, self._clock())
-        except GuardFailed as failed:
-            failed.noted.append(_header(review))
+            reply = block_reply(blocked, request, self._clock())
+        except GuardFailedError as failed:
+            failed.noted.append(_guard_header(review))
             raise
         else:
             if review.notes:
-                reply.headers.append(_header(review))
+                reply.headers.append(_guard_header(review))
         finally:
             of_this_request.reset(token)
-            await review.close()
+            await review.cancel_scans()
         return reply
 
 
-class Judging:
+class GuardEvaluation:
     """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
 
-    def __init__(self, counts: Counts, states: ModelStates) -> None:
+    step_name = "Judging"
+
+    def __init__(self, counts: GuardMetrics, states: ModelStates) -> None:
         self._counts = counts
         self._states = states
 
@@ -107,29 +115,32 @@ class Judging:
         return endpoint.guarded
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked for an attack, GuardFailed."""
+        """Raises GuardBlockedError for an attack, GuardFailedError."""
         review = of_this_request.get()
         if review is None:
             return await call_next(request)
         review.rules = review.rules_of(request.category, request.decision)
-        await asyncio.gather(self._find_personal_data(request, review), self._judge(request, review))
+        await asyncio.gather(self._find_personal_data(request, review), self._judge_attacks(request, review))
         return await call_next(request)
 
-    async def _find_personal_data(self, request: Request, review: Review) -> None:
+    async def _find_personal_data(self, request: Request, review: GuardContext) -> None:
         rules = review.rules.pii
         if not rules.enabled:
             return
         try:
             found = await review.personal_data()
-        except Failed as failed:
+        except ScanFailedError as failed:
             request.uncacheable = UNREAD
-            self._fail(request, review, "pii", stops=rules.on_error == "block")
+            self._handle_failure(request, review, "pii", stops=rules.on_error == "block")
             review.is_partly_read = True
             found = failed.found
-        review.found = counting(found, rules)
+        review.found = filter_findings(found, rules)
         if not review.found:
             return
-        if types_of(review.found) - rules.cacheable or review.verdict(None).action not in (None, "report"):
+        if finding_types(review.found) - rules.cacheable or review.judge_model(None).action not in (
+            None,
+            "report",
+        ):
             request.uncacheable = PRIVATE  # an answer that is kept would be given past the policy
         request.clearance = review
         request.journal.add(
@@ -143,24 +154,24 @@ class Judging:
                     "end": each.end,
                     "confidence": round(each.confidence, 4),
                 }
-                for each in (located.told() for located in review.found[:_MOST_TOLD])
+                for each in (located.as_finding() for located in review.found[:_MOST_TOLD])
             ],
         )
 
-    async def _judge(self, request: Request, review: Review) -> None:
+    async def _judge_attacks(self, request: Request, review: GuardContext) -> None:
         rules = review.rules.jailbreak
         if not rules.enabled:
             return
         try:
             judged = await review.attacks()
-        except Failed as failed:
-            self._fail(request, review, "jailbreak", stops=rules.on_error == "block")
+        except ScanFailedError as failed:
+            self._handle_failure(request, review, "jailbreak", stops=rules.on_error == "block")
             request.uncacheable = UNREAD
             judged = failed.judged
-        most = worst(judged, rules)
+        most = worst_attack(judged, rules)
         if most is None:
             return
-        told = most.told()
+        told = most.as_finding()
         action = "block" if rules.blocks else "report"
         request.journal.add(
             "guard_jailbreak",
@@ -170,20 +181,22 @@ class Judging:
             confidence=round(told.confidence, 4),
             patterns=list(most.attack.patterns),
         )
-        self._counts.acted("jailbreak", action)
+        self._counts.count_action("jailbreak", action)
         review.notes.append(f"{action} jailbreak")
-        review.record(request, "jailbreak", action, (told,), request.model, threshold=f"{rules.threshold:g}")
+        review.record_findings(
+            request, "jailbreak", action, (told,), request.model, threshold=f"{rules.threshold:g}"
+        )
         if rules.blocks:
-            self._counts.refused(named(request.model, self._states), "jailbreak_block")
+            self._counts.count_block(metrics_model(request.model, self._states), "jailbreak_block")
             raise jailbreak_blocked(told.type, told.confidence)
 
-    def _fail(self, request: Request, review: Review, guard: str, *, stops: bool) -> None:
+    def _handle_failure(self, request: Request, review: GuardContext, guard: str, *, stops: bool) -> None:
         review.notes.append(f"error {guard}")
         action = "block" if stops else "allow"
         request.journal.add("guard_error", guard=guard, action=action)
-        review.record(request, guard, "error", on_error=action)
+        review.record_findings(request, guard, "error", on_error=action)
         if stops:
-            raise GuardFailed([guard])
+            raise GuardFailedError([guard])
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
@@ -203,15 +216,15 @@ def check_endpoint(endpoint: Endpoint) -> None:
         )
 
 
-def named(model: str | None, states: ModelStates) -> str:
+def metrics_model(model: str | None, states: ModelStates) -> str:
     """The model as metrics may name it: only one that somebody serves."""
     return model if model is not None and states(model) is not None else "unknown"
 
 
-def policy_of(request: Request) -> str | None:
+def tenant_policy(request: Request) -> str | None:
     """The policy that the request's tenant names."""
-    return None if request.tenancy is None else request.tenancy.guard
+    return None if request.tenant_policy is None else request.tenant_policy.guard
 
 
-def _header(review: Review) -> tuple[bytes, bytes]:
+def _guard_header(review: GuardContext) -> tuple[bytes, bytes]:
     return b"x-radixway-guard", ", ".join(dict.fromkeys(review.notes)).encode("ascii")

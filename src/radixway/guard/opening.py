@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from radixway.config import Config, ConfigError, EncodersSection
+from radixway.config import Config, ConfigError, EncodersConfig
 from radixway.pipeline import PersonalDataFinder
 
 if TYPE_CHECKING:
-    from radixway.config.semantic import SemanticSection
+    from radixway.config.semantic import SemanticConfig
     from radixway.encoders import EncoderService
-    from radixway.guard.scan import TurnsJudge
+    from radixway.guard.scan import ConversationJudge
 
 _MODELS = Path("models")
 """Where published models are looked for if `prompt_guard` or `pii_model` name none that is here."""
@@ -20,15 +20,17 @@ Given = tuple[Path | None, Path | None]
 """A classifier's directory, and its labels where they do not lie in it."""
 
 
-def open_judge(config: Config, semantic: SemanticSection | None, encoders: EncoderService) -> TurnsJudge:
+def build_judge(
+    config: Config, semantic: SemanticConfig | None, encoders: EncoderService
+) -> ConversationJudge:
     """A classifier of one's own, one that lies where such are looked for, or the shipped head."""
     from radixway.guard import jailbreak
 
     section = config.guard.jailbreak
-    path, mapping = _there(section.model, "guard.jailbreak.model"), None
+    path, mapping = _existing_directory(section.model, "guard.jailbreak.model"), None
     if path is None and semantic is not None and semantic.prompt_guard is not None:
         classic = semantic.prompt_guard
-        path, mapping = _named(classic.model_id, classic.jailbreak_mapping_path)
+        path, mapping = _classifier_source(classic.model_id, classic.jailbreak_mapping_path)
     threshold = section.threshold
     if (
         semantic is not None
@@ -36,53 +38,55 @@ def open_judge(config: Config, semantic: SemanticSection | None, encoders: Encod
         and "threshold" not in section.model_fields_set
     ):
         threshold = semantic.prompt_guard.threshold
-    return jailbreak.open_judge(
+    return jailbreak.build_attack_judge(
         encoders,
         threshold=threshold,
         model=path,
         mapping=mapping,
-        models_dir=section.models_dir or _folder(config.encoders, semantic),
-        in_part_from=config.guard.long_texts.fast_from,
+        models_dir=section.models_dir or _models_folder(config.encoders, semantic),
+        in_part_from=config.guard.long_texts.fast_from_characters,
     )
 
 
-def open_finder(
-    config: Config, semantic: SemanticSection | None, encoders: EncoderService
+def build_finder(
+    config: Config, semantic: SemanticConfig | None, encoders: EncoderService
 ) -> PersonalDataFinder:
     """What ships, with a token classifier in place of its head where there is one."""
-    from radixway.encoders.classifiers import discover
-    from radixway.guard.pii.finder import ShippedFinder
+    from radixway.encoders.classifiers import discover_classifiers
+    from radixway.guard.pii.finder import DefaultPersonalDataFinder
 
     section = config.guard.pii
-    path, mapping = _there(section.model, "guard.pii.model"), None
+    path, mapping = _existing_directory(section.model, "guard.pii.model"), None
     threshold = section.threshold
     if semantic is not None:
         classic = semantic.classifier.pii_model
         if path is None:
-            path, mapping = _named(classic.model_id, classic.pii_mapping_path)
+            path, mapping = _classifier_source(classic.model_id, classic.pii_mapping_path)
         if "threshold" not in section.model_fields_set:
             threshold = classic.threshold
-    folder = _folder(config.encoders, semantic)
-    if path is None and folder is not None and (found := discover(folder).get("pii")) is not None:
+    folder = _models_folder(config.encoders, semantic)
+    if path is None and folder is not None and (found := discover_classifiers(folder).get("pii")) is not None:
         path = found.path
-    fast_from = config.guard.long_texts.fast_from
-    return ShippedFinder(encoders, model=path, mapping=mapping, threshold=threshold, in_part_from=fast_from)
+    fast_from = config.guard.long_texts.fast_from_characters
+    return DefaultPersonalDataFinder(
+        encoders, model=path, mapping=mapping, threshold=threshold, in_part_from=fast_from
+    )
 
 
-def _there(path: Path | None, key: str) -> Path | None:
+def _existing_directory(path: Path | None, key: str) -> Path | None:
     """Raises ConfigError for a directory that is not there."""
     if path is not None and not path.expanduser().is_dir():
         raise ConfigError(f"{key}: there is no directory {path}")
     return None if path is None else path.expanduser()
 
 
-def _named(model_id: str, mapping: str | None) -> Given:
-    from radixway.config.semantic import on_this_machine
+def _classifier_source(model_id: str, mapping: str | None) -> Given:
+    from radixway.config.semantic import local_model_paths
 
-    return on_this_machine(model_id, mapping)
+    return local_model_paths(model_id, mapping)
 
 
-def _folder(encoders: EncodersSection, semantic: SemanticSection | None) -> Path | None:
+def _models_folder(encoders: EncodersConfig, semantic: SemanticConfig | None) -> Path | None:
     """Where published models are looked for: `encoders.classifiers`, and `models/` of a classic gateway."""
     if encoders.classifiers is not None:
         return encoders.classifiers

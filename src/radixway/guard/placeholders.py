@@ -16,7 +16,7 @@ import msgspec
 
 from radixway.config.guard import MaskStyle
 from radixway.guard.texts import Place
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 _SAME_IN_ANY_CASE = frozenset({"EMAIL_ADDRESS", "DOMAIN_NAME", "IP_ADDRESS", "IBAN_CODE"})
 """Of these, letter case tells nothing apart; the spelling that comes first stands for all."""
@@ -36,14 +36,14 @@ _BETWEEN = re.compile(r"[\W_]+")
 _decode_string = msgspec.json.Decoder(str).decode
 
 
-def mask_of(found: str, text: str, style: MaskStyle = "stars") -> str:
+def mask_text(found: str, text: str, style: MaskStyle = "stars") -> str:
     """What stands in place of `text`, which is personal data of the type `found`."""
     if style == "type":
         return f"<{found}>"
     return "*****" if style == "stars" else re.sub(r"\S", "*", text)
 
 
-class Restored(NamedTuple):
+class RestoredText(NamedTuple):
     """A stretch of an answer: what it says, and what the model wrote there."""
 
     text: str
@@ -55,7 +55,7 @@ class Restored(NamedTuple):
         return self.text is self.written
 
 
-class Vault:
+class PlaceholderVault:
     """The placeholders of one request, and what they stand for.
 
     The same text has the same placeholder, different texts have different ones: letter case counts, but for
@@ -73,7 +73,7 @@ class Vault:
         Beyond `most` different texts, the name of its type stands for each further one, for good.
         """
         self._most = most
-        self._taken = {_key(match[1]) for text in texts for match in _ANY.finditer(text)}
+        self._taken = {_lookup_key(match[1]) for text in texts for match in _ANY.finditer(text)}
         self._by_text: dict[str, str] = {}
         self._by_key: dict[str, str] = {}
         self._flat: list[str] = []
@@ -86,7 +86,7 @@ class Vault:
     def __repr__(self) -> str:
         return f"<Vault of {len(self)}>"
 
-    def put(self, found: PersonalData, text: str, place: Place) -> str:
+    def add_placeholder(self, found: PersonalDataSpan, text: str, place: Place) -> str:
         """The placeholder for `text`, which stands at `place`: as JSON in a tool call's arguments."""
         if place and place[-1] == "arguments":
             text = _unescaped(text)
@@ -95,41 +95,41 @@ class Vault:
         if known is not None:
             return known
         if len(self._by_key) >= self._most:
-            return mask_of(found.type, text, "type")
-        placeholder, key = self._next(_BETWEEN.sub("_", found.type.upper())[:_LONGEST_NAME])
+            return mask_text(found.type, text, "type")
+        placeholder, key = self._next_name(_BETWEEN.sub("_", found.type.upper())[:_LONGEST_NAME])
         self._by_text[same], self._by_key[key] = placeholder, text
         insort(self._flat, key.replace("_", ""))
         return placeholder
 
-    def restore(self, text: str, *, in_json: bool = False) -> str:
+    def restore_text(self, text: str, *, in_json: bool = False) -> str:
         """A whole text with the placeholders turned back. `in_json`: it is JSON, and stays so."""
-        restorer = self.restorer(in_json=in_json)
-        return "".join(part.text for part in (*restorer.grow(text), *restorer.end()))
+        restorer = self.stream_restorer(in_json=in_json)
+        return "".join(part.text for part in (*restorer.restore_delta(text), *restorer.restore_rest()))
 
-    def restorer(self, *, in_json: bool = False) -> Restorer:
+    def stream_restorer(self, *, in_json: bool = False) -> PlaceholderRestorer:
         """For a text that comes in pieces."""
-        return Restorer(self, in_json=in_json)
+        return PlaceholderRestorer(self, in_json=in_json)
 
-    def find(self, spelled: str) -> str | None:
+    def find_original(self, spelled: str) -> str | None:
         """The text behind what is spelled between brackets."""
-        return self._by_key.get(_key(spelled))
+        return self._by_key.get(_lookup_key(spelled))
 
-    def may_become(self, spelled: str) -> bool:
+    def is_prefix(self, spelled: str) -> bool:
         """Whether more letters could make it a placeholder."""
-        flat = _flat(spelled)
+        flat = _flatten_spelling(spelled)
         at = bisect_left(self._flat, flat)
         return at < len(self._flat) and self._flat[at].startswith(flat)
 
-    def _next(self, name: str) -> tuple[str, str]:
+    def _next_name(self, name: str) -> tuple[str, str]:
         while True:
             self._numbers[name] += 1
             placeholder = f"[{name}_{self._numbers[name]}]"
-            key = _key(placeholder[1:-1])
+            key = _lookup_key(placeholder[1:-1])
             if key not in self._taken and key not in self._by_key:
                 return placeholder, key
 
 
-class Restorer:
+class PlaceholderRestorer:
     """Turns placeholders back in a text that comes in pieces; how it is divided changes nothing.
 
     A placeholder may be spelled in another letter case, with spaces or hyphens for underscores, and escaped
@@ -138,46 +138,46 @@ class Restorer:
 
     __slots__ = ("_held", "_in_json", "_vault")
 
-    def __init__(self, vault: Vault, *, in_json: bool = False) -> None:
+    def __init__(self, vault: PlaceholderVault, *, in_json: bool = False) -> None:
         self._vault = vault
         self._in_json = in_json
         self._held = ""
 
-    def grow(self, text: str) -> list[Restored]:
+    def restore_delta(self, text: str) -> list[RestoredText]:
         """What is certain with `text` added."""
         text = self._held + text
         end = self._undecided_from(text)
         self._held = text[end:]
         return list(self._restored(text[:end]))
 
-    def end(self) -> list[Restored]:
+    def restore_rest(self) -> list[RestoredText]:
         """What was held back; no more will come."""
         held, self._held = self._held, ""
         return list(self._restored(held))
 
-    def _restored(self, text: str) -> Iterator[Restored]:
+    def _restored(self, text: str) -> Iterator[RestoredText]:
         done = 0
         for match in _ANY.finditer(text):
-            value = self._vault.find(match[1])
+            value = self._vault.find_original(match[1])
             if value is None:
                 continue
             if match.start() > done:
                 own = text[done : match.start()]
-                yield Restored(own, own)
-            yield Restored(_escaped(value) if self._in_json else value, match[0])
+                yield RestoredText(own, own)
+            yield RestoredText(_escaped(value) if self._in_json else value, match[0])
             done = match.end()
         if done < len(text):
             own = text[done:]
-            yield Restored(own, own)
+            yield RestoredText(own, own)
 
     def _undecided_from(self, text: str) -> int:
         at = text.rfind("[")
-        if at >= 0 and _BEGUN.fullmatch(text, at + 1) and self._vault.may_become(text[at + 1 :]):
+        if at >= 0 and _BEGUN.fullmatch(text, at + 1) and self._vault.is_prefix(text[at + 1 :]):
             return at - text.endswith("\\", 0, at)
         return len(text) - text.endswith("\\")
 
 
-def replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+def replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     """`text` with each `(begin, end, new)` in place of what was there; of two that overlap, what is left."""
     parts: list[str] = []
     done = 0
@@ -188,13 +188,13 @@ def replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     return "".join(parts) + text[done:]
 
 
-def _key(spelled: str) -> str:
+def _lookup_key(spelled: str) -> str:
     """The same for every spelling of a placeholder's name: `emailaddress_1`."""
     numbered = _NUMBERED.fullmatch(spelled)
-    return f"{_flat(numbered[1])}_{numbered[2]}" if numbered else _flat(spelled)
+    return f"{_flatten_spelling(numbered[1])}_{numbered[2]}" if numbered else _flatten_spelling(spelled)
 
 
-def _flat(spelled: str) -> str:
+def _flatten_spelling(spelled: str) -> str:
     return _BETWEEN.sub("", spelled).casefold()
 
 

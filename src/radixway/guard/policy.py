@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from radixway.guard.incident import Finding
+from radixway.guard.incident import GuardFinding
 from radixway.guard.settings import JailbreakRules, PiiRules
-from radixway.guard.texts import Passage, in_words
-from radixway.pipeline import Attack, PersonalData
+from radixway.guard.texts import TextPassage, format_place
+from radixway.pipeline import AttackAssessment, PersonalDataSpan
 
 if TYPE_CHECKING:
     from radixway.config.guard import PiiAction
@@ -19,16 +19,18 @@ _EDITS = frozenset({"mask", "redact"})
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedPersonalData:
     """Personal data, and the passage that it stands in."""
 
-    passage: Passage
-    found: PersonalData
+    passage: TextPassage
+    found: PersonalDataSpan
 
-    def told(self) -> Finding:
+    def as_finding(self) -> GuardFinding:
         """Where it is and what, without the text."""
         found = self.found
-        return Finding(found.type, in_words(self.passage.place), found.begin, found.end, found.confidence)
+        return GuardFinding(
+            found.type, format_place(self.passage.place), found.begin, found.end, found.confidence
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class PiiVerdict:
 ALLOWED = PiiVerdict(None)
 
 
-def counting(found: Iterable[Located], rules: PiiRules) -> list[Located]:
+def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> list[LocatedPersonalData]:
     """What is looked for and sure enough."""
     return [
         each
@@ -63,7 +65,7 @@ def counting(found: Iterable[Located], rules: PiiRules) -> list[Located]:
     ]
 
 
-def types_of(found: Iterable[Located]) -> frozenset[str]:
+def finding_types(found: Iterable[LocatedPersonalData]) -> frozenset[str]:
     """The types among findings."""
     return frozenset(each.found.type for each in found)
 
@@ -71,7 +73,7 @@ def types_of(found: Iterable[Located]) -> frozenset[str]:
 def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiVerdict:
     """What becomes of a request with these types if `model` is to answer it; None: not known yet which."""
     allowance = rules.allowance(model)
-    denied = allowance.denies(types)
+    denied = allowance.denied_types(types)
     if not denied:
         return ALLOWED
     wanted = {name: rules.action_on(name, allowance) for name in denied}
@@ -87,11 +89,11 @@ def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiV
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class LocatedAttack:
     """An attack, and the passage that it stands in."""
 
-    passage: Passage
-    attack: Attack
+    passage: TextPassage
+    attack: AttackAssessment
 
     @property
     def kind(self) -> str:
@@ -100,13 +102,13 @@ class Judged:
         most = max(kinds, key=kinds.__getitem__, default="jailbreak")
         return most.strip().lower().replace(" ", "_").replace("-", "_")
 
-    def told(self) -> Finding:
+    def as_finding(self) -> GuardFinding:
         """Where it is and what, without the text."""
         passage = self.passage
-        return Finding(self.kind, in_words(passage.place), 0, len(passage.text), self.attack.risk)
+        return GuardFinding(self.kind, format_place(passage.place), 0, len(passage.text), self.attack.risk)
 
 
-def worst(judged: Sequence[Judged], rules: JailbreakRules) -> Judged | None:
+def worst_attack(judged: Sequence[LocatedAttack], rules: JailbreakRules) -> LocatedAttack | None:
     """The passage that is likeliest an attack, if it is one."""
     most = max(judged, key=lambda each: each.attack.risk, default=None)
     return most if most is not None and most.attack.risk >= rules.threshold else None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from radixway.guard.texts import Passage, Place, Texts, as_id, may_hold_ids, read_texts
+from radixway.guard.texts import Place, RequestTexts, TextPassage, as_token_id, may_hold_ids, read_texts
 from radixway.guard.threads import run_in_thread
 from radixway.pipeline import BadRequest, Request, TokenizerOf
 
@@ -22,7 +22,7 @@ _CHARACTERS_OF_AN_ID = 4
 """As what a token id counts until it is decoded: about as many it is, in English."""
 
 
-class Reading:
+class RequestTextReader:
     """Reads requests to every endpoint."""
 
     def __init__(self, tokenizer_of: TokenizerOf | None = None, max_characters: int | None = None) -> None:
@@ -30,44 +30,44 @@ class Reading:
         self._tokenizer_of = tokenizer_of
         self._max_characters = max_characters
 
-    async def read(self, request: Request) -> Texts:
+    async def read_request(self, request: Request) -> RequestTexts:
         """Every text; the journal says what could not be read.
 
         Raises BadRequest: the body is no JSON, or has two meanings. Raises TextTooLong.
         """
-        texts = await beside(request, self._read_body, request)
-        ids = [place for place in texts.unread if is_ids(place, request.body)]
+        texts = await run_on_body(request, self._read_body, request)
+        ids = [place for place in texts.unread if is_token_ids(place, request.body)]
         if ids:
             tokenizer = await self._tokenizer(request.model)
             if tokenizer is not None:
-                await run_in_thread(_decode, tokenizer, ids, request.body, texts)
+                await run_in_thread(_decode_token_ids, tokenizer, ids, request.body, texts)
                 ids = []
         if texts.unread:
             request.journal.add("guard_unread", parts=len(texts.unread), of_token_ids=len(ids))
         return texts
 
-    def _read_body(self, request: Request) -> Texts:
-        _check_names(request.raw)
+    def _read_body(self, request: Request) -> RequestTexts:
+        _reject_duplicate_keys(request.raw)
         return read_texts(request.body, max_characters=self._max_characters)
 
     async def _tokenizer(self, model: str | None) -> Tokenizer | None:
         return None if self._tokenizer_of is None else (await self._tokenizer_of(model))[1]
 
 
-async def beside(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_on_body(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What `work` on the whole body returns; where that is large, done in a thread, so that nobody waits."""
     if len(request.raw) <= _INLINE_BYTES:
         return work(*args, **kwargs)
     return await run_in_thread(work, *args, **kwargs)
 
 
-def _check_names(raw: bytes) -> None:
+def _reject_duplicate_keys(raw: bytes) -> None:
     """Of a name that stands twice in an object some readers take the first, some the last: what is read here
     would not be what the worker reads. Raises BadRequest.
     """
     try:
-        json.loads(raw, object_pairs_hook=_named_once)
-    except _Twice:
+        json.loads(raw, object_pairs_hook=_unique_keys)
+    except _DuplicateKeyError:
         raise BadRequest("an object in the body has the same field twice; give each once") from None
     except RecursionError:  # the other reader bears a few levels more
         raise BadRequest("the body is nested too deeply") from None
@@ -75,38 +75,40 @@ def _check_names(raw: bytes) -> None:
         return  # whoever decodes it says what is wrong
 
 
-class _Twice(Exception):
+class _DuplicateKeyError(Exception):
     """A name stands twice."""
 
 
-def _named_once(pairs: list[tuple[str, Any]]) -> None:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> None:
     if len(pairs) > 1 and len({name for name, _ in pairs}) < len(pairs):
-        raise _Twice
+        raise _DuplicateKeyError
 
 
-def is_ids(place: Place, body: Mapping[str, Any]) -> bool:
+def is_token_ids(place: Place, body: Mapping[str, Any]) -> bool:
     """Whether what stands there are token ids."""
-    return may_hold_ids(place) and isinstance(_at(body, place), list)
+    return may_hold_ids(place) and isinstance(_value_at(body, place), list)
 
 
-def _decode(tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: Texts) -> None:
+def _decode_token_ids(
+    tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: RequestTexts
+) -> None:
     """Put what the ids at these places say among `texts`. Raises TextTooLong before it decodes any."""
-    texts.check_room(_CHARACTERS_OF_AN_ID * sum(len(_at(body, place)) for place in ids), ids[0])
+    texts.check_size(_CHARACTERS_OF_AN_ID * sum(len(_value_at(body, place)) for place in ids), ids[0])
     for place in ids:
-        texts.add(_decoded(tokenizer, place, body))
+        texts.add_passage(_decode_passage(tokenizer, place, body))
     decoded = frozenset(ids)
     texts.unread = [place for place in texts.unread if place not in decoded]
 
 
-def _decoded(tokenizer: Tokenizer, place: Place, body: Mapping[str, Any]) -> Passage:
+def _decode_passage(tokenizer: Tokenizer, place: Place, body: Mapping[str, Any]) -> TextPassage:
     size = tokenizer.size
-    ids = _at(body, place)
+    ids = _value_at(body, place)
     if set(map(type, ids)) != {int}:
-        ids = [known for each in ids if (known := as_id(each)) is not None]
-    return Passage(tokenizer.decode([each for each in ids if 0 <= each < size]), "user", place)
+        ids = [known for each in ids if (known := as_token_id(each)) is not None]
+    return TextPassage(tokenizer.decode([each for each in ids if 0 <= each < size]), "user", place)
 
 
-def _at(body: Any, place: Place) -> Any:
+def _value_at(body: Any, place: Place) -> Any:
     for part in place:
         body = body[part]
     return body

@@ -29,38 +29,41 @@ def replace_texts(request: Request, changes: Changes) -> None:
     try:
         parts = _fields(request.raw)
         request.edit(
-            **{str(name): _changed(parts[str(name)], own) for name, own in _by_head(changes).items()}
+            **{
+                str(name): _replace_in_json(parts[str(name)], own)
+                for name, own in _group_by_field(changes).items()
+            }
         )
     except (KeyError, IndexError, TypeError, RecursionError, msgspec.DecodeError) as error:
         raise BadRequest(f"a text of the body cannot be replaced: {type(error).__name__}") from None
 
 
-def _by_head(changes: Changes) -> dict[str | int, dict[Place, str]]:
+def _group_by_field(changes: Changes) -> dict[str | int, dict[Place, str]]:
     parted: dict[str | int, dict[Place, str]] = {}
     for place, text in changes.items():
         parted.setdefault(place[0], {})[place[1:]] = text
     return parted
 
 
-def _changed(raw: msgspec.Raw, changes: Changes) -> msgspec.Raw:
+def _replace_in_json(raw: msgspec.Raw, changes: Changes) -> msgspec.Raw:
     if () in changes:
-        return msgspec.Raw(_written(bytes(raw), changes[()]))
+        return msgspec.Raw(_encode_text(bytes(raw), changes[()]))
     if bytes(raw).lstrip()[:1] == b"[":
         items = _items(raw)
-        for at, own in _by_head(changes).items():
-            items[int(at)] = _changed(items[int(at)], own)
+        for at, own in _group_by_field(changes).items():
+            items[int(at)] = _replace_in_json(items[int(at)], own)
         return msgspec.Raw(_encode(items))
     fields = _fields(raw)
-    for name, own in _by_head(changes).items():
-        fields[str(name)] = _changed(fields[str(name)], own)
+    for name, own in _group_by_field(changes).items():
+        fields[str(name)] = _replace_in_json(fields[str(name)], own)
     return msgspec.Raw(_encode(fields))
 
 
-def _written(old: bytes, text: str) -> bytes:
+def _encode_text(old: bytes, text: str) -> bytes:
     value: Any = msgspec.json.decode(old)
     if not isinstance(value, str):
-        return mended(text).encode()
-    return _encode(mended(text) if _is_json(value) else text)
+        return repair_json_numbers(text).encode()
+    return _encode(repair_json_numbers(text) if _is_json(value) else text)
 
 
 def _is_json(text: str) -> bool:
@@ -77,7 +80,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s\[\]{},:"]+')
 _BARE = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|\".*", re.DOTALL)
 
 
-def mended(text: str) -> str:
+def repair_json_numbers(text: str) -> str:
     """JSON in which a number was replaced by something that is none: that becomes a string."""
     if _is_json(text):
         return text

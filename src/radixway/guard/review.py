@@ -7,27 +7,27 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from radixway.guard.incident import Finding, Incident, Recorder
-from radixway.guard.placeholders import Vault
-from radixway.guard.policy import Judged, Located, PiiVerdict, counting, judge_pii
-from radixway.guard.scan import Scan
-from radixway.guard.settings import Rules
-from radixway.guard.texts import Texts
+from radixway.guard.incident import GuardFinding, GuardIncident, IncidentRecorder
+from radixway.guard.placeholders import PlaceholderVault
+from radixway.guard.policy import LocatedAttack, LocatedPersonalData, PiiVerdict, filter_findings, judge_pii
+from radixway.guard.scan import TextScanner
+from radixway.guard.settings import GuardRules
+from radixway.guard.texts import RequestTexts
 from radixway.pipeline import Request
 from radixway.telemetry import Journal
 
 T = TypeVar("T")
 
 
-class Review:
+class GuardContext:
     """A `pipeline.Clearance`. Texts are read in tasks of their own, once however many ask."""
 
     def __init__(
         self,
-        scan: Scan,
-        texts: Texts,
-        rules_of: Callable[[str | None, str | None], Rules],
-        recorder: Recorder | None,
+        scan: TextScanner,
+        texts: RequestTexts,
+        rules_of: Callable[[str | None, str | None], GuardRules],
+        recorder: IncidentRecorder | None,
         asked: str | None,
         journal: Journal,
     ) -> None:
@@ -38,13 +38,13 @@ class Review:
         self.texts = texts
         self.rules_of = rules_of
         self.rules = rules_of(None, None)
-        self.found: list[Located] = []
+        self.found: list[LocatedPersonalData] = []
         """Personal data that counts, once it is known."""
         self.hidden: frozenset[str] = frozenset()
         """Types that the request shows no more."""
         self.is_partly_read = False
         """Of personal data only what has a form was found, and that suffices here (`on_error: allow`)."""
-        self.vault: Vault | None = None
+        self.vault: PlaceholderVault | None = None
         """What placeholders in the request stand for, where there are any."""
         self.notes: list[str] = []
         """For the header: `error pii`, `report jailbreak` …"""
@@ -54,84 +54,88 @@ class Review:
         self._recorded: set[tuple[str, str, str | None]] = set()
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
-    def begin(self) -> None:
+    def start_scans(self) -> None:
         """Start with what is to be looked for in any case."""
         if self.rules.pii.enabled:
-            self._personal_data()
+            self._personal_data_task()
         if self.rules.jailbreak.enabled:
-            self._attacks()
+            self._attacks_task()
 
-    async def personal_data(self) -> list[Located]:
+    async def personal_data(self) -> list[LocatedPersonalData]:
         """Everything that was found, of any confidence. Raises Failed."""
-        return await asyncio.shield(self._personal_data())
+        return await asyncio.shield(self._personal_data_task())
 
-    async def attacks(self) -> list[Judged]:
+    async def attacks(self) -> list[LocatedAttack]:
         """Every passage, judged. Raises Failed."""
-        return await asyncio.shield(self._attacks())
+        return await asyncio.shield(self._attacks_task())
 
-    async def close(self) -> None:
+    async def cancel_scans(self) -> None:
         """Nobody waits any more for what is not known yet."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()  # one that failed has this review in its traceback
 
-    async def find_again(self, texts: Texts) -> list[Located]:
+    async def rescan_texts(self, texts: RequestTexts) -> list[LocatedPersonalData]:
         """What counts in these texts: the request's as they are now. Raises Failed."""
-        return counting(await self._scan.personal_data(texts.passages), self.rules.pii)
+        return filter_findings(await self._scan.find_personal_data(texts.passages), self.rules.pii)
 
-    def verdict(self, model: str | None) -> PiiVerdict:
+    def judge_model(self, model: str | None) -> PiiVerdict:
         """What becomes of the request, as it is now, if that model is to answer it."""
         types = frozenset(each.found.type for each in self.found)
         return judge_pii(self.rules.pii, model, types - self.hidden)
 
-    def clears(self, model: str) -> bool:
-        """See `Clearance`."""
-        return self.verdict(model).action in (None, "report")
+    def may_show(self, model: str) -> bool:
+        """See `GuardClearance`."""
+        return self.judge_model(model).action in (None, "report")
 
     @property
-    def instead(self) -> str | None:
-        """See `Clearance`."""
-        return self.rules.pii.route_to if self.verdict(None).action == "route" else None
+    def fallback_model(self) -> str | None:
+        """See `GuardClearance`."""
+        return self.rules.pii.route_to if self.judge_model(None).action == "route" else None
 
-    def record(
+    def record_findings(
         self,
         request: Request,
         rule: str,
         action: str,
-        findings: tuple[Finding, ...] = (),
+        findings: tuple[GuardFinding, ...] = (),
         model: str | None = None,
         **notes: str,
     ) -> None:
         """Tell the recorder, once of each thing that is done."""
         key = rule, action, model
-        if self._recorder is None or request.rehearsed or key in self._recorded:
+        if self._recorder is None or request.is_dry_run or key in self._recorded:
             return
         self._recorded.add(key)
         said: Mapping[str, str] | None = notes or None
-        self._recorder.record(
-            Incident(request.id, request.tenant, request.asker, model, rule, action, findings, said)
+        self._recorder.record_incident(
+            GuardIncident(
+                request.id, request.tenant, request.user_or_claimed, model, rule, action, findings, said
+            )
         )
 
-    def _personal_data(self) -> asyncio.Task[list[Located]]:
-        return self._task("pii", lambda: self._scan.personal_data(self.texts.passages))
+    def _personal_data_task(self) -> asyncio.Task[list[LocatedPersonalData]]:
+        return self._start_scan("pii", lambda: self._scan.find_personal_data(self.texts.passages))
 
-    def _attacks(self) -> asyncio.Task[list[Judged]]:
-        return self._task("jailbreak", lambda: self._scan.attacks(self.texts.passages))
+    def _attacks_task(self) -> asyncio.Task[list[LocatedAttack]]:
+        return self._start_scan("jailbreak", lambda: self._scan.find_attacks(self.texts.passages))
 
-    def _task(self, guard: str, work: Callable[[], Coroutine[Any, Any, list[T]]]) -> asyncio.Task[list[T]]:
+    def _start_scan(
+        self, guard: str, work: Callable[[], Coroutine[Any, Any, list[T]]]
+    ) -> asyncio.Task[list[T]]:
         task = self._tasks.get(guard)
         if task is None:
-            timed = self._timed(guard, self._journal.elapsed_s(), work)
+            timed = self._run_timed(guard, self._journal.elapsed_s(), work)
             task = self._tasks[guard] = asyncio.create_task(timed)
         return task
 
-    async def _timed(self, guard: str, began_s: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _run_timed(self, guard: str, began_s: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         try:
             return await work()
         finally:
-            self._journal.timed(f"guard {guard}", began_s)
+            self._journal.record_timing(f"guard {guard}", began_s)
 
 
-of_this_request: ContextVar[Review | None] = ContextVar("guard_of_this_request", default=None)
+of_this_request: ContextVar[GuardContext | None] = ContextVar("guard_of_this_request", default=None)
 """Where steps further down the road, and rules about what the guard finds, look."""

@@ -8,26 +8,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from radixway.guard.counts import Counts
-from radixway.guard.known import KnownTexts
-from radixway.guard.policy import Judged, Located
-from radixway.guard.texts import Passage
-from radixway.guard.threads import in_turn, run_steps
-from radixway.pipeline import Attack, AttackJudge, PersonalData, PersonalDataFinder
+from radixway.guard.counts import GuardMetrics
+from radixway.guard.known import FindingsCache
+from radixway.guard.policy import LocatedAttack, LocatedPersonalData
+from radixway.guard.texts import TextPassage
+from radixway.guard.threads import run_steps, steps_in_turn
+from radixway.pipeline import AttackAssessment, AttackJudge, PersonalDataFinder, PersonalDataSpan
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class TurnsJudge(AttackJudge, Protocol):
+class ConversationJudge(AttackJudge, Protocol):
     """A judge that knows who speaks, and that some attacks take several turns."""
 
-    async def judge_passage(self, passage: Passage) -> Attack:
+    async def judge_passage(self, passage: TextPassage) -> AttackAssessment:
         """Of one passage alone. Raises GuardUnavailable."""
         ...
 
-    async def judge_turns(self, texts: Sequence[str], alone: Sequence[Attack]) -> Attack:
+    async def judge_turns(self, texts: Sequence[str], alone: Sequence[AttackAssessment]) -> AttackAssessment:
         """What a user's turns make together; `alone`: what each is by itself. Raises GuardUnavailable."""
         ...
 
@@ -38,31 +38,31 @@ _KNOWN = 65_536
 """Texts and findings in them that are kept, for each guard."""
 
 
-async def _let_others(at: int) -> None:
+async def _yield_to_others(at: int) -> None:
     """Very many texts, most of them known, keep neither other requests nor their own time limit waiting."""
     if at % _AT_ONCE == _AT_ONCE - 1:
         await asyncio.sleep(0)
 
 
-class Failed(Exception):
+class ScanFailedError(Exception):
     """A guard could not read all texts."""
 
     def __init__(self, guard: str) -> None:
         super().__init__(guard)
-        self.found: list[Located] = []
+        self.found: list[LocatedPersonalData] = []
         """What has a form is found all the same."""
-        self.judged: list[Judged] = []
+        self.judged: list[LocatedAttack] = []
         """What is said in known words is judged all the same."""
 
 
-class Scan:
+class TextScanner:
     """Both guards of a gateway. What was found in a text is known when the text comes again."""
 
     def __init__(
         self,
         finder: PersonalDataFinder,
-        judge: TurnsJudge,
-        counts: Counts,
+        judge: ConversationJudge,
+        counts: GuardMetrics,
         *,
         wait_s: float,
         clock: Callable[[], float] = perf_counter,
@@ -73,71 +73,73 @@ class Scan:
         self._counts = counts
         self._wait_s = wait_s
         self._clock = clock
-        self._personal = KnownTexts[tuple[PersonalData, ...]](_KNOWN)
-        self._attacks = KnownTexts[Attack](_KNOWN)
+        self._personal = FindingsCache[tuple[PersonalDataSpan, ...]](_KNOWN)
+        self._attacks = FindingsCache[AttackAssessment](_KNOWN)
 
-    async def personal_data(self, passages: Sequence[Passage]) -> list[Located]:
-        """Findings of any confidence, in the order of the passages. Raises Failed."""
+    async def find_personal_data(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
+        """Findings of any confidence, in the order of the passages. Raises ScanFailedError."""
         try:
-            return await self._timed("pii", self._find(passages))
-        except Failed as failed:
-            from radixway.guard.pii.recognisers import structured_steps
+            return await self._scan_timed("pii", self._scan_personal_data(passages))
+        except ScanFailedError as failed:
+            from radixway.guard.pii.recognisers import find_structured_steps
 
-            known = {each.text: self._personal.get(each.text) for each in passages}
+            known = {each.text: self._personal.find_known(each.text) for each in passages}
             unread = [text for text, found in known.items() if found is None]
-            read = await run_steps(in_turn(unread, structured_steps, len))
+            read = await run_steps(steps_in_turn(unread, find_structured_steps, len))
             all_found = known | dict(zip(unread, read, strict=True))
             failed.found = [
-                Located(passage, each) for passage in passages for each in all_found[passage.text] or ()
+                LocatedPersonalData(passage, each)
+                for passage in passages
+                for each in all_found[passage.text] or ()
             ]
             raise
 
-    async def attacks(self, passages: Sequence[Passage]) -> list[Judged]:
-        """Every passage, judged. Raises Failed."""
+    async def find_attacks(self, passages: Sequence[TextPassage]) -> list[LocatedAttack]:
+        """Every passage, judged. Raises ScanFailedError."""
         try:
-            return await self._timed("jailbreak", self._judge(passages))
-        except Failed as failed:
-            from radixway.guard.jailbreak import wordings_steps
+            return await self._scan_timed("jailbreak", self._scan_attacks(passages))
+        except ScanFailedError as failed:
+            from radixway.guard.jailbreak import pattern_attacks_steps
 
-            found = await run_steps(wordings_steps(passages))
-            failed.judged = [Judged(*each) for each in zip(passages, found, strict=True)]
+            found = await run_steps(pattern_attacks_steps(passages))
+            failed.judged = [LocatedAttack(*each) for each in zip(passages, found, strict=True)]
             raise
 
-    async def _find(self, passages: Sequence[Passage]) -> list[Located]:
-        found: list[Located] = []
+    async def _scan_personal_data(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
+        found: list[LocatedPersonalData] = []
         for at, passage in enumerate(passages):
-            await _let_others(at)
-            known = self._personal.get(passage.text)
+            await _yield_to_others(at)
+            known = self._personal.find_known(passage.text)
             if known is None:
                 known = tuple(await self.finder.find(passage.text))
-                self._personal.keep(passage.text, known, findings=len(known))
-            found += (Located(passage, each) for each in known)
+                self._personal.store_findings(passage.text, known, findings=len(known))
+            found += (LocatedPersonalData(passage, each) for each in known)
         return found
 
-    async def _judge(self, passages: Sequence[Passage]) -> list[Judged]:
-        judged: list[Judged] = []
+    async def _scan_attacks(self, passages: Sequence[TextPassage]) -> list[LocatedAttack]:
+        judged: list[LocatedAttack] = []
         for at, passage in enumerate(passages):
-            await _let_others(at)
-            known = self._attacks.get(passage.text, passage.speaker)
+            await _yield_to_others(at)
+            known = self._attacks.find_known(passage.text, passage.speaker)
             if known is None:
                 known = await self.judge.judge_passage(passage)
-                self._attacks.keep(passage.text, known, passage.speaker)
-            judged.append(Judged(passage, known))
+                self._attacks.store_findings(passage.text, known, passage.speaker)
+            judged.append(LocatedAttack(passage, known))
         turns = [each for each in judged if each.passage.speaker == "user"]
         if len(turns) > 1:  # what they build up to together counts as said in the last one
             texts = [each.passage.text for each in turns]
             together = await self.judge.judge_turns(texts, [each.attack for each in turns])
-            judged.append(Judged(turns[-1].passage, together))
+            judged.append(LocatedAttack(turns[-1].passage, together))
         return judged
 
-    async def _timed(self, guard: str, work: Awaitable[T]) -> T:
+    async def _scan_timed(self, guard: str, work: Awaitable[T]) -> T:
         began = self._clock()
         try:
             async with asyncio.timeout(self._wait_s):
                 result = await work
         except Exception as error:
             log.warning("guard: %s failed: %s", guard, type(error).__name__)
-            self._counts.failed(guard, type(error).__name__)
-            raise Failed(guard) from error
-        self._counts.took(guard, self._clock() - began)
+            self._counts.count_failure(guard, type(error).__name__)
+            raise ScanFailedError(guard) from error
+        self._counts.observe_scan(guard, self._clock() - began)
         return result

@@ -19,7 +19,7 @@ Place = tuple[str | int, ...]
 """Keys and indices from the body down to the text: `("messages", 2, "content")`."""
 
 
-class TextTooLong(GatewayError):
+class TextTooLongError(GatewayError):
     """A request says more than the guard reads, and nothing passes unread."""
 
     status = 413
@@ -27,7 +27,7 @@ class TextTooLong(GatewayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class TextPassage:
     """One text of a request."""
 
     text: str
@@ -38,14 +38,14 @@ class Passage:
     """It is the name of what stands at `place`, and nothing that could be written anew."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", well_formed(self.text))
+        object.__setattr__(self, "text", replace_surrogates(self.text))
 
 
 @dataclass(slots=True)
-class Texts:
+class RequestTexts:
     """What a body says."""
 
-    passages: list[Passage] = field(default_factory=list)
+    passages: list[TextPassage] = field(default_factory=list)
     """In the order of the body."""
     unread: list[Place] = field(default_factory=list)
     """Where there is something that is not text: pictures, sounds, files, token ids."""
@@ -53,27 +53,27 @@ class Texts:
     """Of all passages together."""
     characters: int = 0
 
-    def add(self, passage: Passage) -> None:
-        """Raises TextTooLong for a passage that makes it too much to read."""
-        self.check_room(len(passage.text), passage.place)
+    def add_passage(self, passage: TextPassage) -> None:
+        """Raises TextTooLongError for a passage that makes it too much to read."""
+        self.check_size(len(passage.text), passage.place)
         if len(self.passages) >= MOST_PASSAGES:
-            raise _too_many("texts", passage.place)
+            raise _too_long_error("texts", passage.place)
         self.characters += len(passage.text)
         self.passages.append(passage)
 
-    def skip(self, place: Place) -> None:
-        """What stands there is no text. Raises TextTooLong for too many of the kind."""
+    def skip_value(self, place: Place) -> None:
+        """What stands there is no text. Raises TextTooLongError for too many of the kind."""
         if len(self.unread) >= MOST_PASSAGES:
-            raise _too_many("pictures, files and lists of token ids", place)
+            raise _too_long_error("pictures, files and lists of token ids", place)
         self.unread.append(place)
 
-    def check_room(self, characters: int, place: Place) -> None:
-        """Raises TextTooLong where so many more, at `place`, are more than may be read."""
+    def check_size(self, characters: int, place: Place) -> None:
+        """Raises TextTooLongError where so many more, at `place`, are more than may be read."""
         if self.max_characters is not None and self.characters + characters > self.max_characters:
-            raise TextTooLong(
+            raise TextTooLongError(
                 f"the guard reads at most {self.max_characters} characters of a request"
                 " (guard.long_texts.max_characters), and this field goes beyond them",
-                param=in_words(place[:1]),
+                param=format_place(place[:1]),
             )
 
 
@@ -198,15 +198,16 @@ _TYPES: Mapping[str, Speaker] = {
 """Of items and parts of content, where their type says who speaks."""
 
 
-def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> Texts:
+def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> RequestTexts:
     """Every text of a chat completion, a completion, `/generate`, Anthropic's Messages or a Response.
 
     Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
-    Raises BadRequest where that is deeper than JSON is written, TextTooLong for more than `max_characters`.
+    Raises BadRequest where that is deeper than JSON is written, TextTooLongError for more than
+    `max_characters`.
     """
-    texts = Texts(max_characters=max_characters)
+    texts = RequestTexts(max_characters=max_characters)
     if body.get("previous_response_id"):
-        texts.skip((EARLIER,))
+        texts.skip_value((EARLIER,))
     waiting = [_top_fields(body, texts)]
     while waiting:
         try:
@@ -215,23 +216,23 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
             waiting.pop()
             continue
         if len(place) >= DEEPEST and isinstance(value, dict | list):
-            value = _deep(value)
+            value = _encode_json(value)
         if isinstance(value, str):
-            _take(texts, value, place, speaker)
+            _add_text(texts, value, place, speaker)
         elif isinstance(value, list):
             kinds = set(map(type, value))
             if _holds_ids(value, kinds, place):
-                texts.skip(place)
+                texts.skip_value(place)
             if kinds != {int} or not may_hold_ids(place):  # what else is among ids is read, too
                 waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
             waiting.append(_fields(value, place, speaker, texts))
         elif isinstance(value, int | float) and len(place) > 1:
-            _take_number(texts, value, place, speaker)
+            _add_number(texts, value, place, speaker)
     return texts
 
 
-def in_words(place: Place) -> str:
+def format_place(place: Place) -> str:
     """`messages[2].content`. Keys that are not names are not repeated: they may be private themselves."""
     words = ""
     for part in place:
@@ -246,20 +247,20 @@ def in_words(place: Place) -> str:
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
 
 
-def _take(texts: Texts, text: str, place: Place, speaker: Speaker) -> None:
+def _add_text(texts: RequestTexts, text: str, place: Place, speaker: Speaker) -> None:
     if text.startswith("data:") and ";base64," in text[:200] and _may_be_media(place):
-        texts.skip(place)
+        texts.skip_value(place)
     elif text.strip() and not (place[0] in ("tools", "functions") and _NAME.fullmatch(text)):
-        texts.check_room(len(text), place)
-        texts.add(Passage(legible(text), speaker, place))
+        texts.check_size(len(text), place)
+        texts.add_passage(TextPassage(unescape_json(text), speaker, place))
 
 
-def _too_many(what: str, place: Place) -> TextTooLong:
+def _too_long_error(what: str, place: Place) -> TextTooLongError:
     message = f"the guard reads at most {MOST_PASSAGES} {what} of a request, and this field goes beyond them"
-    return TextTooLong(message, param=in_words(place[:1]))
+    return TextTooLongError(message, param=format_place(place[:1]))
 
 
-def well_formed(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` with U+FFFD for each lone surrogate: as many characters, and all of them can be encoded."""
     if text.isascii():
         return text
@@ -282,18 +283,18 @@ def _may_be_media(place: Place) -> bool:
     )
 
 
-def _take_number(texts: Texts, number: float, place: Place, speaker: Speaker) -> None:
+def _add_number(texts: RequestTexts, number: float, place: Place, speaker: Speaker) -> None:
     if abs(number) >= 10 ** (_DIGITS - 1) and number == number // 1:
-        texts.add(Passage(str(number), speaker, place))
+        texts.add_passage(TextPassage(str(number), speaker, place))
 
 
 _Items = Iterator[tuple[Any, Place, Speaker]]
 
 
-def _top_fields(body: Mapping[str, Any], texts: Texts) -> _Items:
+def _top_fields(body: Mapping[str, Any], texts: RequestTexts) -> _Items:
     for name, value in body.items():
         if name in _MEDIA_FIELDS and value is not None:
-            texts.skip((name,))
+            texts.skip_value((name,))
         elif name not in SILENT:
             yield value, (name,), TOP.get(name, "user")
 
@@ -303,7 +304,7 @@ def _items(value: list[Any], place: Place, speaker: Speaker) -> _Items:
         yield each, (*place, at), speaker
 
 
-def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: Texts) -> _Items:
+def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: RequestTexts) -> _Items:
     kind = value.get("type")
     speaker = _ROLES.get(str(value.get("role")), speaker)
     speaker = _TYPES.get(kind, speaker) if isinstance(kind, str) else speaker
@@ -311,9 +312,9 @@ def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: Texts)
     for name, each in value.items():
         at = (*place, name)
         if not _NAME.fullmatch(name) and name.strip():
-            texts.add(Passage(name, speaker, at, is_key=True))
+            texts.add_passage(TextPassage(name, speaker, at, is_key=True))
         if talks and (name in _OTHER_MEDIA or (name == "data" and kind == "base64")):
-            texts.skip(at)
+            texts.skip_value(at)
             if isinstance(each, dict) or (isinstance(each, str) and _is_written(each)):
                 yield each, at, speaker
         elif talks and (name == "arguments" or (name == "input" and kind == "tool_use")):
@@ -342,7 +343,7 @@ def _is_written(value: str) -> bool:
     return any(len(word) < 40 for word in value.split()[:-1])
 
 
-def _deep(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except RecursionError:
@@ -359,7 +360,7 @@ def _as_json(value: Any) -> Any:
         return value
 
 
-def legible(text: str) -> str:
+def unescape_json(text: str) -> str:
     """JSON in a text (arguments and results of calls) without the escapes that would hide what it says."""
     if "\\u" not in text:
         return text
@@ -377,7 +378,7 @@ def _holds_ids(value: list[Any], kinds: set[type], place: Place) -> bool:
     if kinds & {int, float, bool}:
         return True
     is_prompts = place in (("prompt",), ("input",))  # of which each is in its own words
-    return str in kinds and not is_prompts and any(as_id(each) is not None for each in value)
+    return str in kinds and not is_prompts and any(as_token_id(each) is not None for each in value)
 
 
 def may_hold_ids(place: Place) -> bool:
@@ -387,7 +388,7 @@ def may_hold_ids(place: Place) -> bool:
     return place[0] in ID_FIELDS
 
 
-def as_id(value: Any) -> int | None:
+def as_token_id(value: Any) -> int | None:
     """The token id that engines make of it: theirs may be written as `5.0`, `"5"` or `true` for 1."""
     if isinstance(value, str):
         return int(value) if len(value) <= _DIGITS and value.isdecimal() else None

@@ -38,7 +38,7 @@ async def run_steps(steps: Steps[T]) -> T:
             return done[0]
 
 
-def in_turn(
+def steps_in_turn(
     texts: Iterable[S], steps_of: Callable[[S], Steps[T]], size_of: Callable[[S], int]
 ) -> Steps[list[T]]:
     """What `steps_of` each of `texts` return, in order; several short ones are one step."""
@@ -53,7 +53,7 @@ def in_turn(
     return results
 
 
-def finish(steps: Steps[T]) -> T:
+def run_steps_inline(steps: Steps[T]) -> T:
     """What `steps` return, done here and now: for texts that are short."""
     while True:
         done = _advance(steps)

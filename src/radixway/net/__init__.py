@@ -1,29 +1,29 @@
 """Calls to addresses that users name: public ones only, bounded in time and size.
 
-Whatever fetches or calls what a user or a stranger's document points at goes through `Fetcher`.
+Whatever fetches or calls what a user or a stranger's document points at goes through `UrlFetcher`.
 """
 
-from radixway.net.addresses import Allowed, is_public
+from radixway.net.addresses import AddressAllowlist, is_public
 from radixway.net.fetcher import (
-    BadUrl,
-    Fetched,
-    Fetcher,
+    BadUrlError,
+    FetchedResource,
     FetchError,
-    NotPublic,
-    TimedOut,
-    TooManyRedirects,
-    Unreachable,
+    FetchTimeoutError,
+    HostUnreachableError,
+    NotPublicAddressError,
+    TooManyRedirectsError,
+    UrlFetcher,
 )
 
 __all__ = [
-    "Allowed",
-    "BadUrl",
+    "AddressAllowlist",
+    "BadUrlError",
     "FetchError",
-    "Fetched",
-    "Fetcher",
-    "NotPublic",
-    "TimedOut",
-    "TooManyRedirects",
-    "Unreachable",
+    "FetchTimeoutError",
+    "FetchedResource",
+    "HostUnreachableError",
+    "NotPublicAddressError",
+    "TooManyRedirectsError",
+    "UrlFetcher",
     "is_public",
 ]

@@ -24,13 +24,13 @@ def is_public(address: Address) -> bool:
     """
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast and not address.is_reserved
-    carried = carried_address(address)
+    carried = embedded_ipv4_address(address)
     if carried is not None:
         return is_public(carried)
     return address in _UNICAST and address.is_global
 
 
-def carried_address(address: IPv6Address) -> IPv4Address | None:
+def embedded_ipv4_address(address: IPv6Address) -> IPv4Address | None:
     """The address of IPv4 that packets to this one end up at, or may: mapped, NAT64, 6to4, Teredo."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
@@ -41,7 +41,7 @@ def carried_address(address: IPv6Address) -> IPv4Address | None:
     return address.sixtofour
 
 
-class Allowed:
+class AddressAllowlist:
     """Public addresses, and networks that somebody who runs this allows besides."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-_AGAIN_S = 0.2
+_RECANCEL_INTERVAL_S = 0.2
 
 
-async def stop(tasks: Collection[asyncio.Task[Any]]) -> None:
+async def cancel_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel them until they end: a client library may take a cancellation for its own, and go on."""
     running = set(tasks)
     while running:
         for task in running:
             task.cancel()
-        _, running = await asyncio.wait(running, timeout=_AGAIN_S)
+        _, running = await asyncio.wait(running, timeout=_RECANCEL_INTERVAL_S)

@@ -13,7 +13,7 @@ _CONNECT_S = 2.0
 _ANSWER_S = 5.0
 
 
-def connect(url: str, *, answer_s: float | None = _ANSWER_S, connect_s: float = _CONNECT_S) -> Redis:
+def connect_valkey(url: str, *, answer_s: float | None = _ANSWER_S, connect_s: float = _CONNECT_S) -> Redis:
     """`redis://`, `rediss://`, `unix://`, and the same with `valkey`. Raises ValueError: it is none of them.
 
     `answer_s`: how long a command may take; None: for ever.

@@ -1,45 +1,54 @@
 """From an answer's text to a message: what was thought, what was said, which tools were called.
 
 Everything here reads text in pieces and gives out what is certain; how a text is divided changes nothing.
-`Family.of` tells from a model's chat templates how it writes, `Reading` how to read one request's answers.
+`ModelFamily.detect_family` tells from a model's chat templates how it writes, `AnswerFormat` how to read one
+request's answers.
 The engine reads its own answers with it, the gateway those of workers that answer in tokens.
 """
 
 from radixway.parsers.family import (
     MARKERS,
-    Family,
+    ModelFamily,
     ThinkingStyle,
     ToolFamily,
-    thinking_place,
-    thinking_style,
-    tool_family,
+    detect_thinking_place,
+    detect_thinking_style,
+    detect_tool_family,
 )
-from radixway.parsers.parts import Arguments, Call, CallParser, Part, Text, Thought, undecided_from
-from radixway.parsers.reader import AnswerReader, CallDelta, Delta, Reading, ReadPart
-from radixway.parsers.thinking import CLOSES, OPENS, Place, Thinking
+from radixway.parsers.parts import (
+    ArgumentsPart,
+    CallParser,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallStart,
+    partial_match_start,
+)
+from radixway.parsers.reader import AnswerFormat, AnswerTextReader, CallDelta, MessageDelta, ReadPart
+from radixway.parsers.thinking import CLOSES, OPENS, ReasoningSplitter, ThinkingPlace
 
 __all__ = [
     "CLOSES",
     "MARKERS",
     "OPENS",
-    "AnswerReader",
-    "Arguments",
-    "Call",
+    "AnswerFormat",
+    "AnswerTextReader",
+    "ArgumentsPart",
     "CallDelta",
     "CallParser",
-    "Delta",
-    "Family",
+    "MessageDelta",
+    "ModelFamily",
     "Part",
-    "Place",
     "ReadPart",
-    "Reading",
-    "Text",
-    "Thinking",
+    "ReasoningSplitter",
+    "TextPart",
+    "ThinkingPart",
+    "ThinkingPlace",
     "ThinkingStyle",
-    "Thought",
+    "ToolCallStart",
     "ToolFamily",
-    "thinking_place",
-    "thinking_style",
-    "tool_family",
-    "undecided_from",
+    "detect_thinking_place",
+    "detect_thinking_style",
+    "detect_tool_family",
+    "partial_match_start",
 ]

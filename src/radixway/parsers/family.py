@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from radixway.parsers.thinking import CLOSES, OPENS, Place
+from radixway.parsers.thinking import CLOSES, OPENS, ThinkingPlace
 
 ToolFamily = Literal["hermes", "llama3", "mistral", "pythonic"]
 ThinkingStyle = Literal["qwen3", "deepseek_r1"]
@@ -19,29 +19,33 @@ MARKERS: dict[ToolFamily, tuple[str, ...]] = {
 
 
 @dataclass(slots=True, frozen=True)
-class Family:
+class ModelFamily:
     """How one model writes, as far as is known; None: it calls no tools, it does not think."""
 
     tools: ToolFamily | None = None
     thinking: ThinkingStyle | None = None
 
     @classmethod
-    def of(
+    def detect_family(
         cls,
         templates: Iterable[str],
         *,
         tools: ToolFamily | Literal["auto", "none"] = "auto",
         thinking: ThinkingStyle | Literal["auto", "none"] = "auto",
-    ) -> "Family":
+    ) -> "ModelFamily":
         """The family of a model with these chat templates (their sources), where an operator names none."""
         template = "\n".join(templates)
         return cls(
-            tool_family(template) if tools == "auto" else None if tools == "none" else tools,
-            thinking_style(template) if thinking == "auto" else None if thinking == "none" else thinking,
+            detect_tool_family(template) if tools == "auto" else None if tools == "none" else tools,
+            detect_thinking_style(template)
+            if thinking == "auto"
+            else None
+            if thinking == "none"
+            else thinking,
         )
 
 
-def tool_family(template: str) -> ToolFamily | None:
+def detect_tool_family(template: str) -> ToolFamily | None:
     """How a model with this chat template writes tool calls; None if in no way that is known here."""
     if "<tool_call>" in template and "<function=" not in template and "<arg_key>" not in template:
         return "hermes"
@@ -54,14 +58,14 @@ def tool_family(template: str) -> ToolFamily | None:
     return None
 
 
-def thinking_style(template: str) -> ThinkingStyle | None:
+def detect_thinking_style(template: str) -> ThinkingStyle | None:
     """Whether a model with this chat template thinks, and whether its answers say where that begins."""
     if OPENS in template:
         return "qwen3"
     return "deepseek_r1" if CLOSES in template else None
 
 
-def thinking_place(style: ThinkingStyle | None, prompt: str, continued: str | None) -> Place:
+def detect_thinking_place(style: ThinkingStyle | None, prompt: str, continued: str | None) -> ThinkingPlace:
     """Where the answer to this prompt begins; `continued` is what of the message is there already."""
     if style is None:
         return "after"

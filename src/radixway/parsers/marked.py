@@ -7,53 +7,53 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from radixway.parsers.call_object import CallObject, JsonValue
-from radixway.parsers.parts import Arguments, Call, Part, Prose, Text
+from radixway.parsers.call_object import CallObjectReader, JsonValueScanner
+from radixway.parsers.parts import ArgumentsPart, MarkerScanner, Part, TextPart, ToolCallStart
 
 State: TypeAlias = Callable[[str], str]
 """Reads a text; returns the part of it that is the next state's (empty: all was read)."""
 
 
-class MarkedCalls:
+class MarkedCallParser:
     """Prose in which a marker announces calls. A subclass says what comes `_after_marker`."""
 
     def __init__(self, markers: Sequence[str], *, markers_later: Sequence[str] = ()) -> None:
-        self._prose = Prose(markers)
-        self._prose_later = Prose([*markers, *markers_later])
+        self._prose = MarkerScanner(markers)
+        self._prose_later = MarkerScanner([*markers, *markers_later])
         self._closing = frozenset(markers_later)
         self._state: State = self._read_prose
         self._parts: list[Part] = []
         self._raw = ""
         """What was read since the prose ended and has not become a call: text, if it never does."""
-        self._call = CallObject()
+        self._call = CallObjectReader()
         self._called = False
 
-    def push(self, text: str) -> list[Part]:
+    def feed_text(self, text: str) -> list[Part]:
         """What is certain now."""
         while text:
             text = self._state(text)
         parts, self._parts = self._parts, []
         return parts
 
-    def finish(self) -> list[Part]:
+    def flush_parts(self) -> list[Part]:
         """What was still held back."""
         if self._state == self._read_call:
-            self._call.finish()
+            self._call.end_text()
             self._raw += self._call.failed or ""
-        self._say(self._raw + ("" if self._called else self._prose.take()))
+        self._add_text(self._raw + ("" if self._called else self._prose.take_held_back()))
         if self._called:
-            self._say(self._prose_later.take().rstrip())
+            self._add_text(self._prose_later.take_held_back().rstrip())
         parts, self._parts = self._parts, []
         return parts
 
-    def _say(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if text:
-            self._parts.append(Text(text))
+            self._parts.append(TextPart(text))
 
     def _read_prose(self, text: str) -> str:
         prose = self._prose_later if self._called else self._prose
-        before, marker, rest = prose.push(text)
-        self._say(before)
+        before, marker, rest = prose.scan_text(text)
+        self._add_text(before)
         if marker is not None and marker not in self._closing:
             self._raw = prose.space + marker
             self._state = self._after_marker
@@ -61,20 +61,20 @@ class MarkedCalls:
 
     def _after_marker(self, text: str) -> str:
         """One call as an object."""
-        self._begin_call()
+        self._start_call()
         return text
 
-    def _begin_call(self, *, needs_arguments: bool = False) -> None:
-        self._call = CallObject(needs_arguments=needs_arguments)
+    def _start_call(self, *, needs_arguments: bool = False) -> None:
+        self._call = CallObjectReader(needs_arguments=needs_arguments)
         self._state = self._read_call
 
     def _read_call(self, text: str) -> str:
-        parts, rest = self._call.push(text)
+        parts, rest = self._call.read_text(text)
         self._parts += parts
         if parts:
             self._called, self._raw = True, ""
         if self._call.failed is not None:
-            self._give_up(self._call.failed)
+            self._treat_as_text(self._call.failed)
         elif rest is not None:
             self._state = self._after_call
         return rest or ""
@@ -83,21 +83,21 @@ class MarkedCalls:
         self._state = self._read_prose
         return text
 
-    def _give_up(self, read: str) -> None:
+    def _treat_as_text(self, read: str) -> None:
         """What was announced is no call: then it is text."""
-        self._say(self._raw + read)
+        self._add_text(self._raw + read)
         self._raw = ""
         self._state = self._read_prose
 
 
-class HermesCalls(MarkedCalls):
+class HermesCallParser(MarkedCallParser):
     """`<tool_call>{"name": …, "arguments": {…}}</tool_call>`, any number of them."""
 
     def __init__(self) -> None:
         super().__init__(["<tool_call>"], markers_later=["</tool_call>"])
 
 
-class Llama3Calls(MarkedCalls):
+class Llama3CallParser(MarkedCallParser):
     """`{"name": …, "parameters": {…}}`, with or without `<|python_tag|>` before; `;` between several."""
 
     def __init__(self) -> None:
@@ -108,14 +108,14 @@ class Llama3Calls(MarkedCalls):
         return self._bare_object(text, " \t\r\n")
 
     def _after_marker(self, text: str) -> str:
-        self._begin_call(needs_arguments=True)
+        self._start_call(needs_arguments=True)
         return text
 
     def _after_call(self, text: str) -> str:
-        self._state = self._between
-        return self._between(text) if text else ""
+        self._state = self._between_calls
+        return self._between_calls(text) if text else ""
 
-    def _between(self, text: str) -> str:
+    def _between_calls(self, text: str) -> str:
         return self._bare_object(text, " \t\r\n;")
 
     def _bare_object(self, text: str, skipped: str) -> str:
@@ -124,7 +124,7 @@ class Llama3Calls(MarkedCalls):
         start = len(text) - len(text.lstrip(skipped))
         self._raw = text[:start]
         if start < len(text) and text[start] == "{":
-            self._begin_call(needs_arguments=True)
+            self._start_call(needs_arguments=True)
             return text[start:]
         if start < len(text):
             self._raw = ""
@@ -132,14 +132,14 @@ class Llama3Calls(MarkedCalls):
             return text
         return ""
 
-    def finish(self) -> list[Part]:
+    def flush_parts(self) -> list[Part]:
         """What was still held back; no separator after the last call."""
-        if self._state == self._between:
+        if self._state == self._between_calls:
             self._raw = ""
-        return super().finish()
+        return super().flush_parts()
 
 
-class MistralCalls(MarkedCalls):
+class MistralCallParser(MarkedCallParser):
     """`[TOOL_CALLS]` and a list of objects, or the newer `[TOOL_CALLS]name[ARGS]{…}`, any number of them."""
 
     _NAME = re.compile(r"\s*([\w.\-]+)\s*(?:\[CALL_ID\][\w\-]*\s*)?(?:\[ARGS\])?\s*")
@@ -148,7 +148,7 @@ class MistralCalls(MarkedCalls):
         super().__init__(["[TOOL_CALLS]"])
         self._head = ""
         self._in_list = False
-        self._value = JsonValue()
+        self._value = JsonValueScanner()
 
     def _after_marker(self, text: str) -> str:
         self._in_list = False
@@ -162,27 +162,27 @@ class MistralCalls(MarkedCalls):
         if at is not None and text[at] == "[":
             self._raw += text[: at + 1]
             self._in_list = True
-            self._begin_call()
+            self._start_call()
             return text[at + 1 :]
         brace = text.find("{")
         if brace < 0:
             self._head = text
             return ""
         if brace == at:
-            self._begin_call()
+            self._start_call()
             return text
         name = self._NAME.fullmatch(text[:brace])
         if name is None:
-            self._give_up(text[:brace])
+            self._treat_as_text(text[:brace])
         else:
-            self._parts.append(Call(name[1]))
-            self._called, self._raw, self._value = True, "", JsonValue()
+            self._parts.append(ToolCallStart(name[1]))
+            self._called, self._raw, self._value = True, "", JsonValueScanner()
             self._state = self._read_arguments
         return text[brace:]
 
     def _read_arguments(self, text: str) -> str:
-        end = self._value.end(text)
-        self._parts.append(Arguments(text[:end]))
+        end = self._value.find_end(text)
+        self._parts.append(ArgumentsPart(text[:end]))
         if end is None:
             return ""
         self._state = self._read_prose
@@ -195,13 +195,13 @@ class MistralCalls(MarkedCalls):
     def _next_in_list(self, text: str) -> str:
         text = text.lstrip()
         if text[:1] == ",":
-            self._begin_call()
+            self._start_call()
             return text[1:]
         if text:
             self._state = self._read_prose
         return text.removeprefix("]")
 
-    def finish(self) -> list[Part]:
+    def flush_parts(self) -> list[Part]:
         """What was still held back."""
         self._raw, self._head = self._raw + self._head, ""
-        return super().finish()
+        return super().flush_parts()

@@ -6,47 +6,47 @@ from typing import Protocol, TypeAlias
 
 
 @dataclass(slots=True, frozen=True)
-class Thought:
+class ThinkingPart:
     """More of what the model thinks before it answers."""
 
     text: str
 
 
 @dataclass(slots=True, frozen=True)
-class Text:
+class TextPart:
     """Content of the message."""
 
     text: str
 
 
 @dataclass(slots=True, frozen=True)
-class Call:
+class ToolCallStart:
     """A tool call begins; its arguments follow."""
 
     name: str
 
 
 @dataclass(slots=True, frozen=True)
-class Arguments:
+class ArgumentsPart:
     """More of the arguments (JSON) of the call that began last."""
 
     text: str
 
 
-Part: TypeAlias = Text | Call | Arguments
+Part: TypeAlias = TextPart | ToolCallStart | ArgumentsPart
 
 
 class CallParser(Protocol):
     """Finds tool calls in a text that comes in pieces; how it is divided changes nothing."""
 
-    def push(self, text: str) -> list[Part]:
+    def feed_text(self, text: str) -> list[Part]:
         """What is certain now."""
 
-    def finish(self) -> list[Part]:
+    def flush_parts(self) -> list[Part]:
         """What was still held back; no more text will come."""
 
 
-class Prose:
+class MarkerScanner:
     """Text up to a marker: gives out what is neither a beginning of one nor space that may precede one."""
 
     def __init__(self, markers: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ class Prose:
         self._held = ""
         self.space = ""
 
-    def push(self, text: str) -> tuple[str, str | None, str]:
+    def scan_text(self, text: str) -> tuple[str, str | None, str]:
         """Text that is certain, the marker that ended it (None: none yet) and what comes after the marker.
 
         The space before a marker is not in the text but in `space`.
@@ -66,18 +66,18 @@ class Prose:
             before = text[:at].rstrip()
             self._held, self.space = "", text[len(before) : at]
             return before, marker, text[at + len(marker) :]
-        certain = min([len(text), *(undecided_from(text, marker) for marker in self._markers)])
+        certain = min([len(text), *(partial_match_start(text, marker) for marker in self._markers)])
         certain = len(text[:certain].rstrip())
         self._held = text[certain:]
         return text[:certain], None, ""
 
-    def take(self) -> str:
+    def take_held_back(self) -> str:
         """What is held back, if no marker is to be looked for any longer."""
         held, self._held = self._held, ""
         return held
 
 
-def undecided_from(text: str, stop: str) -> int:
+def partial_match_start(text: str, stop: str) -> int:
     """Where the longest tail of `text` starts that is a beginning of `stop`; its length if there is none."""
     at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while at >= 0 and not stop.startswith(text[at:]):

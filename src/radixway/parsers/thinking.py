@@ -2,43 +2,43 @@
 
 from typing import Literal
 
-from radixway.parsers.parts import Prose
+from radixway.parsers.parts import MarkerScanner
 
 OPENS, CLOSES = "<think>", "</think>"
 
-Place = Literal["before", "inside", "after"]
+ThinkingPlace = Literal["before", "inside", "after"]
 """Where a text is: thinking may begin, has begun, or is over."""
 
 
-class Thinking:
+class ReasoningSplitter:
     """Divides a text that begins at `place`. Blank lines around the thinking belong to neither part."""
 
-    def __init__(self, place: Place) -> None:
-        self._place: Place = place
+    def __init__(self, place: ThinkingPlace) -> None:
+        self._place: ThinkingPlace = place
         self._held = ""
-        self._prose = Prose([CLOSES])
+        self._prose = MarkerScanner([CLOSES])
         self._at_start = True
         self._opened = False
 
-    def push(self, text: str) -> tuple[str, str]:
+    def split_text(self, text: str) -> tuple[str, str]:
         """Thinking and answer, as far as they are certain now."""
         thought = ""
         if self._place == "before":
-            text = self._before(text)
+            text = self._scan_before(text)
         if self._place == "inside":
-            thought, text = self._inside(text)
+            thought, text = self._scan_inside(text)
         if self._place == "after":
-            return thought, self._after(text)
+            return thought, self._scan_after(text)
         return thought, ""
 
-    def finish(self) -> tuple[str, str]:
+    def flush_held_back(self) -> tuple[str, str]:
         """What was still held back. Thinking that was never closed stays thinking."""
         held, self._held = self._held, ""
         if self._place == "inside":
-            return held.strip() + self._prose.take().rstrip(), ""
+            return held.strip() + self._prose.take_held_back().rstrip(), ""
         return "", held
 
-    def _before(self, text: str) -> str:
+    def _scan_before(self, text: str) -> str:
         text, self._held = self._held + text, ""
         start = text.lstrip()
         if start.startswith(OPENS):
@@ -50,13 +50,13 @@ class Thinking:
         self._place, self._at_start = "after", False
         return text
 
-    def _inside(self, text: str) -> tuple[str, str]:
+    def _scan_inside(self, text: str) -> tuple[str, str]:
         if self._at_start:
             text = self._without_start(text)
             if not text:
                 return "", ""
             self._at_start = False
-        thought, closed, rest = self._prose.push(text)
+        thought, closed, rest = self._prose.scan_text(text)
         if closed is not None:
             self._place, self._at_start = "after", True
         return thought, rest
@@ -73,7 +73,7 @@ class Thinking:
             start = start[len(OPENS) :].lstrip()
         return start
 
-    def _after(self, text: str) -> str:
+    def _scan_after(self, text: str) -> str:
         if self._at_start:
             text = text.lstrip("\n")
             self._at_start = not text

@@ -1,8 +1,8 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
 from radixway.pipeline.aborts import AbortedRequests, RunningRequest
-from radixway.pipeline.completeness import IncompleteAnswerError, StreamEnd, check_whole_reply
-from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
+from radixway.pipeline.completeness import IncompleteReplyError, StreamEndDetector, check_complete_reply
+from radixway.pipeline.dotted import RADIX_TREE, import_class, is_asgi_middleware, resolve_slime_path
 from radixway.pipeline.endpoints import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
@@ -14,39 +14,39 @@ from radixway.pipeline.endpoints import (
 )
 from radixway.pipeline.errors import (
     BadRequest,
-    DeadlineExceeded,
+    DeadlineExceededError,
     FailureReason,
-    Forbidden,
+    ForbiddenError,
     GatewayError,
-    LimitReached,
-    ModelNotFound,
-    NoWorkers,
-    Overloaded,
+    LimitReachedError,
+    ModelNotServedError,
+    NoWorkersError,
+    OverloadedError,
     RefusalReason,
-    StreamBroken,
-    Unauthorized,
-    WeightsTooOld,
-    WorkerFailed,
-    WorkerNotFound,
+    StreamBrokenError,
+    UnauthorizedError,
+    WeightsTooOldError,
+    WorkerFailedError,
+    WorkerNotFoundError,
 )
 from radixway.pipeline.guarding import (
-    Attack,
+    AttackAssessment,
     AttackJudge,
-    Clearance,
+    GuardClearance,
     GuardFindings,
-    GuardUnavailable,
-    PersonalData,
+    GuardUnavailableError,
     PersonalDataFinder,
+    PersonalDataSpan,
 )
-from radixway.pipeline.in_hand import InHand
+from radixway.pipeline.in_hand import InFlightRequests
 from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, TokenizerOf, load_middlewares
 from radixway.pipeline.model_states import ModelState, ModelStates
 from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
-from radixway.pipeline.tenancy import Tenancy, model_pattern
-from radixway.pipeline.tracing import traced
-from radixway.pipeline.usage import Metered, Used, count_texts, used_of
+from radixway.pipeline.tenancy import TenantPolicy, model_pattern
+from radixway.pipeline.tracing import trace_step
+from radixway.pipeline.usage import MeteredChunks, TokenUsage, count_text_deltas, read_usage
 
 __all__ = [
     "ANY_MODEL",
@@ -56,32 +56,32 @@ __all__ = [
     "GENERATE",
     "RADIX_TREE",
     "AbortedRequests",
-    "Attack",
+    "AttackAssessment",
     "AttackJudge",
     "BadRequest",
     "Chunks",
-    "Clearance",
-    "DeadlineExceeded",
+    "DeadlineExceededError",
     "Endpoint",
     "FailureReason",
-    "Forbidden",
+    "ForbiddenError",
     "GatewayError",
+    "GuardClearance",
     "GuardFindings",
-    "GuardUnavailable",
-    "InHand",
-    "IncompleteAnswerError",
-    "LimitReached",
-    "Metered",
+    "GuardUnavailableError",
+    "InFlightRequests",
+    "IncompleteReplyError",
+    "LimitReachedError",
+    "MeteredChunks",
     "Middleware",
     "ModelName",
-    "ModelNotFound",
+    "ModelNotServedError",
     "ModelState",
     "ModelStates",
     "Next",
-    "NoWorkers",
-    "Overloaded",
-    "PersonalData",
+    "NoWorkersError",
+    "OverloadedError",
     "PersonalDataFinder",
+    "PersonalDataSpan",
     "Pipeline",
     "RefusalReason",
     "Reply",
@@ -90,22 +90,22 @@ __all__ = [
     "Retry",
     "RunningRequest",
     "Services",
-    "StreamBroken",
-    "StreamEnd",
-    "Tenancy",
+    "StreamBrokenError",
+    "StreamEndDetector",
+    "TenantPolicy",
+    "TokenUsage",
     "TokenizerOf",
-    "Unauthorized",
-    "Used",
-    "WeightsTooOld",
-    "WorkerFailed",
-    "WorkerNotFound",
-    "check_whole_reply",
-    "count_texts",
-    "find_class",
+    "UnauthorizedError",
+    "WeightsTooOldError",
+    "WorkerFailedError",
+    "WorkerNotFoundError",
+    "check_complete_reply",
+    "count_text_deltas",
+    "import_class",
+    "is_asgi_middleware",
     "load_middlewares",
     "model_pattern",
-    "own_path",
-    "traced",
-    "used_of",
-    "wraps_apps",
+    "read_usage",
+    "resolve_slime_path",
+    "trace_step",
 ]

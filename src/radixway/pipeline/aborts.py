@@ -8,7 +8,9 @@ from contextlib import suppress
 
 
 class RunningRequest:
-    """One request, from its first attempt to the end of its answer; made by `AbortedRequests.begin`."""
+    """One request, from its first attempt to the end of its answer; made by
+    `AbortedRequests.register_request`.
+    """
 
     __slots__ = ("_asked", "request_id", "rids")
 
@@ -19,21 +21,21 @@ class RunningRequest:
         """What the gateway knows it by, as do workers that read `x-request-id`."""
         self._asked = asyncio.Event()
 
-    def is_called(self, rid: str) -> bool:
+    def has_id_prefix(self, rid: str) -> bool:
         """Whether one of its names begins so."""
         names = self.rids if self.request_id is None else (*self.rids, self.request_id)
         return any(name.startswith(rid) for name in names)
 
     @property
-    def abort_asked(self) -> bool:
+    def is_abort_requested(self) -> bool:
         """Somebody asked for its end: an aborted answer is the answer."""
         return self._asked.is_set()
 
-    def ask_abort(self) -> None:
+    def request_abort(self) -> None:
         """Its end is wanted; a wait between two attempts is over."""
         self._asked.set()
 
-    async def wait(self, seconds: float) -> None:
+    async def wait_for_abort(self, seconds: float) -> None:
         """Wait so long, or until its end is asked for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -53,25 +55,25 @@ class AbortedRequests:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, rids: Sequence[str], request_id: str | None = None) -> RunningRequest:
+    def register_request(self, rids: Sequence[str], request_id: str | None = None) -> RunningRequest:
         """A request begins; `end` it on every way out."""
         running = RunningRequest(rids, request_id)
         self._running.add(running)
         return running
 
-    def end(self, running: RunningRequest) -> None:
+    def unregister_request(self, running: RunningRequest) -> None:
         """Its answer has ended. May be called again."""
         self._running.discard(running)
 
-    def abort(self, rid: str) -> int:
+    def mark_aborted(self, rid: str) -> int:
         """Mark the requests whose id begins with `rid`, as SGLang finds them; how many there are."""
-        found = [running for running in self._running if running.is_called(rid)]
+        found = [running for running in self._running if running.has_id_prefix(rid)]
         for running in found:
-            running.ask_abort()
+            running.request_abort()
         return len(found)
 
-    def abort_all(self) -> int:
+    def mark_all_aborted(self) -> int:
         """Mark all; how many there are."""
         for running in self._running:
-            running.ask_abort()
+            running.request_abort()
         return len(self._running)

@@ -31,22 +31,22 @@ _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class IncompleteAnswerError(Exception):
+class IncompleteReplyError(Exception):
     """The answer ended before it was whole. The text says what is missing."""
 
 
-class _Choice(msgspec.Struct, frozen=True):
+class _ChoiceMarks(msgspec.Struct, frozen=True):
     index: int = 0
     finish_reason: Any = None
 
 
-class _Completion(msgspec.Struct):
-    choices: list[_Choice] | None = None
+class _CompletionMarks(msgspec.Struct):
+    choices: list[_ChoiceMarks] | None = None
     error: Any = None
 
 
-class _Generated(msgspec.Struct):
-    meta_info: _Choice = _Choice()
+class _GenerateMarks(msgspec.Struct):
+    meta_info: _ChoiceMarks = _ChoiceMarks()
     index: int = 0
     error: Any = None
 
@@ -59,8 +59,8 @@ class _TgiEvent(msgspec.Struct):
 Marks = Iterable[tuple[int, bool]] | None
 """Of the answers in one event: index, and whether it is finished. None: the event ends the whole stream."""
 
-_completion = msgspec.json.Decoder(_Completion).decode
-_generated = msgspec.json.Decoder(_Generated).decode
+_completion = msgspec.json.Decoder(_CompletionMarks).decode
+_generated = msgspec.json.Decoder(_GenerateMarks).decode
 _tgi_event = msgspec.json.Decoder(_TgiEvent).decode
 
 
@@ -88,15 +88,15 @@ _READERS: dict[ReplyForm, Callable[[bytes], Marks]] = {
 """By the form of the worker's reply; all others have OpenAI's `choices`."""
 
 
-def check_whole_reply(body: bytes) -> None:
-    """Raise IncompleteAnswerError unless `body`, a reply that does not stream, is JSON to its last byte."""
+def check_complete_reply(body: bytes) -> None:
+    """Raise IncompleteReplyError unless `body`, a reply that does not stream, is JSON to its last byte."""
     try:
         _skip(body)
     except _UNREADABLE as error:
-        raise IncompleteAnswerError(f"its {len(body)} bytes are no whole JSON ({error})") from None
+        raise IncompleteReplyError(f"its {len(body)} bytes are no whole JSON ({error})") from None
 
 
-class StreamEnd:
+class StreamEndDetector:
     """Looks for the end of one stream: give it all chunks with `note`, and ask `check` once no more come.
 
     A chunk is whole server-sent events. Of a stream of one answer only the last chunks are kept, and none is
@@ -111,37 +111,37 @@ class StreamEnd:
         self._answers = answers
         self._finished: dict[int, bool] = {}
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
-        self.note: Callable[[bytes], None] = self._last.append if answers == 1 else self._note_each
+        self.note: Callable[[bytes], None] = self._last.append if answers == 1 else self._note_chunk
 
-    def check(self, rest: bytes = b"") -> bytes:
+    def check_complete(self, rest: bytes = b"") -> bytes:
         """What belongs to the stream of `rest`, the bytes behind its last whole event.
 
-        Raises IncompleteAnswerError unless the stream has shown its protocol's end.
+        Raises IncompleteReplyError unless the stream has shown its protocol's end.
         """
         if rest.strip():
-            is_event = _is_whole(event_data(rest))
+            is_event = _is_complete_json(event_data(rest))
             if is_event:
                 self.note(rest)
             elif not self._last and rest.lstrip()[:1] in (b"{", b"["):
-                check_whole_reply(rest)  # the worker does not stream
+                check_complete_reply(rest)  # the worker does not stream
                 return rest
         else:
             is_event = True
-        if not self._is_shown():
+        if not self._all_finished():
             missing = (
                 "its last event is cut" if not is_event else "it ended without [DONE] or a finish reason"
             )
-            raise IncompleteAnswerError(missing)
+            raise IncompleteReplyError(missing)
         return rest if is_event else b""
 
-    def is_declared(self) -> bool:
+    def has_end_marker(self) -> bool:
         """Whether the stream has said itself that nothing follows, by `[DONE]` or an error.
 
         How its connection ends does not matter then.
         """
         return any(marks is None for marks in self._last_marks())
 
-    def _is_shown(self) -> bool:
+    def _all_finished(self) -> bool:
         for marks in self._last_marks():
             if marks is None or (self._answers == 1 and any(finished for _, finished in marks)):
                 return True
@@ -154,7 +154,7 @@ class StreamEnd:
             for event in reversed([*split_events(chunk)]):  # the mark is most often in the last one
                 yield self._marks_of(event)
 
-    def _note_each(self, chunk: bytes) -> None:
+    def _note_chunk(self, chunk: bytes) -> None:
         self._last.append(chunk)
         for event in split_events(chunk):
             for index, finished in self._marks_of(event) or ():
@@ -173,7 +173,7 @@ class StreamEnd:
             return ()
 
 
-def _is_whole(data: bytes) -> bool:
+def _is_complete_json(data: bytes) -> bool:
     """Whether the data of an event that has no blank line behind it were cut."""
     if data == DONE_DATA:
         return True

@@ -11,7 +11,7 @@ RADIX_TREE = "radixway.trajectories.RadixTreeMiddleware"
 """The middleware that records trajectories."""
 
 
-def find_class(path: str) -> type:
+def import_class(path: str) -> type:
     """The middleware class at `package.module.Class`.
 
     Slime's own paths of its RadixTreeMiddleware name ours; slime need not be installed.
@@ -19,7 +19,7 @@ def find_class(path: str) -> type:
     Raises:
         ConfigError: the path names nothing, or nothing that could be a middleware.
     """
-    module_name, _, name = own_path(path).rpartition(".")
+    module_name, _, name = resolve_slime_path(path).rpartition(".")
     try:
         found = getattr(import_module(module_name), name)
     except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as error:
@@ -29,7 +29,7 @@ def find_class(path: str) -> type:
     return found
 
 
-def wraps_apps(middleware: type) -> bool:
+def is_asgi_middleware(middleware: type) -> bool:
     """Whether it is built around an ASGI application, as Starlette's are, and not from `Services`."""
     if isfunction(getattr(middleware, "dispatch", None)):
         return True
@@ -39,7 +39,7 @@ def wraps_apps(middleware: type) -> bool:
         return False
 
 
-def own_path(path: str) -> str:
+def resolve_slime_path(path: str) -> str:
     """Where a class is that users of Slime know by `path`; any other path is returned as it is."""
     package, _, rest = path.partition(".")
     slimes = package == "slime" and rest.rpartition(".")[2] == RADIX_TREE.rpartition(".")[2]

@@ -23,21 +23,21 @@ class BadRequest(GatewayError):
     code = "invalid_request"
 
 
-class Unauthorized(GatewayError):
+class UnauthorizedError(GatewayError):
     """The call needs a key that it did not carry."""
 
     status = 401
     code = "unauthorized"
 
 
-class Forbidden(GatewayError):
+class ForbiddenError(GatewayError):
     """Whoever asks is known, and may not."""
 
     status = 403
     code = "forbidden"
 
 
-class ModelNotFound(GatewayError):
+class ModelNotServedError(GatewayError):
     """No worker serves the model that was asked for, or none that the tenant may use."""
 
     status = 404
@@ -48,7 +48,7 @@ class ModelNotFound(GatewayError):
         super().__init__(f"no worker serves the model {model!r}")
 
 
-class NoWorkers(GatewayError):
+class NoWorkersError(GatewayError):
     """No worker can answer now; one may later."""
 
     status = 503
@@ -57,7 +57,7 @@ class NoWorkers(GatewayError):
     retry_after_s = 1
 
 
-class WeightsTooOld(NoWorkers):
+class WeightsTooOldError(NoWorkersError):
     """Workers can answer, but not with weights as new as the request wants them."""
 
     code = "weights_too_old"
@@ -66,7 +66,7 @@ class WeightsTooOld(NoWorkers):
 RefusalReason = Literal["queue_full", "queue_timeout", "ttft_unreachable"]
 
 
-class Overloaded(GatewayError):
+class OverloadedError(GatewayError):
     """Workers can answer, but not this request in time: the code says why."""
 
     status = 429
@@ -77,7 +77,7 @@ class Overloaded(GatewayError):
         self.reason: RefusalReason = reason
 
 
-class LimitReached(GatewayError):
+class LimitReachedError(GatewayError):
     """The tenant has used what it may: the code names the limit."""
 
     status = 429
@@ -87,7 +87,7 @@ class LimitReached(GatewayError):
         super().__init__(message, code=limit, retry_after_s=max(retry_after_s, 1))
 
 
-class WorkerNotFound(GatewayError):
+class WorkerNotFoundError(GatewayError):
     """The call names a worker that was never added."""
 
     status = 404
@@ -95,7 +95,7 @@ class WorkerNotFound(GatewayError):
     param = "url"
 
 
-class WorkerFailed(GatewayError):
+class WorkerFailedError(GatewayError):
     """A worker was not reached, broke off before the first byte of its answer, or said that it cannot."""
 
     status = 502
@@ -111,12 +111,12 @@ class WorkerFailed(GatewayError):
         """Its own words, for the client when nobody else can answer either."""
 
     @property
-    def is_its_own(self) -> bool:
+    def is_worker_fault(self) -> bool:
         """Whether the worker may be at fault, so that another one may do better: not if too much is asked."""
         return self.reason != "too_large"
 
 
-class StreamBroken(GatewayError):
+class StreamBrokenError(GatewayError):
     """A worker broke off in the middle of a streamed answer."""
 
     status = 502
@@ -129,7 +129,7 @@ class StreamBroken(GatewayError):
         self.truncated = truncated
 
 
-class DeadlineExceeded(GatewayError):
+class DeadlineExceededError(GatewayError):
     """The request took longer than it was allowed to."""
 
     status = 504

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class GuardUnavailable(Exception):
+class GuardUnavailableError(Exception):
     """There is nobody who could judge now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class PersonalData:
+class PersonalDataSpan:
     """One stretch of a text that is personal data."""
 
     type: str
@@ -24,7 +24,7 @@ class PersonalData:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class AttackAssessment:
     """How likely a text attacks the prompt that it will be part of."""
 
     risk: float
@@ -41,23 +41,23 @@ class Attack:
 class GuardFindings:
     """What a guard found in the texts of one request."""
 
-    personal_data: Sequence[PersonalData] | None
+    personal_data: Sequence[PersonalDataSpan] | None
     """Of any confidence; None where nobody could look."""
-    attacks: Sequence[Attack] | None
+    attacks: Sequence[AttackAssessment] | None
     pii_threshold: float
     """Confidence from which a finding counts, where nobody says otherwise."""
     jailbreak_threshold: float
 
 
-class Clearance(Protocol):
+class GuardClearance(Protocol):
     """What a guard makes of a request, for whoever chooses its model."""
 
-    def clears(self, model: str) -> bool:
+    def may_show(self, model: str) -> bool:
         """Whether the model may be shown the request as it is now."""
         ...
 
     @property
-    def instead(self) -> str | None:
+    def fallback_model(self) -> str | None:
         """The model that answers where no other may be shown it; None: the guard sees to it otherwise."""
         ...
 
@@ -75,10 +75,10 @@ class PersonalDataFinder(Protocol):
         """What can be found; empty where that is not known yet."""
         ...
 
-    async def find(self, text: str) -> Sequence[PersonalData]:
+    async def find(self, text: str) -> Sequence[PersonalDataSpan]:
         """Every finding of any confidence, in the order of the text, none overlapping another.
 
-        Raises GuardUnavailable.
+        Raises GuardUnavailableError.
         """
         ...
 
@@ -96,6 +96,6 @@ class AttackJudge(Protocol):
         """What can be told; empty where that is not known yet."""
         ...
 
-    async def judge(self, text: str) -> Attack:
-        """Raises GuardUnavailable."""
+    async def judge(self, text: str) -> AttackAssessment:
+        """Raises GuardUnavailableError."""
         ...

@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from radixway.config import Config, ConfigError
-from radixway.pipeline.dotted import find_class, wraps_apps
+from radixway.pipeline.dotted import import_class, is_asgi_middleware
 from radixway.pipeline.endpoints import Endpoint
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
-from radixway.pipeline.timed import TimedEnd, TimedStep
-from radixway.pipeline.tracing import traced
-from radixway.telemetry import Metrics, Steps
+from radixway.pipeline.timed import TimedDispatch, TimedStep
+from radixway.pipeline.tracing import trace_step
+from radixway.telemetry import MetricsRegistry, StepMetrics
+from radixway.telemetry.metrics.steps import step_name_of
 
 if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
@@ -30,6 +31,7 @@ class Middleware(Protocol):
 
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
+    Metrics and spans call it by its class's name, or by its class attribute `step_name`.
     A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it.
     """
 
@@ -45,14 +47,16 @@ class Services:
     """What a middleware may use of the gateway."""
 
     config: Config
-    metrics: Metrics
+    metrics: MetricsRegistry
     tokenizer_of: TokenizerOf | None = None
 
 
 class Pipeline:
     """Middlewares, outermost first, around `dispatch`."""
 
-    def __init__(self, middlewares: Sequence[Middleware], dispatch: Next, steps: Steps | None = None) -> None:
+    def __init__(
+        self, middlewares: Sequence[Middleware], dispatch: Next, steps: StepMetrics | None = None
+    ) -> None:
         """`steps`: where it is counted how long each middleware takes, if anywhere."""
         self._steps = steps
         self._middlewares = tuple(middlewares)
@@ -77,14 +81,14 @@ class Pipeline:
 
     def _compose(self, endpoint: Endpoint, *, is_traced: bool = False) -> Next:
         steps = self._steps
-        chain: Next = self._dispatch if steps is None else TimedEnd(self._dispatch)
+        chain: Next = self._dispatch if steps is None else TimedDispatch(self._dispatch)
         for middleware in reversed(self._middlewares):
             if _applies_to(middleware, endpoint):
                 chain = partial(middleware, call_next=chain)
                 if is_traced:
-                    chain = traced(f"middleware {_name_of(middleware)}", chain)
+                    chain = trace_step(f"middleware {step_name_of(middleware)}", chain)
                 if steps is not None:
-                    chain = TimedStep(chain, steps.of(middleware))
+                    chain = TimedStep(chain, steps.middleware_buckets(middleware))
         return chain
 
 
@@ -94,10 +98,6 @@ def _applies_to(middleware: Middleware, endpoint: Endpoint) -> bool:
         return applies_to(endpoint)
     names: frozenset[str] | None = getattr(middleware, "surfaces", None)  # the older way of classes of users
     return names is None or endpoint.name in names
-
-
-def _name_of(middleware: Middleware) -> str:
-    return getattr(middleware, "__name__", type(middleware).__name__)
 
 
 def load_middlewares(paths: Sequence[str], services: Services) -> list[Middleware]:
@@ -110,8 +110,8 @@ def load_middlewares(paths: Sequence[str], services: Services) -> list[Middlewar
     """
     loaded: list[Middleware] = []
     for path in paths:
-        factory = find_class(path)
-        if wraps_apps(factory):
+        factory = import_class(path)
+        if is_asgi_middleware(factory):
             continue
         if hasattr(factory, "surfaces") and not hasattr(factory, "applies_to"):
             log.warning(

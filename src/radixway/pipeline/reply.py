@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
-    from radixway.pipeline.usage import Used
+    from radixway.pipeline.usage import TokenUsage
 
 
 class Chunks(Protocol):
@@ -43,5 +43,5 @@ class Reply:
     """Name of the worker that answered."""
     body: bytes = b""
     chunks: Chunks | None = None
-    used: Used | None = None
+    used: TokenUsage | None = None
     """What a whole answer of one worker took, by its word; for whoever asked that worker."""

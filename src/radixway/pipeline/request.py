@@ -10,9 +10,9 @@ import msgspec
 
 from radixway.pipeline.endpoints import Endpoint
 from radixway.pipeline.errors import BadRequest
-from radixway.pipeline.guarding import Clearance
+from radixway.pipeline.guarding import GuardClearance
 from radixway.pipeline.reply import Chunks
-from radixway.pipeline.tenancy import Tenancy
+from radixway.pipeline.tenancy import TenantPolicy
 from radixway.telemetry import Journal
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Request:
     """Names of the workers that have it in hand now."""
     pinned: str | None = None
     """Name or URL of the only worker that may answer, by the word of a trusted hop."""
-    carrier: object | None = None
+    forwarder: object | None = None
     """Who brings it to its worker in place of the gateway's own connections; for the dispatch alone."""
     preference: str | None = None
     """What the client's header says matters in the choice of a model: `best`, `fast` or `cheap`."""
@@ -71,17 +71,17 @@ class Request:
     """The model that answers in place of the one asked for."""
     tried: list[str] = field(default_factory=list)
     """Names of the workers that failed this request already."""
-    asked: list[str] = field(default_factory=list)
+    attempted_workers: list[str] = field(default_factory=list)
     """Names of the workers it was carried to, in that order."""
-    opened: list[Chunks] = field(default_factory=list)
+    open_streams: list[Chunks] = field(default_factory=list)
     """Streams opened for this request. Whoever made the request closes them, whatever became of the reply."""
     tenant: str = "default"
     """Whose request it is; what one tenant was answered, another never sees."""
-    tenancy: Tenancy | None = None
+    tenant_policy: TenantPolicy | None = None
     """What follows from that; None where no tenants are configured."""
     user: str | None = None
     """Who of the tenant asks, where the gateway knows it better than the body."""
-    said_user: str | None = None
+    claimed_user: str | None = None
     """Who asks by the body's own word."""
     cache_control: str | None = None
     """What the client says of kept answers: `cache-control` and `x-vsr-cache-control`."""
@@ -92,7 +92,7 @@ class Request:
     """What the request is about, where the semantic layer has judged it by now."""
     decision: str | None = None
     """The rule that decided about it, where one did."""
-    clearance: Clearance | None = None
+    clearance: GuardClearance | None = None
     """What the guard says of models that may be shown it; None: nothing of theirs was found in it."""
     cache_threshold: float | None = None
     """Least cosine at which a kept answer will do, where the category has one of its own."""
@@ -100,12 +100,12 @@ class Request:
     """What a cache of answers that it has passed made of it; None where there is no cache."""
     meaning: object | None = None
     """What the semantic layer found of it before its turn to decide came; for itself alone."""
-    rehearsed: bool = False
+    is_dry_run: bool = False
     """Nobody asks: it is only to be seen what would become of it. Decisions on it are not counted, and what
     the guard finds is no incident."""
-    known_model: str = "unknown"
+    metrics_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
-    answering: str | None = None
+    resolved_model: str | None = None
     """The model that its worker was asked for, by name; None until then, or where that is not known."""
     prompt_tokens: int | None = None
     """How long its prompt is, where routing had it tokenized."""
@@ -121,18 +121,20 @@ class Request:
     @property
     def cache_namespace(self) -> str:
         """Whose kept answers it may be given."""
-        return self.tenant if self.tenancy is None else self.tenancy.cache_namespace or self.tenant
+        return (
+            self.tenant if self.tenant_policy is None else self.tenant_policy.cache_namespace or self.tenant
+        )
 
     @property
-    def asker(self) -> str | None:
+    def user_or_claimed(self) -> str | None:
         """Who asks, as far as anybody says."""
-        return self.user or self.said_user
+        return self.user or self.claimed_user
 
     @property
     def body(self) -> dict[str, Any]:
         """The decoded body, for reading; change it with `edit`. Raises BadRequest if it cannot be decoded."""
         if self._body is None:
-            self._body = _read(_decode, self.raw)
+            self._body = _decode_body(_decode, self.raw)
         return self._body
 
     def edit(self, **fields: Any) -> None:
@@ -140,7 +142,7 @@ class Request:
 
         Raises BadRequest if the body is no JSON object.
         """
-        parts = _read(_split, self.raw)
+        parts = _decode_body(_split, self.raw)
         for name, value in fields.items():
             if value is msgspec.UNSET:
                 parts.pop(name, None)
@@ -150,7 +152,7 @@ class Request:
         self._body = None
 
 
-def _read(decode: Callable[[bytes], dict[str, T]], raw: bytes) -> dict[str, T]:
+def _decode_body(decode: Callable[[bytes], dict[str, T]], raw: bytes) -> dict[str, T]:
     # Surfaces look only at the fields they know; what is wrong elsewhere is found here.
     try:
         return decode(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from radixway.pipeline.errors import NoWorkers, WorkerFailed
+from radixway.pipeline.errors import NoWorkersError, WorkerFailedError
 from radixway.pipeline.middleware import Next, Services
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
@@ -26,20 +26,20 @@ class Retry:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer; when every attempt failed, what the last worker said, or its WorkerFailed is raised."""
-        failure: WorkerFailed | None = None
+        failure: WorkerFailedError | None = None
         for attempt in range(self._attempts):
             if failure is not None:
-                self._metrics.retried(failure.reason)
+                self._metrics.record_retry(failure.reason)
                 request.journal.add("retry", attempt=attempt, worker=failure.worker, reason=failure.reason)
             try:
                 return await call_next(request)
-            except WorkerFailed as error:
-                if not error.is_its_own:
+            except WorkerFailedError as error:
+                if not error.is_worker_fault:
                     raise
                 failure = error.with_traceback(None)  # that holds this frame, and with it the request
                 elsewhere = error.worker not in request.tried
                 request.tried.append(error.worker)
-            except NoWorkers:
+            except NoWorkersError:
                 if failure is None:
                     raise
                 elsewhere = False

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import translate
 
-from radixway.telemetry import Shared
+from radixway.telemetry import SharedObject
 
 
 @dataclass(frozen=True, slots=True)
-class Tenancy(Shared):
+class TenantPolicy(SharedObject):
     """A tenant, as far as the rooms on the road must know it; what it may spend `tenants/` knows alone."""
 
     name: str
@@ -31,15 +31,15 @@ class Tenancy(Shared):
         return {"tenant": self.name}
 
     @property
-    def confines(self) -> bool:
+    def restricts_workers(self) -> bool:
         """Whether there are workers that may not answer it."""
         return self.models is not None or bool(self.pools)
 
-    def allows(self, model: str) -> bool:
+    def allows_model(self, model: str) -> bool:
         """Whether it may use the model."""
         return self.models is None or self.models.fullmatch(model) is not None
 
-    def may_use(self, pools: Collection[str], models: Collection[str]) -> bool:
+    def may_use_worker(self, pools: Collection[str], models: Collection[str]) -> bool:
         """Whether a worker of these pools that serves these models may answer some request of it."""
         if self.pools and self.pools.isdisjoint(pools):
             return False

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
-from radixway.telemetry import Buckets
+from radixway.telemetry import HistogramBuckets
 
 _Next = Callable[[Request], Awaitable[Reply]]
 
@@ -20,7 +20,7 @@ class TimedStep:
 
     __slots__ = ("_call", "_times")
 
-    def __init__(self, call: _Next, times: Buckets) -> None:
+    def __init__(self, call: _Next, times: HistogramBuckets) -> None:
         self._call = call
         self._times = times
 
@@ -31,11 +31,11 @@ class TimedStep:
             return await self._call(request)
         finally:
             took_s = perf_counter() - began
-            self._times.add(max(0.0, took_s - request.inside_s))
+            self._times.observe_value(max(0.0, took_s - request.inside_s))
             request.inside_s = before + took_s
 
 
-class TimedEnd:
+class TimedDispatch:
     """The end of the road, whose time is nobody's own."""
 
     __slots__ = ("_call",)

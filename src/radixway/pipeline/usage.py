@@ -15,7 +15,7 @@ from radixway.web.server_sent_events import count_events, iterate_data
 
 
 @dataclass(slots=True)
-class Used:
+class TokenUsage:
     """Tokens of one request."""
 
     prompt_tokens: int = 0
@@ -28,7 +28,7 @@ class Used:
     """The worker says how many were cached, none perhaps."""
 
     @property
-    def tokens(self) -> int:
+    def total_tokens(self) -> int:
         """Prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
 
@@ -42,8 +42,8 @@ class Used:
             told["cached_tokens"] = self.cached_tokens
         return told | {"estimated": True} if self.estimated else told
 
-    def __add__(self, other: Used) -> Used:
-        return Used(
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,
@@ -56,22 +56,22 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
 """More than that is no figure of sense, and would not fit where usage is kept."""
 
 
-class _Details(msgspec.Struct):
+class _UsageDetails(msgspec.Struct):
     cached_tokens: _Count = None
 
 
-class _Counts(msgspec.Struct):
+class _UsageCounts(msgspec.Struct):
     """OpenAI's `usage`, SGLang's `meta_info`."""
 
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
     cached_tokens: _Count = None
-    prompt_tokens_details: _Details | None = None
+    prompt_tokens_details: _UsageDetails | None = None
 
 
-class _Answer(msgspec.Struct):
-    usage: _Counts | None = None
-    meta_info: _Counts | None = None
+class _UsageAnswer(msgspec.Struct):
+    usage: _UsageCounts | None = None
+    meta_info: _UsageCounts | None = None
     index: int = 0
 
 
@@ -84,7 +84,7 @@ class _Pooled(msgspec.Struct):
     usage: _PooledCounts | None = None
 
 
-_read = msgspec.json.Decoder(_Answer | list[_Answer]).decode
+_read = msgspec.json.Decoder(_UsageAnswer | list[_UsageAnswer]).decode
 _read_pooled = msgspec.json.Decoder(_Pooled).decode
 
 _LAST_CHUNKS = 3
@@ -94,22 +94,22 @@ _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!"
 """An event that brings text; engines that stream send one for each token."""
 
 
-def used_of(body: bytes, *, generates: bool = True) -> Used | None:
+def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
     """What a whole reply reports, all its answers together; None where it says nothing of sense.
 
     `generates`: whether a model writes the reply; else the prompt is all that is counted.
     """
     if not generates:
         return _used_by_prompt(body)
-    found = _answers(body)
+    found = _decode_answers(body)
     if len(found) == 1:
-        return _counted(found[0])
-    counted = [_counted(answer) for answer in found]
+        return _usage_of_answer(found[0])
+    counted = [_usage_of_answer(answer) for answer in found]
     known = [each for each in counted if each is not None]
-    return sum(known, Used()) if known and len(known) == len(counted) else None
+    return sum(known, TokenUsage()) if known and len(known) == len(counted) else None
 
 
-def _answers(body: bytes) -> list[_Answer]:
+def _decode_answers(body: bytes) -> list[_UsageAnswer]:
     try:
         found = _read(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -117,13 +117,13 @@ def _answers(body: bytes) -> list[_Answer]:
     return found if isinstance(found, list) else [found]
 
 
-def _counted(answer: _Answer) -> Used | None:
+def _usage_of_answer(answer: _UsageAnswer) -> TokenUsage | None:
     counts = answer.usage or answer.meta_info
     if counts is None or counts.completion_tokens is None:
         return None
     details = counts.prompt_tokens_details
     cached = counts.cached_tokens if details is None else details.cached_tokens
-    return Used(
+    return TokenUsage(
         counts.prompt_tokens or 0,
         counts.completion_tokens,
         cached or 0,
@@ -131,7 +131,7 @@ def _counted(answer: _Answer) -> Used | None:
     )
 
 
-def _used_by_prompt(body: bytes) -> Used | None:
+def _used_by_prompt(body: bytes) -> TokenUsage | None:
     """Of vectors and scores, whose usage has no `completion_tokens` and, of some, only a total."""
     try:
         usage = _read_pooled(body).usage
@@ -140,19 +140,19 @@ def _used_by_prompt(body: bytes) -> Used | None:
     if usage is None:
         return None
     tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
-    return None if tokens is None else Used(tokens)
+    return None if tokens is None else TokenUsage(tokens)
 
 
-class Metered(Chunks):
+class MeteredChunks(Chunks):
     """A stream, and what it used: by the worker's last report, or else by its events that bring text.
 
     `done` is told once, when the stream is closed, however it ended.
     """
 
-    def __init__(self, chunks: Chunks, done: Callable[[Used], None], *, several: bool = False) -> None:
+    def __init__(self, chunks: Chunks, done: Callable[[TokenUsage], None], *, several: bool = False) -> None:
         """`several`: there may be events of several answers, each with its `index` and figures of its own."""
         self._chunks = chunks
-        self._done: Callable[[Used], None] | None = done
+        self._done: Callable[[TokenUsage], None] | None = done
         self._several = several
         self._first: bytes | None = None
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
@@ -168,11 +168,11 @@ class Metered(Chunks):
 
     async def __anext__(self) -> bytes:
         chunk = await anext(self._chunks)
-        self._note(chunk)
+        self._note_chunk(chunk)
         return chunk
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
-        note = self._note
+        note = self._note_chunk
 
         def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
             note(chunk)
@@ -184,9 +184,9 @@ class Metered(Chunks):
         await self._chunks.aclose()
         if self._done is not None:
             done, self._done = self._done, None
-            done(self._used())
+            done(self._final_usage())
 
-    def _note(self, chunk: bytes) -> None:
+    def _note_chunk(self, chunk: bytes) -> None:
         if self._first is None:
             self._first = chunk
         else:
@@ -194,38 +194,38 @@ class Metered(Chunks):
         self._last.append(chunk)
         self._events += count_events(chunk)
         if self._several and b'"index"' in chunk and _NEEDLE in chunk:
-            for event in _events(chunk):
-                for answer in _answers(event):
+            for event in _event_data(chunk):
+                for answer in _decode_answers(event):
                     self._by_answer[answer.index] = event
 
-    def _used(self) -> Used:
+    def _final_usage(self) -> TokenUsage:
         chunks = self._by_answer.values()
-        reported = [used for chunk in chunks if (used := _last_used(chunk)) is not None]
+        reported = [used for chunk in chunks if (used := _last_reported_usage(chunk)) is not None]
         if reported:
-            return sum(reported, Used())
+            return sum(reported, TokenUsage())
         for chunk in reversed(self._last):
-            if (used := _last_used(chunk)) is not None:
+            if (used := _last_reported_usage(chunk)) is not None:
                 return used
         looked_at = [*self._last]
         if self._first is not None and self._many >= _LAST_CHUNKS:
             looked_at.append(self._first)
         between = self._events - sum(count_events(chunk) for chunk in looked_at)
-        return Used(0, between + sum(map(count_texts, looked_at)), 0, True)
+        return TokenUsage(0, between + sum(map(count_text_deltas, looked_at)), 0, True)
 
 
-def count_texts(chunk: bytes) -> int:
+def count_text_deltas(chunk: bytes) -> int:
     """How many times a chunk of events brings text."""
     return len(_TEXT.findall(chunk))
 
 
-def _last_used(chunk: bytes) -> Used | None:
+def _last_reported_usage(chunk: bytes) -> TokenUsage | None:
     """What the last event of a chunk that reports anything says."""
-    for event in reversed(_events(chunk)):
-        if _NEEDLE in event and (used := used_of(event)) is not None:
+    for event in reversed(_event_data(chunk)):
+        if _NEEDLE in event and (used := read_usage(event)) is not None:
             return used
     return None
 
 
-def _events(chunk: bytes) -> list[bytes]:
+def _event_data(chunk: bytes) -> list[bytes]:
     """The data of a chunk's events."""
     return [*iterate_data(chunk)] if b"data:" in chunk else [chunk.strip()]

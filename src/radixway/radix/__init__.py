@@ -4,19 +4,19 @@ Generic over the key (text or packed token ids) and over the payload an edge car
 """
 
 from radixway.radix.eviction import Order, lfu, lru, priority, slru
-from radixway.radix.node import Insert, Match, Node, Payload, Root
-from radixway.radix.outline import Shown, outline, root_of
+from radixway.radix.node import InsertResult, Payload, PrefixMatch, RadixNode, RadixRoot
+from radixway.radix.outline import OutlineNode, outline, root_of
 from radixway.radix.tree import RadixTree, common_prefix
 
 __all__ = [
-    "Insert",
-    "Match",
-    "Node",
+    "InsertResult",
     "Order",
+    "OutlineNode",
     "Payload",
+    "PrefixMatch",
+    "RadixNode",
+    "RadixRoot",
     "RadixTree",
-    "Root",
-    "Shown",
     "common_prefix",
     "lfu",
     "lru",

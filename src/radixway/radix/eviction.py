@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic
 
-from radixway.radix.node import K, Node, P
+from radixway.radix.node import K, P, RadixNode
 
-Order = Callable[[Node[Any, Any]], int]
+Order = Callable[[RadixNode[Any, Any]], int]
 """Says which segment a node belongs to, from its `hits` and `priority`.
 
 Lower segments are evicted first, and in each the least recently used leaf. Both counts only rise and are
@@ -16,22 +16,22 @@ never below a child's; the segment must rise with them.
 """
 
 
-def lru(node: Node[Any, Any]) -> int:
+def lru(node: RadixNode[Any, Any]) -> int:
     """Least recently used first: all nodes in one segment."""
     return 0
 
 
-def slru(node: Node[Any, Any]) -> int:
+def slru(node: RadixNode[Any, Any]) -> int:
     """Segmented LRU: what no match ever came back to goes first."""
     return 1 if node.hits else 0
 
 
-def lfu(node: Node[Any, Any]) -> int:
+def lfu(node: RadixNode[Any, Any]) -> int:
     """Least frequently used first, frequency in powers of two: of 8 and 12 hits neither is the rarer."""
     return node.hits.bit_length()
 
 
-def priority(node: Node[Any, Any]) -> int:
+def priority(node: RadixNode[Any, Any]) -> int:
     """Lowest priority first."""
     return node.priority
 
@@ -49,24 +49,24 @@ class EvictionQueue(Generic[K, P]):
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._segments: dict[int, OrderedDict[Node[K, P], None]] = {}
+        self._segments: dict[int, OrderedDict[RadixNode[K, P], None]] = {}
 
-    def renew(self, node: Node[K, P]) -> None:
+    def move_to_back(self, node: RadixNode[K, P]) -> None:
         """Put `node` last in the segment it belongs to now, wherever it was before."""
         segment = self._order(node)
         if segment == node.segment:
             self._segments[segment].move_to_end(node)
         else:
-            self.discard(node)
+            self.discard_node(node)
             self._segments.setdefault(segment, OrderedDict())[node] = None
             node.segment = segment
 
-    def put_first(self, node: Node[K, P]) -> None:
+    def put_first(self, node: RadixNode[K, P]) -> None:
         """Put `node` first in the segment it belongs to."""
-        self.renew(node)
+        self.move_to_back(node)
         self._segments[self._order(node)].move_to_end(node, last=False)
 
-    def discard(self, node: Node[K, P]) -> None:
+    def discard_node(self, node: RadixNode[K, P]) -> None:
         """Take `node` out if it is in."""
         if node.segment is not None:
             segment = self._segments[node.segment]
@@ -75,13 +75,13 @@ class EvictionQueue(Generic[K, P]):
                 del self._segments[node.segment]
             node.segment = None
 
-    def first(self) -> Node[K, P] | None:
+    def next_victim(self) -> RadixNode[K, P] | None:
         """The leaf to evict next, or None when nothing may go."""
         if not self._segments:
             return None
         return next(iter(self._segments[min(self._segments)]))
 
-    def check(self, nodes: set[Node[K, P]]) -> None:
+    def check(self, nodes: set[RadixNode[K, P]]) -> None:
         """Assert that exactly `nodes` are here, each in its segment and behind its children."""
         queued = [(segment, node) for segment in sorted(self._segments) for node in self._segments[segment]]
         position = {node: i for i, (_, node) in enumerate(queued)}

@@ -23,7 +23,7 @@ K = TypeVar("K", str, bytes)
 P = TypeVar("P", bound=Payload)
 
 
-class Node(Generic[K, P]):
+class RadixNode(Generic[K, P]):
     """An edge, and the point where it ends.
 
         root ──"abcd"──▶ A ──"efgh"──▶ B        A.start, A.end = 0, 4
@@ -40,9 +40,9 @@ class Node(Generic[K, P]):
     """The part of the keys that is on this edge, in whole strides; empty on a root."""
     payload: P
     """What the edge carries. A root has none: the attribute is unset."""
-    parent: Node[K, P] | None
+    parent: RadixNode[K, P] | None
     """None on a root, and on a node that has left the tree."""
-    children: dict[K, Node[K, P]]
+    children: dict[K, RadixNode[K, P]]
     """By the first stride on their edges."""
     end: int
     """Strides from the root to the end of this edge; 0 on a root only."""
@@ -55,7 +55,7 @@ class Node(Generic[K, P]):
     segment: int | None
     """Where the eviction queue keeps this node; None while it is pinned."""
 
-    def __init__(self, key: K, parent: Node[K, P] | None, end: int) -> None:
+    def __init__(self, key: K, parent: RadixNode[K, P] | None, end: int) -> None:
         self.key = key
         self.parent = parent
         self.children = {}
@@ -80,7 +80,7 @@ class Node(Generic[K, P]):
         """False once the node has left the tree; a root is always attached."""
         return self.parent is not None or self.end == 0
 
-    def path(self) -> list[Node[K, P]]:
+    def path_from_root(self) -> list[RadixNode[K, P]]:
         """The nodes from the root, which is left out, down to this one."""
         nodes = []
         node = self
@@ -95,7 +95,7 @@ class Node(Generic[K, P]):
         return f"<{_excerpt(self.key)}, {self.start}–{self.end}{pins}>"
 
 
-class Root(Node[K, P]):
+class RadixRoot(RadixNode[K, P]):
     """Where the sequences of a namespace begin. It has no edge and is never pinned.
 
     It is in the tree only while it has children; a match in an empty namespace ends on a root of its own.
@@ -112,7 +112,7 @@ class Root(Node[K, P]):
 
 
 @dataclass(slots=True)
-class Match(Generic[K, P]):
+class PrefixMatch(Generic[K, P]):
     """How far a key leads into the tree: a position at the end of a node or in the middle of its edge.
 
         root ──"abcd"──▶ A ──"efgh"──▶ B
@@ -124,7 +124,7 @@ class Match(Generic[K, P]):
     The tree may change around it: splits and insertions leave it true, an eviction shows in `node.attached`.
     """
 
-    node: Node[K, P]
+    node: RadixNode[K, P]
     """The node at or before whose end the match ends; a root if nothing matched."""
     length: int
     """Strides matched, counted from the root."""
@@ -136,7 +136,7 @@ class Match(Generic[K, P]):
 
     def payloads(self) -> list[P]:
         """What the edges from the root to here carry, the last one cut where the match ends."""
-        path = self.node.path()
+        path = self.node.path_from_root()
         while path and path[-1].start >= self.length:
             path.pop()
         parts = [node.payload for node in path]
@@ -146,7 +146,7 @@ class Match(Generic[K, P]):
 
 
 @dataclass(slots=True)
-class Insert(Match[K, P]):
+class InsertResult(PrefixMatch[K, P]):
     """Where an inserted key ends, always the end of `node`, and how much of it had been there.
 
     payload handed in    [0, existed) dropped: the tree has its own    [existed, …) kept

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic
 
 from radixway.radix.eviction import EvictionQueue, Order, lru
-from radixway.radix.node import Insert, K, Match, Node, P, Root
+from radixway.radix.node import InsertResult, K, P, PrefixMatch, RadixNode, RadixRoot
 
 
 class RadixTree(Generic[K, P]):
@@ -28,7 +28,7 @@ class RadixTree(Generic[K, P]):
         """Strides in the tree."""
         self.locked_size = 0
         """Strides that locks keep from being evicted."""
-        self._roots: dict[Hashable, Root[K, P]] = {}
+        self._roots: dict[Hashable, RadixRoot[K, P]] = {}
         self._queue: EvictionQueue[K, P] = EvictionQueue(order)
         self._count = 0
 
@@ -47,8 +47,8 @@ class RadixTree(Generic[K, P]):
         namespace: Hashable = None,
         *,
         touch: bool = True,
-        after: Match[K, P] | None = None,
-    ) -> Match[K, P]:
+        after: PrefixMatch[K, P] | None = None,
+    ) -> PrefixMatch[K, P]:
         """Find the longest prefix of `key` that is in the tree. Splits nothing and adds nothing.
 
         `touch` counts it as a use of that prefix (see `touch`); a scheduler that is only looking says False.
@@ -56,35 +56,37 @@ class RadixTree(Generic[K, P]):
         """
         start = self._resume(after) if after is not None else None
         if start is None:
-            start = self._roots.get(namespace) or Root(key[:0], namespace)
-        node, at = self._walk(start, key, start.end * self.width)
+            start = self._roots.get(namespace) or RadixRoot(key[:0], namespace)
+        node, at = self._descend(start, key, start.end * self.width)
         if touch:
             self.touch(node)
-        return Match(node, at // self.width)
+        return PrefixMatch(node, at // self.width)
 
-    def touch(self, where: Match[K, P] | Node[K, P]) -> None:
+    def touch(self, where: PrefixMatch[K, P] | RadixNode[K, P]) -> None:
         """Count one use of the path to `where`: for each node on it a hit, and its most recent use.
 
         The last edge counts as a whole, also if a match ends inside it. Whoever locks the match, which splits
         the edge there, touches the node returned instead.
         """
-        node = where.node if isinstance(where, Match) else where
-        renew = self._queue.renew
+        node = where.node if isinstance(where, PrefixMatch) else where
+        renew = self._queue.move_to_back
         while (parent := node.parent) is not None:
             node.hits += 1
             if not node.pins:
                 renew(node)
             node = parent
 
-    def insert(self, key: K, payload: P, namespace: Hashable = None, *, priority: int = 0) -> Insert[K, P]:
+    def insert(
+        self, key: K, payload: P, namespace: Hashable = None, *, priority: int = 0
+    ) -> InsertResult[K, P]:
         """Store `key`. `payload` covers all of it; the part for what the tree did not have is kept.
 
         Counts as the most recent use of the path, not as a hit. The node returned ends where the key ends.
         """
-        root = self._roots.get(namespace) or Root(key[:0], namespace)
+        root = self._roots.get(namespace) or RadixRoot(key[:0], namespace)
         return self._insert(root, key, payload, priority)
 
-    def grow(self, node: Node[K, P], key: K, payload: P, *, priority: int = 0) -> Insert[K, P]:
+    def grow(self, node: RadixNode[K, P], key: K, payload: P, *, priority: int = 0) -> InsertResult[K, P]:
         """Continue the locked `node` by `key`; the caller's lock moves to the end of it.
 
         Does what inserting the whole sequence, locking it and unlocking `node` would do, but in time that
@@ -92,7 +94,7 @@ class RadixTree(Generic[K, P]):
         of getting a child, unless its priority is higher. `payload`, and the `existed` of the answer, count
         from the end of `node`.
         """
-        if isinstance(node, Root):
+        if isinstance(node, RadixRoot):
             grown = self.insert(key, payload, node.namespace, priority=priority)
             self.lock(grown.node)
             return grown
@@ -110,44 +112,46 @@ class RadixTree(Generic[K, P]):
             node.end += strides
             self.size += strides
             self.locked_size += strides
-        self._raise(node, priority)
-        return Insert(node, node.end, existed=0)
+        self._raise_priority(node, priority)
+        return InsertResult(node, node.end, existed=0)
 
-    def lock(self, where: Match[K, P] | Node[K, P], *, priority: int | None = None) -> Node[K, P]:
+    def lock(
+        self, where: PrefixMatch[K, P] | RadixNode[K, P], *, priority: int | None = None
+    ) -> RadixNode[K, P]:
         """Keep the path to `where` from being evicted until `unlock` is called with the node returned.
 
         The path gets at least this `priority`, as if it were inserted with it. Splits the edge if a match
         ends inside it. Takes time for that part of the path only that no other lock holds. Raises ValueError
         if the node has been evicted in the meantime.
         """
-        locked = self._node_at(where) if isinstance(where, Match) else where
+        locked = self._node_at(where) if isinstance(where, PrefixMatch) else where
         if not locked.attached:
             raise ValueError("this part of the tree was evicted after it was matched: match again")
-        node: Node[K, P] = locked
+        node: RadixNode[K, P] = locked
         while (parent := node.parent) is not None:
             node.pins += 1
             if node.pins > 1:
                 break
             self.locked_size += node.end - parent.end
-            self._queue.discard(node)
+            self._queue.discard_node(node)
             node = parent
         if priority is not None:
-            self._raise(locked, priority)
+            self._raise_priority(locked, priority)
         return locked
 
-    def unlock(self, node: Node[K, P]) -> None:
+    def unlock(self, node: RadixNode[K, P]) -> None:
         """Take back one lock. Counts as the most recent use of what it alone had kept, not as a hit."""
-        if not node.pins and not isinstance(node, Root):
+        if not node.pins and not isinstance(node, RadixRoot):
             raise ValueError("this node is not locked")
         while (parent := node.parent) is not None:
             node.pins -= 1
             if node.pins:
                 break
             self.locked_size -= node.end - parent.end
-            self._queue.renew(node)
+            self._queue.move_to_back(node)
             node = parent
 
-    def evict(self, strides: int, leaving: Callable[[Node[K, P]], None] | None = None) -> list[P]:
+    def evict(self, strides: int, leaving: Callable[[RadixNode[K, P]], None] | None = None) -> list[P]:
         """Free `strides` strides, or all that is not locked if that is less; return the payloads let go.
 
         Leaves go in the queue's order; the last one loses only its end if that is enough. `leaving` is called
@@ -155,7 +159,7 @@ class RadixTree(Generic[K, P]):
         """
         freed: list[P] = []
         goal = self.size - strides
-        while self.size > goal and (leaf := self._queue.first()) is not None:
+        while self.size > goal and (leaf := self._queue.next_victim()) is not None:
             surplus = goal - (self.size - leaf.size)
             if surplus > 0:
                 self._queue.put_first(self._split(leaf, surplus))
@@ -164,14 +168,14 @@ class RadixTree(Generic[K, P]):
             freed.append(self._detach(leaf))
         return freed
 
-    def remove(self, node: Node[K, P]) -> list[P]:
+    def remove_subtree(self, node: RadixNode[K, P]) -> list[P]:
         """Take `node` and all below it out of the tree; return the payloads.
 
         Raises ValueError, and removes nothing, if any of it is locked.
         """
         return self._remove(_depth_first(node))
 
-    def clear(self, *namespaces: Hashable) -> list[P]:
+    def clear_namespaces(self, *namespaces: Hashable) -> list[P]:
         """Remove all there is in `namespaces`, or in every one if none is named; return the payloads.
 
         Raises ValueError, and removes nothing, if any of it is locked.
@@ -179,13 +183,13 @@ class RadixTree(Generic[K, P]):
         roots = [self._roots[name] for name in namespaces or self._roots if name in self._roots]
         return self._remove(node for root in roots for node in _depth_first(root))
 
-    def nodes(self) -> Iterator[Node[K, P]]:
+    def nodes(self) -> Iterator[RadixNode[K, P]]:
         """Every node but the roots, parents before their children. The tree must not change meanwhile."""
         for root in self._roots.values():
             for child in root.children.values():
                 yield from _depth_first(child)
 
-    def roots(self) -> Iterator[Root[K, P]]:
+    def roots(self) -> Iterator[RadixRoot[K, P]]:
         """Where the sequences of each namespace begin. The tree must not change meanwhile."""
         yield from self._roots.values()
 
@@ -193,7 +197,7 @@ class RadixTree(Generic[K, P]):
         """The whole tree drawn, an only child right below its parent, so that a long chain stays narrow."""
         lines = [f"{len(self)} nodes, {self.size} strides, {self.locked_size} locked"]
         for root in self._roots.values():
-            stack: list[tuple[str, str, Node[K, P]]] = [("", "  ", root)]
+            stack: list[tuple[str, str, RadixNode[K, P]]] = [("", "  ", root)]
             while stack:
                 here, below, node = stack.pop()
                 lines.append(f"{here}{node!r}")
@@ -232,7 +236,7 @@ class RadixTree(Generic[K, P]):
         assert self.locked_size == locked, f"the locked size is said to be {self.locked_size} and is {locked}"
         self._queue.check({node for node in nodes if not node.pins})
 
-    def _walk(self, node: Node[K, P], key: K, at: int) -> tuple[Node[K, P], int]:
+    def _descend(self, node: RadixNode[K, P], key: K, at: int) -> tuple[RadixNode[K, P], int]:
         """Go down from the end of `node`, where `key[at:]` begins, as far as the key leads.
 
         Returns the last node reached and how many key units were found, `at` included.
@@ -248,14 +252,14 @@ class RadixTree(Generic[K, P]):
             at += len(node.key)
         return node, at
 
-    def _resume(self, match: Match[K, P]) -> Node[K, P] | None:
+    def _resume(self, match: PrefixMatch[K, P]) -> RadixNode[K, P] | None:
         """The deepest node that ends within `match`; None if it would be a root or has been evicted."""
         node = match.node
         while node.end > match.length and node.parent is not None:
             node = node.parent
         return node if node.parent is not None else None
 
-    def _node_at(self, match: Match[K, P]) -> Node[K, P]:
+    def _node_at(self, match: PrefixMatch[K, P]) -> RadixNode[K, P]:
         """The node that ends exactly where `match` does, split off for the purpose if need be."""
         node = match.node
         while node.parent is not None and node.parent.end >= match.length:
@@ -264,41 +268,41 @@ class RadixTree(Generic[K, P]):
             node = self._split(node, match.length - node.parent.end)
         return node
 
-    def _insert(self, top: Node[K, P], key: K, payload: P, priority: int) -> Insert[K, P]:
+    def _insert(self, top: RadixNode[K, P], key: K, payload: P, priority: int) -> InsertResult[K, P]:
         """Store `key` below `top`."""
         width = self.width
         strides = len(key) // width
-        node, at = self._walk(top, key, 0)
+        node, at = self._descend(top, key, 0)
         existed = at // width
         new = payload.split(existed)[1] if 0 < existed < strides else payload  # first: it may raise
         if top.end + existed < node.end:
             node = self._split(node, top.end + existed - node.start)
         if existed < strides:
-            leaf = Node(key[at : strides * width], node, top.end + strides)
+            leaf = RadixNode(key[at : strides * width], node, top.end + strides)
             leaf.payload = new
             leaf.priority = priority
             node.children[key[at : at + width]] = leaf
-            if isinstance(node, Root):
+            if isinstance(node, RadixRoot):
                 self._roots[node.namespace] = node
             self._count += 1
             self.size += strides - existed
             node = leaf
-        inserted = Insert(node, node.end, existed)
+        inserted = InsertResult(node, node.end, existed)
         # Above a pinned node all are pinned, and none has a lower priority: there the climb may end.
         while (parent := node.parent) is not None and (not node.pins or node.priority < priority):
             node.priority = max(node.priority, priority)
             if not node.pins:
-                self._queue.renew(node)
+                self._queue.move_to_back(node)
             node = parent
         return inserted
 
-    def _raise(self, node: Node[K, P], priority: int) -> None:
+    def _raise_priority(self, node: RadixNode[K, P], priority: int) -> None:
         """Give the path to the locked `node` at least this priority. None above has a lower one than it."""
         while (parent := node.parent) is not None and node.priority < priority:
             node.priority = priority
             node = parent
 
-    def _split(self, node: Node[K, P], at: int) -> Node[K, P]:
+    def _split(self, node: RadixNode[K, P], at: int) -> RadixNode[K, P]:
         """Cut the edge of `node` after `at` strides. A new node takes the upper part; it is not queued yet.
 
         parent ──"abcdef"──▶ node        parent ──"ab"──▶ upper ──"cdef"──▶ node
@@ -306,7 +310,7 @@ class RadixTree(Generic[K, P]):
         parent = node.parent
         assert parent is not None, "a root has no edge"
         width, cut = self.width, at * self.width
-        upper = Node(node.key[:cut], parent, parent.end + at)
+        upper = RadixNode(node.key[:cut], parent, parent.end + at)
         upper.payload, node.payload = node.payload.split(at)
         upper.pins = 1 if node.pins else 0
         upper.hits = node.hits
@@ -318,23 +322,23 @@ class RadixTree(Generic[K, P]):
         self._count += 1
         return upper
 
-    def _remove(self, nodes: Iterable[Node[K, P]]) -> list[P]:
+    def _remove(self, nodes: Iterable[RadixNode[K, P]]) -> list[P]:
         """Take out `nodes`, given parents before children, but for roots, which go when they are empty."""
         gone = [node for node in nodes if node.parent is not None]
         if any(node.pins for node in gone):
             raise ValueError("part of this is locked: unlock it first")
         return [self._detach(node) for node in reversed(gone)]
 
-    def _detach(self, leaf: Node[K, P]) -> P:
+    def _detach(self, leaf: RadixNode[K, P]) -> P:
         """Take an unpinned leaf out of the tree."""
         parent = leaf.parent
         assert parent is not None and not leaf.pins and not leaf.children, "only an unpinned leaf may go"
-        self._queue.discard(leaf)
+        self._queue.discard_node(leaf)
         self._count -= 1
         self.size -= leaf.end - parent.end
         del parent.children[leaf.key[: self.width]]
         leaf.parent = None
-        if isinstance(parent, Root) and not parent.children:
+        if isinstance(parent, RadixRoot) and not parent.children:
             del self._roots[parent.namespace]
         return leaf.payload
 
@@ -356,7 +360,7 @@ def common_prefix(edge: K, key: K, at: int, width: int) -> int:
     return low
 
 
-def _depth_first(top: Node[K, P]) -> Iterator[Node[K, P]]:
+def _depth_first(top: RadixNode[K, P]) -> Iterator[RadixNode[K, P]]:
     """`top` and every node below it, parents before their children."""
     stack = [top]
     while stack:

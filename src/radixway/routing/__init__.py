@@ -1,85 +1,78 @@
 """Which worker serves a request: registry, health, load ledger, selector, policies."""
 
-from radixway.routing.block_index import BlockIndex, Matches, Tier
-from radixway.routing.breaker import Breaker, BreakerState
-from radixway.routing.breakers import Breakers
-from radixway.routing.default_model import DEFAULT_MODEL, DefaultModel
-from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
-from radixway.routing.hedging import Hedging
-from radixway.routing.ledger import Lease, Ledger
-from radixway.routing.limits import Limits
-from radixway.routing.load import Load, PrefillRate, Share
-from radixway.routing.membership import API, CONFIG, REGISTERED, Found, Membership
-from radixway.routing.model_state import WorkersOfModel, state_of_model
-from radixway.routing.model_tokenizers import ModelTokenizers
-from radixway.routing.pairs import PairChoice, Pairs
-from radixway.routing.prompts import PromptReader, Reads
-from radixway.routing.queue import RequestQueue, Waiting
-from radixway.routing.registry import Registry
-from radixway.routing.reports import Report, read_report
+from radixway.routing.block_index import BlockIndex, PrefixMatches, StorageTier
+from radixway.routing.breaker import BreakerState, CircuitBreaker
+from radixway.routing.breakers import CircuitBreakers
+from radixway.routing.default_model import DEFAULT_MODEL, DefaultModelResolver
+from radixway.routing.health import HealthMonitor, ProbeError, WorkerProbe
+from radixway.routing.hedging import HedgeBudget
+from radixway.routing.ledger import LoadLedger, WorkerLease
+from radixway.routing.limits import WorkerLimits
+from radixway.routing.load import LoadShare, PrefillRate, WorkerLoad
+from radixway.routing.membership import API, CONFIG, REGISTERED, DiscoveredWorker, FleetMembership
+from radixway.routing.model_state import ModelWorkers, find_model_state
+from radixway.routing.model_tokenizers import ModelTokenizerLookup
+from radixway.routing.pairs import PairChoice, PairSelector
+from radixway.routing.prompts import PromptNeeds, PromptReader
+from radixway.routing.queue import QueuedRequest, RequestQueue
+from radixway.routing.registry import WorkerRegistry
+from radixway.routing.reports import EngineMetrics, parse_engine_metrics
 from radixway.routing.request import RoutingRequest
-from radixway.routing.reservations import AlreadyReserved, Reservations, TooManyReserved
-from radixway.routing.selector import Choice, Selector
-from radixway.routing.tokenizers import Tokenizers
-from radixway.routing.weights import WeightVersions, read_version
-from radixway.routing.worker import (
-    ErrorKind,
-    Findings,
-    KvEventsState,
-    KvEventsStatus,
-    Worker,
-    WorkerState,
-)
+from radixway.routing.reservations import AlreadyReservedError, LeaseReservations, TooManyReservationsError
+from radixway.routing.selector import Selector, WorkerChoice
+from radixway.routing.tokenizers import TokenizerRegistry
+from radixway.routing.weights import WeightVersionTracker, parse_version
+from radixway.routing.worker import ErrorKind, KvEventsState, KvEventsStatus, ServerInfo, Worker, WorkerState
 
 __all__ = [
     "API",
     "CONFIG",
     "DEFAULT_MODEL",
     "REGISTERED",
-    "AlreadyReserved",
+    "AlreadyReservedError",
     "BlockIndex",
-    "Breaker",
     "BreakerState",
-    "Breakers",
-    "Choice",
-    "DefaultModel",
+    "CircuitBreaker",
+    "CircuitBreakers",
+    "DefaultModelResolver",
+    "DiscoveredWorker",
+    "EngineMetrics",
     "ErrorKind",
-    "Findings",
-    "Found",
+    "FleetMembership",
     "HealthMonitor",
-    "Hedging",
+    "HedgeBudget",
     "KvEventsState",
     "KvEventsStatus",
-    "Lease",
-    "Ledger",
-    "Limits",
-    "Load",
-    "Matches",
-    "Membership",
-    "ModelTokenizers",
+    "LeaseReservations",
+    "LoadLedger",
+    "LoadShare",
+    "ModelTokenizerLookup",
+    "ModelWorkers",
     "PairChoice",
-    "Pairs",
+    "PairSelector",
     "PrefillRate",
-    "Probe",
-    "ProbeFailed",
+    "PrefixMatches",
+    "ProbeError",
+    "PromptNeeds",
     "PromptReader",
-    "Reads",
-    "Registry",
-    "Report",
+    "QueuedRequest",
     "RequestQueue",
-    "Reservations",
     "RoutingRequest",
     "Selector",
-    "Share",
-    "Tier",
-    "Tokenizers",
-    "TooManyReserved",
-    "Waiting",
-    "WeightVersions",
+    "ServerInfo",
+    "StorageTier",
+    "TokenizerRegistry",
+    "TooManyReservationsError",
+    "WeightVersionTracker",
     "Worker",
+    "WorkerChoice",
+    "WorkerLease",
+    "WorkerLimits",
+    "WorkerLoad",
+    "WorkerProbe",
+    "WorkerRegistry",
     "WorkerState",
-    "WorkersOfModel",
-    "read_report",
-    "read_version",
-    "state_of_model",
+    "find_model_state",
+    "parse_engine_metrics",
+    "parse_version",
 ]

@@ -41,7 +41,7 @@ def pack_tokens(tokens: Sequence[int]) -> bytes:
     return packed.tobytes()
 
 
-def token_blocks(
+def hash_token_blocks(
     packed: bytes, block_size: int, seed: int = _SEED, *, parent: int | None = None
 ) -> list[int]:
     """The names of the whole blocks of `packed` token ids (4 bytes each); the rest at the end has none.
@@ -59,7 +59,7 @@ def token_blocks(
     return names
 
 
-def text_blocks(text: bytes, block_bytes: int, seed: int = _SEED) -> list[int]:
+def hash_text_blocks(text: bytes, block_bytes: int, seed: int = _SEED) -> list[int]:
     """The names of the whole blocks of a text, for prompts that nobody here can tokenize."""
     names: list[int] = []
     add = names.append

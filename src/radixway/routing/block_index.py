@@ -25,10 +25,10 @@ from operator import or_
 from radixway.routing.recent_blocks import RecentBlocks
 
 _CHUNK = 64
-_MOST_MASKS = 2**14
+_MAX_MASKS = 2**14
 
 
-class Tier(IntEnum):
+class StorageTier(IntEnum):
     """Where a block's KV lies, fastest first."""
 
     DEVICE = 0
@@ -37,7 +37,7 @@ class Tier(IntEnum):
 
 
 @dataclass(slots=True)
-class Matches:
+class PrefixMatches:
     """How much of a prompt each worker holds, by the worker's slot. Blocks from the start of the prompt.
 
     device  [0, device)    in device memory
@@ -58,25 +58,25 @@ class Matches:
         return device + host_credit * (host - device) + disk_credit * (self.disk.get(slot, 0) - host)
 
 
-NO_MATCHES = Matches({}, {}, {})
+NO_MATCHES = PrefixMatches({}, {}, {})
 
-Ends = list[tuple[int, int]]
+PrefixEnds = list[tuple[int, int]]
 """Where prefixes end: `(depth, the workers whose prefix ends there, a bit each)`, shortest first."""
 
 
 @dataclass(slots=True)
-class Found:
-    """What `BlockIndex.find` found; `matches` puts it in order by worker."""
+class PrefixLookup:
+    """What `BlockIndex.lookup_prefix` found; `matches` puts it in order by worker."""
 
-    device: Ends
-    host: Ends
-    disk: Ends
+    device: PrefixEnds
+    host: PrefixEnds
+    disk: PrefixEnds
 
-    def matches(self, among: int = -1) -> Matches:
+    def matches(self, among: int = -1) -> PrefixMatches:
         """For the workers in the mask `among`; by default for all."""
         device = _by_slot(self.device, among)
         host = device if self.host is self.device else _by_slot(self.host, among)
-        return Matches(device, host, host if self.disk is self.host else _by_slot(self.disk, among))
+        return PrefixMatches(device, host, host if self.disk is self.host else _by_slot(self.disk, among))
 
     def deepest(self, count: int, among: int) -> list[int]:
         """The slots of `count` workers of `among` that hold most; fewer if fewer hold any."""
@@ -90,7 +90,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class _Worker:
+class _IndexedWorker:
     """What the index keeps of one worker beside its bit."""
 
     capacity: int
@@ -109,12 +109,12 @@ class BlockIndex:
         self._assumed_blocks = assumed_blocks
         self._predicted_s = predicted_s
         self._tiers: tuple[dict[int, int], ...] = ({}, {}, {})
-        self._more: dict[tuple[int, Tier], dict[int, int]] = {}
+        self._more: dict[tuple[int, StorageTier], dict[int, int]] = {}
         """Copies beyond the first that a worker holds in one tier."""
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
         """When something was predicted, and of which slot."""
-        self._workers: dict[int, _Worker] = {}
+        self._workers: dict[int, _IndexedWorker] = {}
         self._free_slots: list[int] = []
         self._masks: dict[int, int] = {}
         """One object for each set of workers, however many blocks have it. Begun anew when it has grown: a
@@ -129,30 +129,30 @@ class BlockIndex:
         """Blocks assumed or predicted."""
         return len(self._guessed)
 
-    def enroll(self) -> int:
+    def add_slot(self) -> int:
         """A slot for a new worker."""
         slot = self._free_slots.pop() if self._free_slots else len(self._workers)
-        self._workers[slot] = _Worker(self._assumed_blocks)
+        self._workers[slot] = _IndexedWorker(self._assumed_blocks)
         return slot
 
-    def dismiss(self, slot: int) -> None:
+    def remove_slot(self, slot: int) -> None:
         """The worker is gone; its slot is for the next one."""
-        self.clear(slot)
+        self.clear_slot(slot)
         del self._workers[slot]
         self._free_slots.append(slot)
 
-    def follow(self, slot: int, followed: bool) -> None:
+    def set_followed(self, slot: int, followed: bool) -> None:
         """Whether the worker's events are heard. What is known of it was learnt otherwise, and is dropped."""
         worker = self._workers[slot]
         if worker.followed != followed:
-            self.clear(slot)
+            self.clear_slot(slot)
             worker.followed = followed
 
-    def resize(self, slot: int, capacity: int | None) -> None:
+    def set_capacity(self, slot: int, capacity: int | None) -> None:
         """How many blocks the worker's cache holds; None if nobody knows. No more are assumed from now on."""
         worker = self._workers[slot]
         worker.capacity = max(1, capacity or self._assumed_blocks)
-        self._unguess(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
+        self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
 
     def assumed(self, slot: int) -> int:
         """How many blocks the worker is assumed to hold."""
@@ -160,9 +160,9 @@ class BlockIndex:
 
     def assumed_uses(self, slot: int) -> Iterator[list[int]]:
         """Those blocks by their latest uses, oldest first: sent again in this order, they are the same."""
-        return self._workers[slot].assumed.uses()
+        return self._workers[slot].assumed.iter_uses()
 
-    def stored(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
+    def add_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
         """The worker holds a copy of each of `blocks`, or one copy more."""
         layer, bit, shared = self._tiers[tier], 1 << slot, self._sharing()
         held = layer.get
@@ -174,7 +174,7 @@ class BlockIndex:
             else:
                 layer[block] = shared(mask | bit, mask | bit)
 
-    def removed(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
+    def remove_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
         """One copy of each of `blocks` is gone; blocks that it did not hold are passed over."""
         layer, bit = self._tiers[tier], 1 << slot
         more = self._more.get((slot, tier), {})
@@ -187,18 +187,20 @@ class BlockIndex:
                 if not more[block]:
                     del more[block]
             else:
-                self._drop(layer, block, mask & ~bit)
+                self._clear_bit(layer, block, mask & ~bit)
 
-    def clear(self, slot: int) -> None:
+    def clear_slot(self, slot: int) -> None:
         """Nothing is known of what the worker holds."""
-        for tier, layer in zip(Tier, self._tiers, strict=True):
+        for tier, layer in zip(StorageTier, self._tiers, strict=True):
             self._more.pop((slot, tier), None)
-            self._wipe(layer, slot)
-        self._wipe(self._guessed, slot)
+            self._clear_slot(layer, slot)
+        self._clear_slot(self._guessed, slot)
         worker = self._workers[slot]
         worker.assumed, worker.predicted = RecentBlocks(), RecentBlocks()
 
-    def sent(self, slot: int, blocks: Sequence[int], now: float, *, told: bool, known: int = 0) -> None:
+    def predict_blocks(
+        self, slot: int, blocks: Sequence[int], now: float, *, told: bool, known: int = 0
+    ) -> None:
         """A prompt of `blocks` goes to the worker: it will hold them soon. `now`: monotonic seconds.
 
         `told`: they are blocks that its events speak of, if they are followed; else they are our own names.
@@ -206,10 +208,10 @@ class BlockIndex:
         """
         worker, bit = self._workers[slot], 1 << slot
         if worker.followed and told:
-            new = worker.predicted.use(blocks[known:], now)
+            new = worker.predicted.touch_blocks(blocks[known:], now)
             self._predictions.append((now, slot))
         else:
-            new = worker.assumed.use(blocks, now)
+            new = worker.assumed.touch_blocks(blocks, now)
         guessed, shared = self._guessed, self._sharing()
         if guessed.keys().isdisjoint(new):  # in C: most that is new here is new everywhere
             guessed.update(dict.fromkeys(new, shared(bit, bit)))
@@ -217,30 +219,30 @@ class BlockIndex:
             for block in new:
                 mask = guessed.get(block, 0) | bit
                 guessed[block] = shared(mask, mask)
-        self._unguess(worker.assumed.drop_surplus(worker.capacity), bit)
+        self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), bit)
 
-    def match(self, blocks: Sequence[int], now: float) -> Matches:
+    def match_prefix(self, blocks: Sequence[int], now: float) -> PrefixMatches:
         """How much of a prompt of `blocks` each worker holds. `now`: monotonic seconds."""
-        return self.find(blocks, now).matches()
+        return self.lookup_prefix(blocks, now).matches()
 
-    def find(self, blocks: Sequence[int], now: float) -> Found:
+    def lookup_prefix(self, blocks: Sequence[int], now: float) -> PrefixLookup:
         """As `match`, but not yet in order by worker, which is work for each of them."""
-        self._expire(now - self._predicted_s)
+        self._expire_predictions(now - self._predicted_s)
         device, host, disk = self._tiers
         layers = [layer for layer in (device, self._guessed) if layer]
-        first = _ends(layers, blocks)
-        second = _ends([*layers, host], blocks) if host else first
-        third = _ends([*layers, *([host] if host else []), disk], blocks) if disk else second
-        return Found(first, second, third)
+        first = _prefix_ends(layers, blocks)
+        second = _prefix_ends([*layers, host], blocks) if host else first
+        third = _prefix_ends([*layers, *([host] if host else []), disk], blocks) if disk else second
+        return PrefixLookup(first, second, third)
 
-    def holders(self, block: int) -> dict[int, Tier | None]:
+    def find_holders(self, block: int) -> dict[int, StorageTier | None]:
         """Who holds a block, and in the fastest of which tiers; None where that is assumed or predicted."""
-        found: dict[int, Tier | None] = dict.fromkeys(_slots(self._guessed.get(block, 0)))
-        for tier in reversed(Tier):
+        found: dict[int, StorageTier | None] = dict.fromkeys(_slots(self._guessed.get(block, 0)))
+        for tier in reversed(StorageTier):
             found |= dict.fromkeys(_slots(self._tiers[tier].get(block, 0)), tier)
         return found
 
-    def held(self, slot: int, tier: Tier = Tier.DEVICE) -> set[int]:
+    def blocks_in_tier(self, slot: int, tier: StorageTier = StorageTier.DEVICE) -> set[int]:
         """All blocks that the worker is known to hold in a tier, by its events. Reads the whole index."""
         bit = 1 << slot
         return {block for block, mask in self._tiers[tier].items() if mask & bit}
@@ -256,22 +258,22 @@ class BlockIndex:
             supposed = {block for block, mask in self._guessed.items() if mask >> slot & 1}
             for recent in (worker.assumed, worker.predicted):
                 recent.check()
-            guesses = worker.assumed.blocks() | worker.predicted.blocks()
+            guesses = worker.assumed.block_set() | worker.predicted.block_set()
             assert supposed == guesses, "a worker's guesses are not those in the index"
             assert len(worker.assumed) <= worker.capacity, "more is assumed than the worker can hold"
         for (slot, tier), more in self._more.items():
-            assert more.keys() <= self.held(slot, tier), "a second copy of a block that is not held"
+            assert more.keys() <= self.blocks_in_tier(slot, tier), "a second copy of a block that is not held"
             assert all(copies > 0 for copies in more.values()), "no copies, and yet counted"
 
-    def _expire(self, than: float) -> None:
+    def _expire_predictions(self, than: float) -> None:
         """Let go of predictions that are older."""
         queue = self._predictions
         while queue and queue[0][0] < than:
             slot = queue.popleft()[1]
             if (worker := self._workers.get(slot)) is not None:
-                self._unguess(worker.predicted.drop_older(than), 1 << slot)
+                self._discard_guesses(worker.predicted.drop_older(than), 1 << slot)
 
-    def _unguess(self, blocks: Sequence[int], bit: int) -> None:
+    def _discard_guesses(self, blocks: Sequence[int], bit: int) -> None:
         guessed, shared, others = self._guessed, self._sharing(), ~bit
         for block in blocks:
             mask = guessed[block] & others
@@ -282,25 +284,25 @@ class BlockIndex:
 
     def _sharing(self) -> Callable[[int, int], int]:
         """Called with a mask, twice: the object that stands for it."""
-        if len(self._masks) > _MOST_MASKS:
+        if len(self._masks) > _MAX_MASKS:
             self._masks.clear()
         return self._masks.setdefault
 
-    def _drop(self, layer: dict[int, int], block: int, mask: int) -> None:
+    def _clear_bit(self, layer: dict[int, int], block: int, mask: int) -> None:
         if mask:
             layer[block] = self._masks.setdefault(mask, mask)
         else:
             del layer[block]
 
-    def _wipe(self, layer: dict[int, int], slot: int) -> None:
+    def _clear_slot(self, layer: dict[int, int], slot: int) -> None:
         bit = 1 << slot
         for block in [block for block, mask in layer.items() if mask & bit]:
-            self._drop(layer, block, layer[block] & ~bit)
+            self._clear_bit(layer, block, layer[block] & ~bit)
 
 
-def _ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> Ends:
+def _prefix_ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> PrefixEnds:
     """Where the prefixes of `blocks` end that workers hold in any of `layers`."""
-    ends: Ends = []
+    ends: PrefixEnds = []
     if not layers or not blocks:
         return ends
     lookups = [layer.get for layer in layers]
@@ -326,7 +328,7 @@ def _masks(lookups: Sequence[Callable[..., int]], blocks: Sequence[int]) -> list
     return list(masks)
 
 
-def _by_slot(ends: Ends, among: int) -> dict[int, int]:
+def _by_slot(ends: PrefixEnds, among: int) -> dict[int, int]:
     depths: dict[int, int] = {}
     for depth, mask in ends:
         mask &= among

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from radixway.config import BreakerSection
+from radixway.config import BreakerConfig
 
 
 class BreakerState(StrEnum):
@@ -22,14 +22,14 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half_open"
 
 
-class Held(Protocol):
+class HeldSlot(Protocol):
     """A request's place at a worker, while it has it."""
 
     @property
     def held(self) -> bool: ...
 
 
-class Breaker:
+class CircuitBreaker:
     """What a worker's latest requests say of it. Pure: the caller tells the time, in monotonic seconds."""
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Breaker:
         """Open or half-open."""
         self._until = 0.0
         self._times_opened = 0
-        self._probe: Held | None = None
+        self._probe: HeldSlot | None = None
         self._in_row = 0
         self._answers = 0
         self._failures = 0
@@ -64,12 +64,12 @@ class Breaker:
         """Whether the worker may be given a request before others."""
         return not self.tripped or (now >= self._until and not self._probing)
 
-    def sent(self, place: Held, now: float) -> None:
+    def record_sent(self, place: HeldSlot, now: float) -> None:
         """A request has been given to the worker; while half-open it is the probe, if there is none yet."""
         if self.tripped and now >= self._until and not self._probing:
             self._probe = place
 
-    def answered(self, now: float) -> bool:
+    def record_success(self, now: float) -> bool:
         """It answered. True if nothing is held against the worker any more."""
         if self.tripped:
             self.__init__()  # type: ignore[misc]  # as new
@@ -81,7 +81,7 @@ class Breaker:
         self._answers += 1
         return False
 
-    def failed(self, config: BreakerSection, now: float, *, broken: bool) -> None:
+    def record_failure(self, config: BreakerConfig, now: float, *, broken: bool) -> None:
         """It broke the request off, or (not `broken`) answered that something is wrong with it, a 5xx."""
         if now >= self._window_ends:
             self._answers = self._failures = 0
@@ -90,11 +90,11 @@ class Breaker:
         self._in_row += broken
         if self.tripped:
             if now >= self._until or self._probing:
-                self._open(config, now)
-        elif self._in_row >= config.failures_in_row or self._often(config):
-            self._open(config, now)
+                self._trip(config, now)
+        elif self._in_row >= config.failures_in_row or self._exceeds_failure_share(config):
+            self._trip(config, now)
 
-    def retry(self, now: float) -> None:
+    def allow_probe(self, now: float) -> None:
         """The worker has come back: if it was open, it is half-open from now on."""
         self._until = min(self._until, now)
 
@@ -102,11 +102,11 @@ class Breaker:
     def _probing(self) -> bool:
         return self._probe is not None and self._probe.held
 
-    def _often(self, config: BreakerSection) -> bool:
+    def _exceeds_failure_share(self, config: BreakerConfig) -> bool:
         seen = self._answers + self._failures
         return seen >= config.least_requests and self._failures >= config.failure_share * seen
 
-    def _open(self, config: BreakerSection, now: float) -> None:
+    def _trip(self, config: BreakerConfig, now: float) -> None:
         self.tripped = True
         self._probe = None
         self._until = now + min(config.open_max_s, config.open_s * 2.0 ** min(self._times_opened, 60))

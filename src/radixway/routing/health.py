@@ -9,10 +9,10 @@ from contextlib import suppress
 from itertools import count
 from typing import Protocol
 
-from radixway.config import HealthSection
-from radixway.routing.registry import Registry
-from radixway.routing.weights import WeightVersions
-from radixway.routing.worker import ErrorKind, Findings, Worker, WorkerState
+from radixway.config import HealthConfig
+from radixway.routing.registry import WorkerRegistry
+from radixway.routing.weights import WeightVersionTracker
+from radixway.routing.worker import ErrorKind, ServerInfo, Worker, WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _WHILE_STARTING: frozenset[ErrorKind] = frozenset({"refused", "timeout", "unwell
 _UNPROVEN = frozenset({WorkerState.JOINING, WorkerState.DOWN, WorkerState.STALE})
 
 
-class ProbeFailed(Exception):
+class ProbeError(Exception):
     """The worker did not answer, or not as a healthy worker does."""
 
     def __init__(self, message: str, kind: ErrorKind = "unwell") -> None:
@@ -33,15 +33,15 @@ class ProbeFailed(Exception):
         self.kind = kind
 
 
-class Probe(Protocol):
+class WorkerProbe(Protocol):
     """How a worker is asked; transports implement it."""
 
     async def check(self, worker: Worker) -> None:
-        """Return if the worker answers. Raises ProbeFailed."""
+        """Return if the worker answers. Raises ProbeError."""
         ...
 
-    async def describe(self, worker: Worker) -> Findings:
-        """Read models and capacity. Raises ProbeFailed."""
+    async def describe(self, worker: Worker) -> ServerInfo:
+        """Read models and capacity. Raises ProbeError."""
         ...
 
 
@@ -49,7 +49,11 @@ class HealthMonitor:
     """One watching task per worker, from the moment it is added until it is removed."""
 
     def __init__(
-        self, registry: Registry, probe: Probe, config: HealthSection, weights: WeightVersions
+        self,
+        registry: WorkerRegistry,
+        probe: WorkerProbe,
+        config: HealthConfig,
+        weights: WeightVersionTracker,
     ) -> None:
         self._registry = registry
         self._weights = weights
@@ -65,13 +69,13 @@ class HealthMonitor:
 
     def open(self) -> None:
         """Watch all workers, those there and those that come."""
-        self._registry.on_add.append(self._watch)
-        self._registry.on_remove.append(self._unwatch)
-        self._weights.on_doubt.append(self.doubt)
+        self._registry.on_add.append(self._start_probing)
+        self._registry.on_remove.append(self._stop_probing)
+        self._weights.on_doubt.append(self.request_refresh)
         for worker in self._registry:
-            self._watch(worker)
+            self._start_probing(worker)
 
-    def suspect(self, worker: Worker, *, gone: bool) -> None:
+    def report_failure(self, worker: Worker, *, gone: bool) -> None:
         """A request just failed on this worker: probe it now.
 
         `gone`: it takes no connections at all, so send it nothing more until a probe says that it is well.
@@ -82,14 +86,14 @@ class HealthMonitor:
                 self._registry.set_state(worker, WorkerState.DOWN)
             nudge.set()
 
-    def doubt(self, worker: Worker) -> None:
+    def request_refresh(self, worker: Worker) -> None:
         """Ask the worker now what it serves, and with which weights."""
         nudge = self._nudges.get(worker)
         if nudge is not None:
             self._doubted.add(worker)
             nudge.set()
 
-    async def first_look(self, worker: Worker) -> None:
+    async def wait_first_probe(self, worker: Worker) -> None:
         """Wait until a worker just added has been probed once, well or not; a second at most.
 
         Whoever adds a healthy worker and asks it something right away shall not be told that there is none.
@@ -100,7 +104,7 @@ class HealthMonitor:
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await looked.wait()
 
-    async def close(self) -> None:
+    async def stop_probing(self) -> None:
         """Stop watching."""
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -108,7 +112,7 @@ class HealthMonitor:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
 
-    def _watch(self, worker: Worker) -> None:
+    def _start_probing(self, worker: Worker) -> None:
         if worker in self._tasks:
             if worker.state is WorkerState.JOINING:
                 self._looked[worker].clear()
@@ -117,9 +121,9 @@ class HealthMonitor:
         self._nudges[worker] = asyncio.Event()
         self._looked[worker] = asyncio.Event()
         loop = asyncio.get_running_loop()
-        self._tasks[worker] = loop.create_task(self._run(worker), name=f"health {worker.name}")
+        self._tasks[worker] = loop.create_task(self._probe_loop(worker), name=f"health {worker.name}")
 
-    def _unwatch(self, worker: Worker) -> None:
+    def _stop_probing(self, worker: Worker) -> None:
         self._nudges.pop(worker, None)
         self._doubted.discard(worker)
         self._looked.pop(worker, None)
@@ -127,14 +131,14 @@ class HealthMonitor:
         if task is not None:
             task.cancel()
 
-    async def _run(self, worker: Worker) -> None:
+    async def _probe_loop(self, worker: Worker) -> None:
         nudge, looked = self._nudges[worker], self._looked[worker]
         pause_s = self._config.interval_s
         for round_ in count(1):
             try:
-                await self.examine(worker, describe=round_ % _DESCRIBE_EVERY == 0)
+                await self.probe_worker(worker, describe=round_ % _DESCRIBE_EVERY == 0)
                 pause_s = self._config.interval_s
-            except ProbeFailed:
+            except ProbeError:
                 # A worker that is starting or down is asked soon at first, then less and less often.
                 if worker.failures <= 1:
                     pause_s = min(_FIRST_PAUSE_S, self._config.interval_s)
@@ -149,32 +153,32 @@ class HealthMonitor:
                     await nudge.wait()
             nudge.clear()
 
-    async def examine(self, worker: Worker, *, describe: bool = False) -> None:
-        """Probe once and move the worker to the state that follows. Raises ProbeFailed if it is not well."""
+    async def probe_worker(self, worker: Worker, *, describe: bool = False) -> None:
+        """Probe once and move the worker to the state that follows. Raises ProbeError if it is not well."""
         try:
             await self._probe.check(worker)
             if describe or worker in self._doubted or worker.failures or worker.state in _UNPROVEN:
                 self._doubted.discard(worker)
                 revision = worker.weight_revision
                 findings = await self._probe.describe(worker)
-                self._registry.learn(worker, findings)
-                self._weights.told(worker, findings.weight_version, since=revision)
-        except ProbeFailed as failure:
-            self._note_failure(worker, failure)
+                self._registry.update_info(worker, findings)
+                self._weights.record_probe(worker, findings.weight_version, since=revision)
+        except ProbeError as failure:
+            self._record_failure(worker, failure)
             raise
         except Exception as error:
             log.exception("probing worker %s met a defect of the gateway", worker.name)
-            defect = ProbeFailed(f"the probe itself failed: {error}", "defect")
-            self._note_failure(worker, defect)
+            defect = ProbeError(f"the probe itself failed: {error}", "defect")
+            self._record_failure(worker, defect)
             raise defect from error
         worker.failures = 0
         worker.error_kind = worker.logged_kind = None
         if worker.state in (WorkerState.JOINING, WorkerState.DOWN):
             log.info("worker %s answers: %s", worker.name, ", ".join(worker.models) or "no models named")
         if worker.state is not WorkerState.DRAINING:
-            self._weights.settle(worker)
+            self._weights.apply_staleness(worker)
 
-    def _note_failure(self, worker: Worker, failure: ProbeFailed) -> None:
+    def _record_failure(self, worker: Worker, failure: ProbeError) -> None:
         worker.failures += 1
         worker.last_error, worker.error_kind = str(failure), failure.kind
         in_use = worker.state in (WorkerState.READY, WorkerState.STALE)
@@ -190,7 +194,7 @@ class HealthMonitor:
                 tell(worker)
 
 
-def _log_failure(worker: Worker, failure: ProbeFailed) -> None:
+def _log_failure(worker: Worker, failure: ProbeError) -> None:
     """Say that a worker is away and why: as a warning, unless it may still be starting."""
     is_starting = worker.state is WorkerState.JOINING and failure.kind in _WHILE_STARTING
     log.log(logging.INFO if is_starting else logging.WARNING, "worker %s is down: %s", worker.name, failure)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 
-from radixway.config import HedgeSection
+from radixway.config import HedgeConfig
 
 _REMEMBERED = 256
-_ENOUGH = 20
+_MIN_SAMPLES = 20
 """First bytes seen before their percentile is believed."""
-_LOOK_EVERY = 16
-_MOST_SAVED = 10.0
+_RECOMPUTE_EVERY = 16
+_MAX_SAVED_COPIES = 10.0
 """Copies in a row, however long none was needed: a slow fleet is not to be given double the work."""
 
 
-class _Times:
+class _LatencyWindow:
     """The latest waits for a first byte, and the percentile asked of them."""
 
     __slots__ = ("_latest", "_seen", "value")
@@ -28,20 +28,20 @@ class _Times:
         self._seen = 0
         self.value: float | None = None
 
-    def add(self, seconds: float, percentile: float) -> None:
+    def record_latency(self, seconds: float, percentile: float) -> None:
         self._latest.append(seconds)
         self._seen += 1
-        if self._seen >= _ENOUGH and (self.value is None or self._seen % _LOOK_EVERY == 0):
+        if self._seen >= _MIN_SAMPLES and (self.value is None or self._seen % _RECOMPUTE_EVERY == 0):
             ordered = sorted(self._latest)
             self.value = ordered[int(len(ordered) * percentile / 100)]
 
 
-class Hedging:
+class HedgeBudget:
     """The delay before a copy, and the budget of copies. Pure."""
 
-    def __init__(self, config: HedgeSection) -> None:
+    def __init__(self, config: HedgeConfig) -> None:
         self._config = config
-        self._times: dict[tuple[str | None, bool], _Times] = {}
+        self._times: dict[tuple[str | None, bool], _LatencyWindow] = {}
         self._credit = 0.0
 
     def delay_s(self, model: str | None, stream: bool) -> float | None:
@@ -49,24 +49,24 @@ class Hedging:
         config = self._config
         if not (stream or config.whole_replies):
             return None
-        self._credit = min(_MOST_SAVED, self._credit + config.most_share)
+        self._credit = min(_MAX_SAVED_COPIES, self._credit + config.most_share)
         times = self._times.get((model, stream))
         learnt = times.value if times is not None and config.after_percentile is not None else None
         return config.after_s if learnt is None else learnt
 
-    def began(self, model: str | None, stream: bool, seconds: float) -> None:
+    def record_first_byte(self, model: str | None, stream: bool, seconds: float) -> None:
         """A first byte came after so many seconds. `model` is one that is known to be served."""
         if self._config.after_percentile is not None:
             times = self._times.get((model, stream))
             if times is None:
-                times = self._times[model, stream] = _Times()
-            times.add(seconds, self._config.after_percentile)
+                times = self._times[model, stream] = _LatencyWindow()
+            times.record_latency(seconds, self._config.after_percentile)
 
     @property
-    def affordable(self) -> bool:
+    def has_budget(self) -> bool:
         """The budget allows another copy."""
         return self._credit >= 1
 
-    def spend(self) -> None:
+    def consume_budget(self) -> None:
         """A copy is sent."""
         self._credit -= 1

@@ -5,34 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from radixway.routing.load import Share
-from radixway.routing.prefill_rates import PrefillRates
+from radixway.routing.load import LoadShare
+from radixway.routing.prefill_rates import PrefillRateRegistry
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
 _NOTHING = RoutingRequest()
 
 
-class Ledger:
+class LoadLedger:
     """Gives out leases, and learns from them how fast workers are."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         """Monotonic seconds."""
-        self.rates = PrefillRates()
+        self.rates = PrefillRateRegistry()
         """How fast workers are."""
         self.on_release: Callable[[], None] | None = None
         """Called when there may be room at some worker: a lease has ended, here or at another gateway."""
         self.on_step: Callable[[Worker], None] | None = None
         """Called at each step of a lease, after it has changed what the worker has in hand."""
 
-    def enroll(self, worker: Worker) -> None:
+    def add_worker(self, worker: Worker) -> None:
         """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
-        self.rates.add(worker.load)
+        self.rates.add_load(worker.load)
 
-    def dismiss(self, worker: Worker) -> None:
+    def remove_worker(self, worker: Worker) -> None:
         """A worker that was enrolled has gone for good."""
-        self.rates.remove(worker.load)
+        self.rates.remove_load(worker.load)
 
     def reserve(
         self,
@@ -42,16 +42,16 @@ class Ledger:
         *,
         count_blocks: bool = True,
         prefills: bool = True,
-    ) -> Lease:
+    ) -> WorkerLease:
         """A place at `worker` for a request that has to prefill so many tokens there.
 
         `count_blocks`: whether `Load.active_blocks` should know of the prompt's. `prefills`: False where
         another worker does it for this one: nothing waits for the prefill here, and nothing is learnt of it.
         """
         blocks = request.blocks if count_blocks else ()
-        return Lease(self, worker, request, uncached_tokens, blocks, prefills=prefills)
+        return WorkerLease(self, worker, request, uncached_tokens, blocks, prefills=prefills)
 
-    def hear(self, worker: Worker, elsewhere: Share) -> None:
+    def set_remote_load(self, worker: Worker, elsewhere: LoadShare) -> None:
         """All other gateways together have `elsewhere` in hand at `worker`. No lease of ours is touched.
 
         What they sent since the last time joins the queue of prefills, in which there is never more than what
@@ -59,7 +59,7 @@ class Ledger:
         """
         load, now = worker.load, self.clock()
         queue_s, per_token = load.queue_s(now), load.rate.seconds_per_token
-        before, was_telling = load.elsewhere, load.telling()
+        before, was_telling = load.elsewhere, load.visible_prefills()
         load.elsewhere = elsewhere
         if elsewhere.prefilled > before.prefilled or not (was_telling or queue_s):
             load.busy_since = now
@@ -69,7 +69,7 @@ class Ledger:
             self.on_release()
 
 
-class Lease:
+class WorkerLease:
     """One request's place at one worker: reserved, then past its prefill, then released.
 
     Each step is taken once, however often it is called, and a release ends whatever there is.
@@ -79,7 +79,7 @@ class Lease:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: LoadLedger,
         worker: Worker,
         request: RoutingRequest,
         uncached_tokens: int,
@@ -97,7 +97,7 @@ class Lease:
         now = ledger.clock()
         load = worker.load
         queue_s = load.queue_s(now)
-        if prefills and not queue_s and not load.telling():
+        if prefills and not queue_s and not load.visible_prefills():
             load.busy_since = now
         load.drained_at = now + queue_s + uncached_tokens * load.rate.seconds_per_token
         load.requests += 1
@@ -118,7 +118,7 @@ class Lease:
         """It has not been released."""
         return self._worker is not None
 
-    def prefill_done(self) -> None:
+    def mark_prefill_done(self) -> None:
         """The first token has come: the prefill's load is gone, and its time says how fast the worker is."""
         worker = self._worker
         if worker is None or not self._prefilling:
@@ -128,11 +128,11 @@ class Lease:
         self._end_prefill(worker, now)
         worker.load.busy_since = now
         if self._tokens and began is not None:
-            self._ledger.rates.observe(worker.load, self._tokens, now - began)
+            self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
 
-    def output_block(self, blocks: int = 1) -> None:
+    def add_output_blocks(self, blocks: int = 1) -> None:
         """The answer has filled so many more blocks."""
         if self._worker is not None:
             self._output_blocks += blocks

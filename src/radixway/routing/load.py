@@ -44,18 +44,18 @@ class PrefillRate:
         """Seconds for a prefill of so many tokens; the last one of a prompt always needs one."""
         return self.overhead_s + max(1, tokens) * self.seconds_per_token
 
-    def observe(self, tokens: int, seconds: float) -> None:
+    def observe_prefill(self, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long, once it had the worker."""
         self.observed += 1
-        self.fade()
+        self.decay()
         self.count += 1
         self._sum_t += tokens
         self._sum_tt += tokens * tokens
         self._sum_x += seconds
         self._sum_tx += tokens * seconds
-        self._fit()
+        self._fit_line()
 
-    def fade(self) -> None:
+    def decay(self) -> None:
         """Count what was seen for less, as with each observation. What is believed stays the same."""
         self.count *= _FORGET
         self.guess *= _FORGET
@@ -64,12 +64,12 @@ class PrefillRate:
         self._sum_x *= _FORGET
         self._sum_tx *= _FORGET
 
-    def slowness(self, other: PrefillRate) -> float:
+    def relative_slowness(self, other: PrefillRate) -> float:
         """How many times as long the prefills seen took as at `other`'s rate; 1 if none were seen."""
         expected_s = self.count * other.overhead_s + self._sum_t * other.seconds_per_token
         return self._sum_x / expected_s if expected_s > 0 else 1.0
 
-    def _fit(self) -> None:
+    def _fit_line(self) -> None:
         guess = self.guess
         count = self.count + 2 * guess
         sum_t = self._sum_t + guess * 1000
@@ -85,8 +85,8 @@ class PrefillRate:
             self.seconds_per_token, self.overhead_s = sum_x / sum_t, 0.0
 
 
-class Share(NamedTuple):
-    """What one gateway, or several together, have in hand at a worker; numbers as in `Load`."""
+class LoadShare(NamedTuple):
+    """What one gateway, or several together, have in hand at a worker; numbers as in `WorkerLoad`."""
 
     total: int = 0
     requests: int = 0
@@ -102,16 +102,16 @@ class Share(NamedTuple):
         return self.total - self.prefilling
 
     @classmethod
-    def together(cls, shares: Iterable[Share]) -> Share:
+    def sum_shares(cls, shares: Iterable[LoadShare]) -> LoadShare:
         """Of several gateways as of one."""
         return cls(*map(sum, zip(*shares, strict=True)))
 
 
-NOTHING = Share()
+NOTHING = LoadShare()
 
 
 @dataclass(slots=True, eq=False)
-class Load:
+class WorkerLoad:
     """What a worker has in hand, from before the connect to the last byte.
 
     Counts are this gateway's and changed by leases alone. What other gateways say that they have in hand
@@ -146,8 +146,8 @@ class Load:
     gateways' prefills stand in this one queue."""
     busy_since: float | None = None
     """When the prefill that is now at work began, as far as can be seen from outside; None: it cannot."""
-    elsewhere: Share = NOTHING
-    """What other gateways have in hand there; changed by `Ledger.hear` alone."""
+    elsewhere: LoadShare = NOTHING
+    """What other gateways have in hand there; changed by `LoadLedger.set_remote_load` alone."""
 
     @property
     def all_requests(self) -> int:
@@ -194,14 +194,14 @@ class Load:
             return requests - self.prefilling - self.elsewhere.prefilling
         return requests
 
-    def telling(self) -> int:
+    def visible_prefills(self) -> int:
         """Requests in prefill whose first tokens will be seen, here or elsewhere."""
         others = self.elsewhere
         return self.prefilling - self.silent + others.prefilling - others.silent
 
-    def share(self) -> Share:
+    def to_share(self) -> LoadShare:
         """What this gateway has in hand there, as others should know."""
-        return Share(
+        return LoadShare(
             self.total,
             self.requests,
             self.prefilling,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radixway.routing.registry import Registry
+from radixway.routing.registry import WorkerRegistry
 from radixway.routing.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
-class WorkersOfModel:
+class ModelWorkers:
     """`pipeline.ModelState` of the registry's workers."""
 
     candidates: Sequence[Worker]
@@ -32,9 +32,9 @@ class WorkersOfModel:
         )
 
 
-def state_of_model(registry: Registry, model: str, now: float) -> WorkersOfModel | None:
+def find_model_state(registry: WorkerRegistry, model: str, now: float) -> ModelWorkers | None:
     """The model's workers; None for a model that no known worker serves."""
     candidates = registry.candidates(model)
-    if not candidates and model not in registry.models():
+    if not candidates and model not in registry.known_models():
         return None
-    return WorkersOfModel(candidates, now)
+    return ModelWorkers(candidates, now)

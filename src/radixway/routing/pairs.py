@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from radixway.config import DisaggregationSection
-from radixway.routing.ledger import Lease
+from radixway.config import DisaggregationConfig
+from radixway.routing.ledger import WorkerLease
 from radixway.routing.policies import Policy
 from radixway.routing.policies.pairs import LeastKvInUse, PrefillSoonest
 from radixway.routing.request import RoutingRequest
-from radixway.routing.selector import Choice, Selector
+from radixway.routing.selector import Selector, WorkerChoice
 from radixway.routing.worker import Worker
 
 
 @dataclass(slots=True)
-class Weighed:
+class PairCosts:
     """A prefill by the worker that answers against one elsewhere. None where nobody can."""
 
     uncached_tokens: int | None = None
@@ -35,12 +35,12 @@ class Weighed:
 class PairChoice:
     """Who answers, who prefills for it if anybody, and why."""
 
-    answers: Choice
-    prefills: Choice | None
+    answers: WorkerChoice
+    prefills: WorkerChoice | None
     """None: the worker that answers does."""
     reason: str
-    weighed: Weighed
-    considered: Choice | None = None
+    weighed: PairCosts
+    considered: WorkerChoice | None = None
     """The best prefill elsewhere, where there was one, taken or not."""
 
     def explain(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class PairChoice:
         return told
 
 
-class _WithBlocks:
+class _PairPromptNeeds:
     """What to read of a prompt that a pair may serve: what the policy reads, and its blocks."""
 
     reads_blocks = True
@@ -74,31 +74,31 @@ class _WithBlocks:
         self.reads_session = policy.reads_session
 
 
-class Pairs:
+class PairSelector:
     """Picks pairs and takes their places. Synchronous and free of I/O, as the selector it works with."""
 
-    def __init__(self, selector: Selector, config: DisaggregationSection) -> None:
+    def __init__(self, selector: Selector, config: DisaggregationConfig) -> None:
         self._selector = selector
         self._config = config
         self._prefills = PrefillSoonest()
         self._decodes = LeastKvInUse()
 
-    def reads(self, model: str | None) -> _WithBlocks:
+    def prompt_needs(self, model: str | None) -> _PairPromptNeeds:
         """What has to be read of a prompt for `model`."""
-        return _WithBlocks(self._selector.policy(model))
+        return _PairPromptNeeds(self._selector.policy_for_model(model))
 
     @staticmethod
-    def usable(
+    def filter_usable(
         model: str | None, candidates: Sequence[Worker], prefillers: Sequence[Worker]
     ) -> Sequence[Worker]:
         """Those of `candidates` that answer alone, or for whom one of `prefillers` can prefill `model`."""
         return tuple(
             worker
             for worker in candidates
-            if worker.answers_alone or any(_fit(model, worker, other) for other in prefillers)
+            if worker.answers_alone or any(_is_compatible(model, worker, other) for other in prefillers)
         )
 
-    def pick(
+    def select_pair(
         self,
         request: RoutingRequest,
         candidates: Sequence[Worker],
@@ -111,25 +111,25 @@ class Pairs:
         At least one of `candidates` is usable with `prefillers`. `whole`: why the request should not be
         split, if anybody answers alone.
         """
-        alone = self._alone(request, candidates)
-        pair = self._pair(request, candidates, prefillers) if alone is None or whole is None else None
-        weighed = self._weigh(request, alone, pair)
+        alone = self._select_alone(request, candidates)
+        pair = self._select_pair(request, candidates, prefillers) if alone is None or whole is None else None
+        weighed = self._estimate_costs(request, alone, pair)
         if pair is None:
             assert alone is not None, "nobody answers alone, and nobody prefills for those who do not"
             choice = PairChoice(alone, None, whole or "no prefill worker has room", weighed)
         elif alone is None:
             choice = PairChoice(*pair, "nobody answers alone", weighed, pair[1])
-        elif (reason := self._better_alone(request, weighed)) is not None:
+        elif (reason := self._why_alone(request, weighed)) is not None:
             choice = PairChoice(alone, None, reason, weighed, pair[1])
         else:
             reason = "sooner elsewhere" if self._config.by_expected_time else "many uncached tokens"
             choice = PairChoice(*pair, reason, weighed, pair[1])
-        self._selector.took(choice.answers)
+        self._selector.mark_selected(choice.answers)
         if choice.prefills is not None:
-            self._selector.took(choice.prefills)
+            self._selector.mark_selected(choice.prefills)
         return choice
 
-    def reserve(self, choice: PairChoice) -> tuple[Lease, Lease | None]:
+    def reserve(self, choice: PairChoice) -> tuple[WorkerLease, WorkerLease | None]:
         """Places for the worker that answers and the one that prefills for it, if one does.
 
         The first is held to the end of the answer, the second until the prefill's. Release both, whatever
@@ -139,37 +139,45 @@ class Pairs:
         if prefills is None:
             return self._selector.reserve(answers, count_blocks=True), None
         request, ledger = answers.request, self._selector.ledger
-        self._selector.expect(prefills)
+        self._selector.assume_cached(prefills)
         if answers.worker.answers_alone:  # the others keep no prefixes
-            self._selector.expect(answers)
+            self._selector.assume_cached(answers)
         # Its answer comes when the prefill is over, so it tells of it as a stream does.
         telling = replace(request, stream=True)
         uncached = request.tokens - prefills.cached_tokens
         prefill = ledger.reserve(prefills.worker, telling, uncached, count_blocks=False)
         return ledger.reserve(answers.worker, request, prefills=False), prefill
 
-    def _alone(self, request: RoutingRequest, candidates: Sequence[Worker]) -> Choice | None:
+    def _select_alone(self, request: RoutingRequest, candidates: Sequence[Worker]) -> WorkerChoice | None:
         able = [worker for worker in candidates if worker.answers_alone]
-        return self._selector.weigh(request, able, self._selector.policy(request.model)) if able else None
+        return (
+            self._selector.score_candidates(request, able, self._selector.policy_for_model(request.model))
+            if able
+            else None
+        )
 
-    def _pair(
+    def _select_pair(
         self, request: RoutingRequest, candidates: Sequence[Worker], prefillers: Sequence[Worker]
-    ) -> tuple[Choice, Choice] | None:
+    ) -> tuple[WorkerChoice, WorkerChoice] | None:
         decoders = [
             worker
             for worker in candidates
-            if worker.role == "decode" and any(_fit(request.model, worker, other) for other in prefillers)
+            if worker.role == "decode"
+            and any(_is_compatible(request.model, worker, other) for other in prefillers)
         ]
         if not decoders:
             return None
-        decode = self._selector.weigh(request, decoders, self._decodes)
-        fitting = [worker for worker in prefillers if _fit(request.model, decode.worker, worker)]
-        return decode, self._selector.weigh(request, fitting, self._prefills)
+        decode = self._selector.score_candidates(request, decoders, self._decodes)
+        fitting = [worker for worker in prefillers if _is_compatible(request.model, decode.worker, worker)]
+        return decode, self._selector.score_candidates(request, fitting, self._prefills)
 
-    def _weigh(
-        self, request: RoutingRequest, alone: Choice | None, pair: tuple[Choice, Choice] | None
-    ) -> Weighed:
-        now, weighed = self._selector.ledger.clock(), Weighed()
+    def _estimate_costs(
+        self,
+        request: RoutingRequest,
+        alone: WorkerChoice | None,
+        pair: tuple[WorkerChoice, WorkerChoice] | None,
+    ) -> PairCosts:
+        now, weighed = self._selector.ledger.clock(), PairCosts()
         if alone is not None:
             load = alone.worker.load
             weighed.uncached_tokens = self._selector.uncached_tokens(request, [alone.worker])[0]
@@ -181,7 +189,7 @@ class Pairs:
             weighed.elsewhere_s = prefill.scores.costs[prefill.candidates.index(prefill.worker)]
         return weighed
 
-    def _better_alone(self, request: RoutingRequest, weighed: Weighed) -> str | None:
+    def _why_alone(self, request: RoutingRequest, weighed: PairCosts) -> str | None:
         """Why the prompt is not prefilled elsewhere, though it could be."""
         config, uncached = self._config, weighed.uncached_tokens or 0
         few = uncached < config.min_uncached_tokens
@@ -192,7 +200,7 @@ class Pairs:
         return None
 
 
-def _fit(model: str | None, decoder: Worker, prefiller: Worker) -> bool:
+def _is_compatible(model: str | None, decoder: Worker, prefiller: Worker) -> bool:
     """Whether one can take the KV that the other hands on: the same dialect and the same model."""
     if decoder.dialect != prefiller.dialect:
         return False

@@ -17,26 +17,26 @@ from typing import Protocol
 
 import msgspec
 
-from radixway.config import RoutingSection
+from radixway.config import RoutingConfig
 from radixway.pipeline import ANY_MODEL, Request
-from radixway.routing.block_hash import namespace_seed, text_blocks, token_blocks
-from radixway.routing.prompt_bodies import PromptBody, TextsBody, read_prompt_body
-from radixway.routing.prompt_tokens import CannotTokenize, PromptTokens
+from radixway.routing.block_hash import hash_text_blocks, hash_token_blocks, namespace_seed
+from radixway.routing.prompt_bodies import PromptBody, TextsBody, parse_prompt_body
+from radixway.routing.prompt_tokens import LocalTokenEncoder, TokenizationError
 from radixway.routing.request import RoutingRequest, TokenSource
-from radixway.routing.tokenizers import Tokenizers
+from radixway.routing.tokenizers import TokenizerRegistry
 from radixway.routing.worker import KvEventsState, Worker
-from radixway.routing.worker_tokens import AskWorker, WorkerTokens
+from radixway.routing.worker_tokens import TokenizeCall, WorkerTokenizer
 
 _TEXT_BYTES_PER_TOKEN = 4
 """In English, as most tokenizers count; only estimates depend on it."""
-_MOST_BLOCKS = 2**13
+_MAX_BLOCKS = 2**13
 """Blocks that are named; of a prompt that has more, the rest counts as unknown everywhere."""
 
 _SENSELESS = (ValueError, msgspec.MsgspecError, RecursionError)
 _TOKEN_BYTES = 4
 
 
-class Reads(Protocol):
+class PromptNeeds(Protocol):
     """What of prompts somebody looks at: a policy, or who records traffic."""
 
     @property
@@ -54,9 +54,9 @@ class PromptReader:
 
     def __init__(
         self,
-        config: RoutingSection,
-        tokenizers: Tokenizers,
-        ask: AskWorker | None = None,
+        config: RoutingConfig,
+        tokenizers: TokenizerRegistry,
+        ask: TokenizeCall | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         on_fallback: Callable[[str], None] = lambda reason: None,
@@ -64,25 +64,25 @@ class PromptReader:
         """`ask` asks a worker; `on_fallback` is told why a prompt to be tokenized was read as text."""
         self._config = config
         self._tokenizers = tokenizers
-        self._tokens = PromptTokens(tokenizers.cache, config.tokenize.threads)
+        self._tokens = LocalTokenEncoder(tokenizers.cache, config.tokenize.threads)
         self._workers = None
         if ask is not None and config.tokenize.ask_workers != "never":
-            self._workers = WorkerTokens(ask, tokenizers.cache, clock)
+            self._workers = WorkerTokenizer(ask, tokenizers.cache, clock)
         self._on_fallback = on_fallback
 
-    def forget(self, worker: Worker) -> None:
+    def remove_worker(self, worker: Worker) -> None:
         """`worker` is gone."""
         if self._workers is not None:
-            self._workers.forget(worker)
+            self._workers.remove_worker(worker)
 
-    def close(self) -> None:
+    def shutdown_threads(self) -> None:
         """Let go of the threads."""
-        self._tokens.close()
+        self._tokens.shutdown_threads()
 
-    def read(
+    def read_prompt(
         self,
         request: Request,
-        policy: Reads,
+        policy: PromptNeeds,
         candidates: Sequence[Worker],
         *,
         alone: bool = False,
@@ -95,19 +95,19 @@ class PromptReader:
         """
         found = RoutingRequest(model=request.model, stream=request.stream)
         if policy.reads_session:
-            found.session = self._session(request)
+            found.session = self._find_session(request)
         if not (policy.reads_blocks or policy.reads_text):
             return found
         if alone:
             found.tokens = len(request.raw) // _TEXT_BYTES_PER_TOKEN
             found.source = "size"
             return found
-        body = read_prompt_body(request.endpoint, request.raw)
+        body = parse_prompt_body(request.endpoint, request.raw)
         if body is None:
             return found
         try:
             if policy.reads_text:
-                found.text = body.texts()
+                found.text = body.prompt_text()
             if policy.reads_blocks:
                 return self._read_blocks(found, body, request, candidates, tokens_matter)
             return found
@@ -122,40 +122,42 @@ class PromptReader:
         candidates: Sequence[Worker],
         tokens_matter: bool,
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
-        seed = namespace_seed(_adapter(request.model, candidates), body.salt())
+        seed = namespace_seed(_adapter_of(request.model, candidates), body.namespace_salt())
         if isinstance(body, TextsBody):
             return self._from_text(found, body, seed)
-        if (ids := body.ids()) is not None:
+        if (ids := body.token_ids()) is not None:
             self._from_tokens(found, ids.packed, seed, "ids")
             found.tokens = ids.total
             return found
         packed: bytes | Awaitable[bytes] | None = None
         source: TokenSource = "tokenizer"
         model = None if request.model == ANY_MODEL else request.model
-        tokenizer = self._tokenizers.find(model, candidates)
+        tokenizer = self._tokenizers.find_tokenizer(model, candidates)
         if tokenizer is not None:
             try:
-                packed = self._tokens.read(body, len(request.raw), tokenizer)
-            except CannotTokenize as error:
+                packed = self._tokens.encode_prompt(body, len(request.raw), tokenizer)
+            except TokenizationError as error:
                 return self._from_text(found, body, seed, error)
-        elif self._workers is not None and self._worth_asking(candidates, tokens_matter):
+        elif self._workers is not None and self._is_worth_asking(candidates, tokens_matter):
             source = "worker"
-            packed = self._workers.read(request.endpoint.name, body.question(model), candidates)
+            packed = self._workers.request_tokens(
+                request.endpoint.name, body.tokenize_payload(model), candidates
+            )
         if packed is None:
             return self._from_text(found, body, seed)
         if isinstance(packed, bytes):
             return self._from_tokens(found, packed, seed, source)
-        return self._later(found, body, seed, packed, source)
+        return self._await_tokens(found, body, seed, packed, source)
 
-    def _worth_asking(self, candidates: Sequence[Worker], tokens_matter: bool) -> bool:
+    def _is_worth_asking(self, candidates: Sequence[Worker], tokens_matter: bool) -> bool:
         """Somebody can be asked, and tokens say more than text: somebody's KV events speak of them."""
-        if not any(worker.told.tokenizes for worker in candidates):
+        if not any(worker.info.tokenizes for worker in candidates):
             return False
         if tokens_matter or self._config.tokenize.ask_workers == "always":
             return True
         return any(worker.kv_events.state is KvEventsState.FOLLOWING for worker in candidates)
 
-    async def _later(
+    async def _await_tokens(
         self,
         found: RoutingRequest,
         body: PromptBody,
@@ -165,7 +167,7 @@ class PromptReader:
     ) -> RoutingRequest:
         try:
             return self._from_tokens(found, await packed, seed, source)
-        except CannotTokenize as error:
+        except TokenizationError as error:
             return self._from_text(found, body, seed, error)
 
     def _from_tokens(
@@ -174,7 +176,7 @@ class PromptReader:
         size = self._config.block_size
         found.tokens = len(packed) // _TOKEN_BYTES
         found.block_tokens = size
-        found.blocks = token_blocks(packed[: _MOST_BLOCKS * size * _TOKEN_BYTES], size, seed)
+        found.blocks = hash_token_blocks(packed[: _MAX_BLOCKS * size * _TOKEN_BYTES], size, seed)
         found.tokenized = True
         found.source = source
         return found
@@ -184,19 +186,19 @@ class PromptReader:
         found: RoutingRequest,
         body: PromptBody | TextsBody,
         seed: int,
-        failure: CannotTokenize | None = None,
+        failure: TokenizationError | None = None,
     ) -> RoutingRequest:
         if failure is not None:
             found.fallback = failure.reason
             self._on_fallback(failure.reason)
-        text, size = body.json(), self._config.text_block_bytes
+        text, size = body.prompt_json(), self._config.text_block_bytes
         found.tokens = -(-len(text) // _TEXT_BYTES_PER_TOKEN)
         found.block_tokens = size // _TEXT_BYTES_PER_TOKEN
-        found.blocks = text_blocks(text[: _MOST_BLOCKS * size], size, seed)
+        found.blocks = hash_text_blocks(text[: _MAX_BLOCKS * size], size, seed)
         found.source = "text"
         return found
 
-    def _session(self, request: Request) -> str | None:
+    def _find_session(self, request: Request) -> str | None:
         """The first of the configured headers, then body fields, that names a session."""
         config = self._config.session
         given = {name.decode("latin-1"): value for name, value in request.headers}
@@ -210,9 +212,9 @@ class PromptReader:
         return None
 
 
-def _adapter(model: str | None, candidates: Sequence[Worker]) -> str | None:
+def _adapter_of(model: str | None, candidates: Sequence[Worker]) -> str | None:
     """The LoRA adapter that the request asks for by its name."""
     for worker in candidates:
-        if worker.told.adapters and model in worker.told.adapters:
+        if worker.info.adapters and model in worker.info.adapters:
             return model
     return None

@@ -18,17 +18,17 @@ from itertools import islice
 from math import ceil
 from typing import Generic, TypeVar
 
-from radixway.config import QueueSection
+from radixway.config import QueueConfig
 from radixway.routing.request import RoutingRequest
 
-_LOOKED_AT = 8
+_REFRESHED_PER_LINE = 8
 """At the front of each line, requests whose prefixes are looked up anew when a place frees."""
-_LONGEST_RETRY_S = 60
+_MAX_RETRY_AFTER_S = 60
 _FORGET = 0.9
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class QueuedRequest:
     """A request in the queue."""
 
     prompt: RoutingRequest
@@ -44,17 +44,17 @@ class Waiting:
     number: int = field(default=0, init=False)
     """Settles equal ranks by who came first."""
 
-    def __lt__(self, other: Waiting) -> bool:
+    def __lt__(self, other: QueuedRequest) -> bool:
         return (self.rank, self.number) < (other.rank, other.number)
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=QueuedRequest)
 
 
 class RequestQueue(Generic[W]):
     """At most `size` requests in lines, one per set of workers that can serve them. Synchronous and pure."""
 
-    def __init__(self, config: QueueSection) -> None:
+    def __init__(self, config: QueueConfig) -> None:
         self._config = config
         self._by_size = config.order == "shortest_uncached_first"
         self._lines: dict[Hashable, list[W]] = {}
@@ -69,16 +69,16 @@ class RequestQueue(Generic[W]):
     def __iter__(self) -> Iterator[W]:
         return (waiting for line in tuple(self._lines.values()) for waiting in tuple(line))
 
-    def priority_of(self, given: int) -> int:
+    def clamp_priority(self, given: int) -> int:
         """A request's `priority` in our sense, higher first, and within bounds."""
         most = self._config.most_priority
         return max(-most, min(most, -given if self._config.lower_priority_first else given))
 
-    def ahead_of(self, waiting: W) -> int:
+    def count_ahead(self, waiting: W) -> int:
         """How many of the queue stand before it."""
         return sum(other < waiting for other in self)
 
-    def push(self, waiting: W) -> W | None:
+    def enqueue(self, waiting: W) -> W | None:
         """Take a request in; returns the one that found no room.
 
         When the queue is full that is the newcomer, or one of lower priority that stands last, behind it.
@@ -91,12 +91,12 @@ class RequestQueue(Generic[W]):
             left_out = max((line[-1] for line in self._lines.values()), default=waiting)
             if left_out < waiting or left_out.priority >= waiting.priority:
                 return waiting
-            self.remove(left_out)
+            self.dequeue(left_out)
         insort(self._lines.setdefault(waiting.line, []), waiting)
         self._size += 1
         return left_out
 
-    def remove(self, waiting: W) -> None:
+    def dequeue(self, waiting: W) -> None:
         """It waits no longer. Does nothing if it is not in the queue."""
         line = self._lines.get(waiting.line)
         if line is not None and waiting in line:
@@ -107,7 +107,7 @@ class RequestQueue(Generic[W]):
         if not self._size:
             self._last_served = None  # the next place will not have been waited for
 
-    def serve(self, place: Callable[[W], bool], uncached: Callable[[W], int], now: float) -> None:
+    def fill_free_slots(self, place: Callable[[W], bool], uncached: Callable[[W], int], now: float) -> None:
         """Offer the free places to whoever is next, until nobody can use one.
 
         `place` gives the request a place if it finds one; it leaves the queue then. `uncached` looks up its
@@ -115,22 +115,22 @@ class RequestQueue(Generic[W]):
         """
         stuck: set[Hashable] = set()
         while heads := [
-            self._head(line, uncached) for name, line in self._lines.items() if name not in stuck
+            self._first_in_line(line, uncached) for name, line in self._lines.items() if name not in stuck
         ]:
             first = min(heads)
             if place(first):
                 self._note_service(now)
-                self.remove(first)
+                self.dequeue(first)
             else:
                 stuck.add(first.line)
 
-    def drain_s(self) -> float | None:
+    def estimate_drain_s(self) -> float | None:
         """Expected seconds until one more request than now wait has been served; None before it is known."""
         return None if self._interval_s is None else self._interval_s * (self._size + 1)
 
-    def retry_after_s(self) -> int:
+    def estimate_retry_after_s(self) -> int:
         """When it makes sense for a refused client to come back: whole seconds, 1 to 60."""
-        return min(_LONGEST_RETRY_S, max(1, ceil(self.drain_s() or 1)))
+        return min(_MAX_RETRY_AFTER_S, max(1, ceil(self.estimate_drain_s() or 1)))
 
     def check(self) -> None:
         """Assert what always holds."""
@@ -142,10 +142,10 @@ class RequestQueue(Generic[W]):
         steps = waiting.uncached_tokens / 1000 * self._by_size - waiting.priority
         return waiting.arrived + self._config.aging_s * steps
 
-    def _head(self, line: list[W], uncached: Callable[[W], int]) -> W:
+    def _first_in_line(self, line: list[W], uncached: Callable[[W], int]) -> W:
         """The first of a line, after a look at what caches hold by now."""
         if self._by_size:
-            looked_at = list(islice(line, _LOOKED_AT))
+            looked_at = list(islice(line, _REFRESHED_PER_LINE))
             for waiting in looked_at:
                 waiting.uncached_tokens = uncached(waiting)
                 waiting.rank = self._rank(waiting)

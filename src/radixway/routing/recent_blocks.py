@@ -27,22 +27,22 @@ class RecentBlocks:
         return len(self._stamps)
 
     @property
-    def written(self) -> int:
+    def entry_count(self) -> int:
         """Blocks written down, those of uses that later ones have replaced too."""
         return self._written
 
-    def blocks(self) -> set[int]:
+    def block_set(self) -> set[int]:
         """All of them."""
         return set(self._stamps)
 
-    def uses(self) -> Iterator[list[int]]:
+    def iter_uses(self) -> Iterator[list[int]]:
         """What counts from each use, oldest first: used again in this order, they make the same LRU."""
         stamps = self._stamps
         for stamp, _, blocks in self._uses:
             if left := [block for block in blocks if stamps.get(block) == stamp]:
                 yield left
 
-    def use(self, blocks: Sequence[int], now: float) -> list[int]:
+    def touch_blocks(self, blocks: Sequence[int], now: float) -> list[int]:
         """Note a use; returns the blocks that were not here."""
         stamps = self._stamps
         new = [block for block in blocks if block not in stamps]
@@ -51,7 +51,7 @@ class RecentBlocks:
         self._uses.append((self._clock, now, blocks))
         self._written += len(blocks)
         if self._written > 2 * len(stamps) + _SLACK:
-            self._compact()
+            self._drop_superseded()
         return new
 
     def drop_older(self, than: float) -> list[int]:
@@ -93,7 +93,7 @@ class RecentBlocks:
             del stamps[blocks[at]]
             gone.append(blocks[at])
 
-    def _compact(self) -> None:
+    def _drop_superseded(self) -> None:
         """Forget of each use what counts from a later one: prompts that come again would pile up."""
         stamps, uses = self._stamps, self._uses
         self._uses = deque()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from radixway.config import WorkerSection
-from radixway.routing.worker import Findings, Worker, WorkerState
+from radixway.config import WorkerSettings
+from radixway.routing.worker import ServerInfo, Worker, WorkerState
 
 log = logging.getLogger(__name__)
 
 
-class Registry:
+class WorkerRegistry:
     """Workers by URL. Candidates per model are kept ready, because every request asks for them."""
 
     def __init__(self) -> None:
@@ -33,30 +33,30 @@ class Registry:
     def __len__(self) -> int:
         return len(self._workers)
 
-    def add(self, section: WorkerSection) -> Worker:
+    def add_worker(self, section: WorkerSettings) -> Worker:
         """Take a worker in. One already known is told its new particulars, and comes back if it drained."""
         worker = self._workers.get(section.url)
         if worker is None:
             worker = self._workers[section.url] = Worker(section)
         else:
-            worker.update(section)
+            worker.update_config(section)
             if worker.state is WorkerState.DRAINING:
                 self.set_state(worker, WorkerState.JOINING)
-        self._forget_candidates()
+        self._invalidate_candidates()
         for tell in self.on_add:
             tell(worker)
         return worker
 
-    def get(self, url: str) -> Worker | None:
+    def get_worker(self, url: str) -> Worker | None:
         """The worker of that URL; a trailing slash does not matter."""
         return self._workers.get(url.rstrip("/"))
 
-    def remove(self, url: str) -> Worker | None:
+    def remove_worker(self, url: str) -> Worker | None:
         """Forget a worker. What it is answering goes on to its end."""
         worker = self._workers.pop(url.rstrip("/"), None)
         if worker is not None:
             worker.removed = True
-            self._forget_candidates()
+            self._invalidate_candidates()
             for tell in self.on_remove:
                 tell(worker)
         return worker
@@ -65,21 +65,21 @@ class Registry:
         """Move a worker to another state."""
         if worker.state is not state:
             worker.state = state
-            self._forget_candidates()
+            self._invalidate_candidates()
             for tell in tuple(self.on_state):
                 tell(worker)
 
-    def learn(self, worker: Worker, findings: Findings) -> None:
+    def update_info(self, worker: Worker, findings: ServerInfo) -> None:
         """What the worker says of itself."""
-        if worker.told != findings:
-            worker.told = findings
-            if worker.given.role not in ("any", worker.role):
+        if worker.info != findings:
+            worker.info = findings
+            if worker.config.role not in ("any", worker.role):
                 log.warning(
                     "worker %s is Radixway's own engine, not started to %s only: it does both",
                     worker.name,
-                    worker.given.role,
+                    worker.config.role,
                 )
-            self._forget_candidates()
+            self._invalidate_candidates()
             for tell in tuple(self.on_learn):
                 tell(worker)
 
@@ -93,14 +93,14 @@ class Registry:
             dialects = {worker.dialect for worker in self.prefillers(model)}
             found = tuple(
                 worker
-                for worker in self._ready(model)
+                for worker in self._ready_workers(model)
                 if worker.answers_alone or (worker.role == "decode" and worker.dialect in dialects)
             )
             if found:  # unknown names come from clients: never grow with them
                 self._candidates[model] = found
         return found
 
-    def is_alone(self, worker: Worker, model: str | None) -> bool:
+    def is_only_worker(self, worker: Worker, model: str | None) -> bool:
         """Nobody else is known who serves `model` or may, ready or not, and the models are known."""
         alone = self._alone.get(worker)
         if alone is None:
@@ -114,35 +114,35 @@ class Registry:
         """The ready workers that prefill `model` for others."""
         found = self._prefillers.get(model)
         if found is None:
-            found = tuple(worker for worker in self._ready(model) if worker.role == "prefill")
+            found = tuple(worker for worker in self._ready_workers(model) if worker.role == "prefill")
             if found or model is None:
                 self._prefillers[model] = found
         return found
 
-    def some_only_decode(self) -> bool:
+    def has_decode_only(self) -> bool:
         """Whether there are ready workers of that role at all."""
         if self._some_only_decode is None:
-            self._some_only_decode = any(worker.role == "decode" for worker in self._ready(None))
+            self._some_only_decode = any(worker.role == "decode" for worker in self._ready_workers(None))
         return self._some_only_decode
 
-    def _ready(self, model: str | None) -> Iterator[Worker]:
+    def _ready_workers(self, model: str | None) -> Iterator[Worker]:
         for worker in self._workers.values():
             if worker.state is WorkerState.READY and (model is None or model in worker.models):
                 yield worker
 
-    def models(self) -> frozenset[str]:
+    def known_models(self) -> frozenset[str]:
         """Every model that some known worker serves, ready or not."""
         if self._known_models is None:
             workers = self._workers.values()
             self._known_models = frozenset(model for worker in workers for model in worker.models)
         return self._known_models
 
-    def surely_lacks(self, model: str) -> bool:
+    def definitely_lacks_model(self, model: str) -> bool:
         """Nobody serves `model`, and there is nobody left who has not said what they serve."""
         workers = self._workers.values()
         return bool(workers) and all(worker.models and model not in worker.models for worker in workers)
 
-    def _forget_candidates(self) -> None:
+    def _invalidate_candidates(self) -> None:
         self._candidates = {}
         self._prefillers = {}
         self._some_only_decode = None

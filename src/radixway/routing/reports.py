@@ -37,13 +37,13 @@ _LINE = re.compile(
 )
 _PART = re.compile(rb'(?:^|,)(tier|gpu)="([a-z0-9_-]{1,32})"')
 """The label that tells a worker's tiers or GPUs apart. What is no plain word is not passed on."""
-_MOST_PARTS = 64
-_MOST = 1e15
+_MAX_ENGINES = 64
+_MAX_VALUE = 1e15
 """What is larger no worker has; sums of it stay numbers."""
 
 
 @dataclass(slots=True, frozen=True)
-class Report:
+class EngineMetrics:
     """What a worker said a moment ago. None, or nothing, where it does not tell."""
 
     kv_usage: float | None = None
@@ -59,7 +59,7 @@ class Report:
     """How busy each of its GPUs is, 0 to 1."""
 
 
-def read_report(page: bytes) -> Report:
+def parse_engine_metrics(page: bytes) -> EngineMetrics:
     """From what `/metrics` answers. Engines behind one address are one: counts add up, of shares the mean."""
     found: dict[str, list[float]] = {}
     parts: dict[str, dict[str, float]] = {}
@@ -68,12 +68,12 @@ def read_report(page: bytes) -> Report:
             value = float(written)
         except ValueError:
             continue
-        if not 0 <= value <= _MOST:  # nor is NaN
+        if not 0 <= value <= _MAX_VALUE:  # nor is NaN
             continue
         family = name.decode()
         if family in (_TIER, _TIER_CACHED, _GPU):
             part = _PART.search(labels)
-            if part is not None and len(known := parts.setdefault(family, {})) < _MOST_PARTS:
+            if part is not None and len(known := parts.setdefault(family, {})) < _MAX_ENGINES:
                 known[part[2].decode()] = value
         else:
             found.setdefault(family, []).append(value)
@@ -81,7 +81,7 @@ def read_report(page: bytes) -> Report:
         next((found[name] for name in names if name in found), None)
         for names in (_RUNNING, _WAITING, _KV_USAGE)
     )
-    return Report(
+    return EngineMetrics(
         None if shares is None else min(1.0, fmean(shares)),
         None if running is None else sum(running),
         None if waiting is None else sum(waiting),

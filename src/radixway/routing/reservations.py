@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from radixway.routing.ledger import Lease
+from radixway.routing.ledger import WorkerLease
 
 
-class AlreadyReserved(Exception):
+class AlreadyReservedError(Exception):
     """There is a reservation of that id."""
 
 
-class TooManyReserved(Exception):
+class TooManyReservationsError(Exception):
     """There are as many reservations as may be."""
 
 
-class Reservations:
+class LeaseReservations:
     """Leases by request id, the one that was heard of longest ago first out."""
 
     def __init__(self, ttl_s: float, most: int, clock: Callable[[], float]) -> None:
@@ -30,24 +30,28 @@ class Reservations:
         self._ttl_s = ttl_s
         self._most = most
         self._clock = clock
-        self._held: OrderedDict[str, tuple[float, Lease]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[float, WorkerLease]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def check_room(self, request_id: str) -> None:
-        """Whether a lease could be held under that id. Raises AlreadyReserved, TooManyReserved."""
+    def check_capacity(self, request_id: str) -> None:
+        """Whether a lease could be held under that id. Raises AlreadyReservedError,
+        TooManyReservationsError.
+        """
         if request_id in self._held:
-            raise AlreadyReserved(request_id)
+            raise AlreadyReservedError(request_id)
         if len(self._held) >= self._most:
-            raise TooManyReserved
+            raise TooManyReservationsError
 
-    def hold(self, request_id: str, lease: Lease) -> None:
-        """Keep a lease. Raises AlreadyReserved, TooManyReserved, and keeps those that are there."""
-        self.check_room(request_id)
+    def hold_lease(self, request_id: str, lease: WorkerLease) -> None:
+        """Keep a lease. Raises AlreadyReservedError, TooManyReservationsError, and keeps those that are
+        there.
+        """
+        self.check_capacity(request_id)
         self._held[request_id] = (self._clock() + self._ttl_s, lease)
 
-    def find(self, request_id: str) -> Lease | None:
+    def find_lease(self, request_id: str) -> WorkerLease | None:
         """The lease of that id, which thereby lives on; None if there is none, or not any more."""
         held = self._held.get(request_id)
         if held is None:
@@ -56,7 +60,7 @@ class Reservations:
         self._held.move_to_end(request_id)
         return held[1]
 
-    def free(self, request_id: str) -> bool:
+    def release_reservation(self, request_id: str) -> bool:
         """Give the place back; False if there is none of that id."""
         _, lease = self._held.pop(request_id, (0.0, None))
         if lease is None:
@@ -64,7 +68,7 @@ class Reservations:
         lease.release()
         return True
 
-    def sweep(self) -> float | None:
+    def sweep_expired(self) -> float | None:
         """Free those whose time is over; seconds until the next one's is, None if none is left."""
         now = self._clock()
         while self._held:
@@ -75,7 +79,7 @@ class Reservations:
             lease.release()
         return None
 
-    def close(self) -> None:
+    def release_all(self) -> None:
         """Free all."""
         for _, lease in self._held.values():
             lease.release()

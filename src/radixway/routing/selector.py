@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite
 from typing import Any
 
-from radixway.config import RoutingSection
-from radixway.routing.block_index import NO_MATCHES, BlockIndex, Found, Matches
-from radixway.routing.ledger import Lease, Ledger
+from radixway.config import RoutingConfig
+from radixway.routing.block_index import NO_MATCHES, BlockIndex, PrefixLookup, PrefixMatches
+from radixway.routing.ledger import LoadLedger, WorkerLease
 from radixway.routing.policies import Policy, Scores, View, make_policy
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
@@ -23,7 +23,7 @@ _ASSUMED_TOKENS = 2**20
 
 
 @dataclass(slots=True)
-class Choice:
+class WorkerChoice:
     """A worker, and what stood against it."""
 
     worker: Worker
@@ -33,7 +33,7 @@ class Choice:
     """Those that were looked at."""
     scores: Scores
     """Beside `candidates`."""
-    matches: Matches
+    matches: PrefixMatches
 
     @property
     def cached_tokens(self) -> int:
@@ -64,9 +64,9 @@ class Choice:
             explanation["reason"] = scores.reason
         if self.request.tokens:
             explanation |= {"prompt": self.request.explain(), "expected_cached_tokens": self.cached_tokens}
-        return explanation | {"candidates": told, "why": self._why()}
+        return explanation | {"candidates": told, "why": self._candidate_reasons()}
 
-    def _why(self) -> dict[str, str]:
+    def _candidate_reasons(self) -> dict[str, str]:
         """Of each candidate in a word: `chosen`, `costlier`, `equal` (but chosen more recently before),
         `left_out` by the policy, or `not_drawn` although it costs less."""
         costs = self.scores.costs
@@ -92,7 +92,7 @@ class Selector:
 
     def __init__(
         self,
-        config: RoutingSection,
+        config: RoutingConfig,
         *,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -103,7 +103,7 @@ class Selector:
             model: make_policy(policy, self._rng) for model, policy in config.model_policies.items()
         }
         self.index = BlockIndex()
-        self.ledger = Ledger(clock)
+        self.ledger = LoadLedger(clock)
         self._counts_blocks = config.max_kv_share is not None
         self._shortlist = config.shortlist
         self._many: Sequence[Worker] = ()
@@ -112,62 +112,64 @@ class Selector:
         self._many_mask = 0
         self._turn = 0
 
-    def enroll(self, worker: Worker) -> None:
+    def add_worker(self, worker: Worker) -> None:
         """A worker has come; it may be a candidate from now on."""
         if worker.slot < 0:
-            worker.slot = self.index.enroll()
-            self.ledger.enroll(worker)
+            worker.slot = self.index.add_slot()
+            self.ledger.add_worker(worker)
 
-    def forget(self, worker: Worker) -> None:
+    def remove_worker(self, worker: Worker) -> None:
         """A worker has gone for good."""
         if worker.slot >= 0:
-            self.index.dismiss(worker.slot)
-            self.ledger.dismiss(worker)
+            self.index.remove_slot(worker.slot)
+            self.ledger.remove_worker(worker)
             worker.slot = -1
         for policy in (self._default, *self._by_model.values()):
             policy.forget(worker)
 
-    def finish_session(self, session: str) -> bool:
+    def end_session(self, session: str) -> bool:
         """A session has ended: no policy keeps its worker any longer. Whether one did."""
         policies = (self._default, *self._by_model.values())
         return sum(policy.finish(session) for policy in policies) > 0
 
-    def forget_texts(self) -> int:
+    def clear_texts(self) -> int:
         """Let go of all prompts' texts; how many stretches of them there were."""
         return sum(policy.forget_texts() for policy in (self._default, *self._by_model.values()))
 
-    def policy(self, model: str | None) -> Policy:
+    def policy_for_model(self, model: str | None) -> Policy:
         """The policy for requests that ask for `model`."""
         return self._by_model.get(model, self._default)
 
-    def pick(self, request: RoutingRequest, candidates: Sequence[Worker]) -> Choice:
+    def select_worker(self, request: RoutingRequest, candidates: Sequence[Worker]) -> WorkerChoice:
         """The best of `candidates` (at least one), by the policy of the request's model."""
-        choice = self.weigh(request, candidates, self.policy(request.model))
-        self.took(choice)
+        choice = self.score_candidates(request, candidates, self.policy_for_model(request.model))
+        self.mark_selected(choice)
         return choice
 
-    def weigh(self, request: RoutingRequest, candidates: Sequence[Worker], policy: Policy) -> Choice:
+    def score_candidates(
+        self, request: RoutingRequest, candidates: Sequence[Worker], policy: Policy
+    ) -> WorkerChoice:
         """The best of `candidates` (at least one) by `policy`, for who may choose otherwise after all."""
         now, matches = self.ledger.clock(), NO_MATCHES
         if policy.reads_blocks:
-            found = self.index.find(request.blocks, now)
+            found = self.index.lookup_prefix(request.blocks, now)
             if len(candidates) > self._shortlist:
-                candidates = self._shorten(candidates, found)
-                matches = found.matches(_mask(candidates))
+                candidates = self._prefilter_candidates(candidates, found)
+                matches = found.matches(_slot_mask(candidates))
             else:
                 matches = found.matches()
         scores = policy.score(request, candidates, View(matches, now))
-        worker = self._draw(candidates, scores.costs, policy.temperature)
-        return Choice(worker, policy.name, request, candidates, scores, matches)
+        worker = self._draw_candidate(candidates, scores.costs, policy.temperature)
+        return WorkerChoice(worker, policy.name, request, candidates, scores, matches)
 
-    def took(self, choice: Choice) -> None:
+    def mark_selected(self, choice: WorkerChoice) -> None:
         """It was the chosen worker's turn: of equals it is the last one now."""
         self._turn += 1
         choice.worker.picked = self._turn
 
     def uncached_tokens(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[int]:
         """Prompt tokens that each of `candidates` would have to prefill, as far as is known."""
-        disk = self.index.match(request.blocks, self.ledger.clock()).disk
+        disk = self.index.match_prefix(request.blocks, self.ledger.clock()).disk
         size, most = request.block_tokens, max(0, request.tokens - 1)
         return [request.tokens - min(disk.get(worker.slot, 0) * size, most) for worker in candidates]
 
@@ -179,43 +181,45 @@ class Selector:
             expected.append(queue_s + rate.overhead_s + tokens * rate.seconds_per_token)
         return expected
 
-    def reserve(self, choice: Choice, *, count_blocks: bool = False) -> Lease:
+    def reserve(self, choice: WorkerChoice, *, count_blocks: bool = False) -> WorkerLease:
         """Take a place at the chosen worker, and expect the prompt's prefix to be there from now on.
 
         `count_blocks`: whether somebody else than the policy looks at the blocks in use there.
         """
         request, worker = choice.request, choice.worker
-        policy = self.policy(request.model)
+        policy = self.policy_for_model(request.model)
         policy.routed(request, worker, self.ledger.clock())
         if policy.reads_blocks:
-            self.expect(choice)
+            self.assume_cached(choice)
         uncached = request.tokens - choice.cached_tokens
         counted = count_blocks or policy.counts_blocks or self._counts_blocks
         return self.ledger.reserve(worker, request, uncached, count_blocks=counted)
 
-    def expect(self, choice: Choice) -> None:
+    def assume_cached(self, choice: WorkerChoice) -> None:
         """The chosen worker will hold the prompt's blocks."""
         request, worker = choice.request, choice.worker
         if request.blocks and worker.slot >= 0:
             known, now = choice.matches.device.get(worker.slot, 0), self.ledger.clock()
             capacity = (worker.kv_tokens or _ASSUMED_TOKENS) // request.block_tokens
-            self.index.resize(worker.slot, int(_ASSUMED_SHARE * capacity))
-            self.index.sent(worker.slot, request.blocks, now, told=request.tokenized, known=known)
+            self.index.set_capacity(worker.slot, int(_ASSUMED_SHARE * capacity))
+            self.index.predict_blocks(worker.slot, request.blocks, now, told=request.tokenized, known=known)
 
-    def _shorten(self, candidates: Sequence[Worker], found: Found) -> Sequence[Worker]:
+    def _prefilter_candidates(self, candidates: Sequence[Worker], found: PrefixLookup) -> Sequence[Worker]:
         """Those that hold most of the prompt, at most a quarter of the list, and others in turn.
 
         Looking at all of a hundred workers finds hardly anything better (docs/routing.md has the figures).
         """
         if candidates is not self._many:
             self._many, self._many_by_slot = candidates, {worker.slot: worker for worker in candidates}
-            self._many_mask = _mask(candidates)
+            self._many_mask = _slot_mask(candidates)
         listed = [self._many_by_slot[slot] for slot in found.deepest(self._shortlist // 4, self._many_mask)]
         start = self._turn * self._shortlist % len(candidates)
         others = candidates[start : start + self._shortlist - len(listed)]
         return listed + [worker for worker in others if worker not in listed]
 
-    def _draw(self, candidates: Sequence[Worker], costs: Sequence[float], temperature: float) -> Worker:
+    def _draw_candidate(
+        self, candidates: Sequence[Worker], costs: Sequence[float], temperature: float
+    ) -> Worker:
         lowest = min(costs)
         if (
             temperature > 0
@@ -233,7 +237,7 @@ def _least_recently_picked(worker: Worker) -> int:
     return worker.picked
 
 
-def _mask(workers: Sequence[Worker]) -> int:
+def _slot_mask(workers: Sequence[Worker]) -> int:
     mask = 0
     for worker in workers:
         mask |= 1 << worker.slot

@@ -41,7 +41,7 @@ class TokenCache:
             _, oldest = self._entries.popitem(last=False)
             self.size_bytes -= len(oldest) + _ENTRY_BYTES
 
-    def clear(self) -> int:
+    def clear_tokens(self) -> int:
         """Forget all; how many entries there were."""
         count = len(self._entries)
         self._entries.clear()

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from radixway.config import ConfigError, RoutingSection
+from radixway.config import ConfigError, RoutingConfig
 from radixway.routing.token_cache import TokenCache
 from radixway.routing.worker import Worker
 
 if TYPE_CHECKING:
     from radixway.routing.prompt_bodies import PromptBody
-    from radixway.tokenizer import PiecewiseEncoder, Tokenizer, Unfinished
+    from radixway.tokenizer import PartialEncoding, PiecewiseEncoder, Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -37,22 +37,22 @@ class PromptTokenizer:
         self.timeless = not any("strftime_now" in template.source for template in templates)
         """The same body always makes the same prompt."""
 
-    def begin(self, body: PromptBody) -> Unfinished:
+    def start_encoding(self, body: PromptBody) -> PartialEncoding:
         """The prompt's text, as far as tokenized. Raises ValueError for a body that makes none."""
-        text, add_special_tokens = body.render(self.tokenizer)
-        return self.encoder.begin(text, add_special_tokens=add_special_tokens)
+        text, add_special_tokens = body.render_prompt(self.tokenizer)
+        return self.encoder.lookup_pieces(text, add_special_tokens=add_special_tokens)
 
-    def render(self, body: PromptBody) -> tuple[str, bool]:
+    def render_prompt(self, body: PromptBody) -> tuple[str, bool]:
         """The prompt's text, and whether special tokens go around it, for `encoder`; in any thread."""
-        return body.render(self.tokenizer)
+        return body.render_prompt(self.tokenizer)
 
 
-class Tokenizers:
+class TokenizerRegistry:
     """Finds the tokenizer for a request."""
 
-    def __init__(self, config: RoutingSection) -> None:
+    def __init__(self, config: RoutingConfig) -> None:
         """Raises ConfigError for a directory that was given and holds no tokenizer."""
-        self._given = {model: _checked(model, source) for model, source in config.tokenizers.items()}
+        self._given = {model: _normalize_source(model, source) for model, source in config.tokenizers.items()}
         self.cache = TokenCache(config.tokenize.cache_mib << 20)
         """What all of them remember."""
         self._loaded: dict[str, PromptTokenizer | None] = {}
@@ -60,17 +60,17 @@ class Tokenizers:
         self._loading: list[threading.Thread] = []
         self._excused = False
         for source in self._given.values():
-            self._load_soon(source)
+            self._load_in_background(source)
 
-    def find(self, model: str | None, candidates: Sequence[Worker]) -> PromptTokenizer | None:
+    def find_tokenizer(self, model: str | None, candidates: Sequence[Worker]) -> PromptTokenizer | None:
         """The tokenizer that all `candidates` would use for `model`; None if nobody knows, or not yet.
 
         A model not named is whatever a candidate serves first.
         """
         found: PromptTokenizer | None = None
         for worker in candidates:
-            source = self._source(model, worker)
-            tokenizer = self._of(source) if source is not None else None
+            source = self._source_of(model, worker)
+            tokenizer = self._get_or_load(source) if source is not None else None
             if model is not None:
                 if tokenizer is not None:
                     return tokenizer
@@ -80,55 +80,57 @@ class Tokenizers:
                 found = tokenizer
         return found
 
-    def announce(self, source: str) -> str:
+    def preload_tokenizer(self, source: str) -> str:
         """Load the tokenizer at a directory or hub id, whoever's it is; returns what `at` knows it by.
 
         Raises ConfigError for a directory that holds none.
         """
-        checked = _checked("*", source)
+        checked = _normalize_source("*", source)
         self._given["*"] = checked
-        self._load_soon(checked)
+        self._load_in_background(checked)
         return checked
 
-    def at(self, source: str) -> PromptTokenizer | None:
+    def get_preloaded(self, source: str) -> PromptTokenizer | None:
         """What was announced; None if it is not loaded yet, or could not be."""
         return self._loaded.get(source)
 
     @property
-    def loading(self) -> bool:
+    def is_loading(self) -> bool:
         """Is one being loaded?"""
         return any(thread.is_alive() for thread in self._loading)
 
-    def wait(self) -> None:
+    def wait_loaded(self) -> None:
         """Until what was asked for so far is loaded."""
         for thread in self._loading:
             thread.join()
 
-    def _source(self, model: str | None, worker: Worker) -> str | None:
+    def _source_of(self, model: str | None, worker: Worker) -> str | None:
         name = model or (worker.models[0] if worker.models else None)
         if self._given and name is not None:
-            given = self._given.get(name) or self._given.get(worker.told.adapters.get(name, ""))
+            given = self._given.get(name) or self._given.get(worker.info.adapters.get(name, ""))
             if given is not None:
                 return given
-        return worker.told.tokenizer_path
+        return worker.info.tokenizer_path
 
-    def _of(self, source: str) -> PromptTokenizer | None:
+    def _get_or_load(self, source: str) -> PromptTokenizer | None:
         try:
             return self._loaded[source]
         except KeyError:
-            self._load_soon(source)
+            self._load_in_background(source)
             return None
 
-    def _load_soon(self, source: str) -> None:
+    def _load_in_background(self, source: str) -> None:
         if source in self._loaded:
             return
         self._loaded[source] = None
-        thread = threading.Thread(target=self._load, args=(source,), name="radixway-tokenizer", daemon=True)
+        thread = threading.Thread(
+            target=self._load_tokenizer, args=(source,), name="radixway-tokenizer", daemon=True
+        )
         self._loading = [other for other in self._loading if other.is_alive()]
         self._loading.append(thread)
         thread.start()
 
-    def _load(self, source: str) -> None:
+    def _load_tokenizer(self, source: str) -> None:
         if source not in self._given.values() and not _holds_tokenizer(Path(source)):
             return  # a worker elsewhere, or one that names a hub id
         try:
@@ -142,12 +144,12 @@ class Tokenizers:
                 )
             return
         try:
-            self._loaded[source] = PromptTokenizer(Tokenizer.load(_directory(source)), self.cache)
+            self._loaded[source] = PromptTokenizer(Tokenizer.load(_download_directory(source)), self.cache)
         except (TokenizerError, TemplateError, OSError, ValueError, ImportError) as error:
             log.warning("prompts are not tokenized by %s: %s", source, error)
 
 
-def _checked(model: str, source: str) -> str:
+def _normalize_source(model: str, source: str) -> str:
     """A directory as an absolute path, or a hub id as it is."""
     path = Path(source).expanduser()
     if path.is_dir() or path.is_absolute() or source.startswith("."):
@@ -161,7 +163,7 @@ def _holds_tokenizer(directory: Path) -> bool:
     return directory.is_absolute() and (directory / "tokenizer.json").is_file()
 
 
-def _directory(source: str) -> Path:
+def _download_directory(source: str) -> Path:
     if Path(source).is_absolute():
         return Path(source)
     from huggingface_hub import snapshot_download

@@ -17,25 +17,25 @@ from math import inf
 from typing import Any
 
 from radixway.component import Component
-from radixway.config import WeightsSection
+from radixway.config import WeightsConfig
 from radixway.pipeline import Request
-from radixway.routing.registry import Registry
+from radixway.routing.registry import WorkerRegistry
 from radixway.routing.worker import Worker, WorkerState
 
 log = logging.getLogger(__name__)
 
-LONGEST_VERSION = 256
+MAX_VERSION_CHARACTERS = 256
 """Characters; what is longer is taken for no version."""
-_MOST_VERSIONS = 100_000
+_MAX_VERSIONS = 100_000
 """Of which the order is remembered; the oldest are forgotten, and so count as old."""
 
 
-class WeightVersions(Component):
+class WeightVersionTracker(Component):
     """Synchronous and free of I/O: probes, updates and replies tell it what they hear."""
 
     name = "weights"
 
-    def __init__(self, registry: Registry, config: WeightsSection) -> None:
+    def __init__(self, registry: WorkerRegistry, config: WeightsConfig) -> None:
         self.expected: str | None = None
         """The version that the fleet was updated to, by an update that somebody took or by `expect`."""
         self.on_doubt: list[Callable[[Worker], None]] = []
@@ -47,35 +47,35 @@ class WeightVersions(Component):
         self._arrived: dict[str, int] = {}
         """By version, when the gateway heard of it; in that order."""
         self._turn = 0
-        registry.on_add.append(self._doubt_readded)
+        registry.on_add.append(self._refresh_readded)
 
     def describe(self) -> dict[str, Any]:
         """What is expected, and what each worker has, by its URL."""
         return {
-            "weight_version": self.expected if self.expected is not None else self.current(),
+            "weight_version": self.expected if self.expected is not None else self.current_version(),
             "expected": self.expected,
             "workers": {worker.url: worker.weight_version for worker in self._registry},
         }
 
-    def expect(self, version: str | None) -> None:
+    def set_expected(self, version: str | None) -> None:
         """From now on the fleet is to have `version`; None: whatever each worker has will do."""
         if version is not None:
             self._arrived.pop(version, None)  # a fleet that goes back to old weights has them as its newest
-            self._note(version)
+            self._record_arrival(version)
         self.expected = version
-        self._review()
+        self._review_workers()
 
     @contextmanager
-    def updating(self, version: str | None) -> Iterator[None]:
+    def update_in_progress(self, version: str | None) -> Iterator[None]:
         """An update is under way: who has the new version already is as good as who still has the old."""
         self._pending = version
         try:
             yield
         finally:
             self._pending = None
-            self._review()
+            self._review_workers()
 
-    def updated(
+    def record_update(
         self, taken: Mapping[Worker, str | None], missed: Collection[Worker], version: str | None
     ) -> None:
         """An update is over: who took it, with their version now if that is known, and who did not.
@@ -84,38 +84,40 @@ class WeightVersions(Component):
         """
         for worker, now in taken.items():
             if now is not None:
-                self._set(worker, now)
+                self._set_version(worker, now)
             worker.weight_revision += 1
         if version is not None and taken:
             log.info("weights are version %s at %d of %d workers", version, len(taken), len(self._registry))
-            self.expect(version)
+            self.set_expected(version)
         for worker in missed:
-            self._doubt(worker)
+            self._request_refresh(worker)
 
-    def told(self, worker: Worker, version: str | None, *, since: int) -> None:
+    def record_probe(self, worker: Worker, version: str | None, *, since: int) -> None:
         """The worker itself said its version, or none, when asked at its `weight_revision` `since`."""
         if worker.weight_revision != since:
             return  # an update has answered meanwhile
         if version is not None:
-            self._set(worker, version)
+            self._set_version(worker, version)
         elif worker.state in (WorkerState.JOINING, WorkerState.DOWN):
             worker.weight_version = None  # it may be another process than the one that we knew
 
-    def passed(self, worker: Worker, version: str) -> None:
+    def record_reply(self, worker: Worker, version: str) -> None:
         """A reply of the worker was made with `version`, which it may have left behind since."""
         known = worker.weight_version
         if version == known:
             return
-        if known is None or (self.expected is None and self.lag(known, version) > 0):
-            self._set(worker, version)
+        if known is None or (self.expected is None and self.version_lag(known, version) > 0):
+            self._set_version(worker, version)
             if worker.state is WorkerState.READY:
-                self.settle(worker)  # it took no update of ours, so the reply is not one from before it
+                self.apply_staleness(
+                    worker
+                )  # it took no update of ours, so the reply is not one from before it
         elif self.expected is not None and version != self._pending:
-            self._doubt(worker)
+            self._request_refresh(worker)
 
-    def settle(self, worker: Worker) -> None:
+    def apply_staleness(self, worker: Worker) -> None:
         """Put a worker that is well where it belongs: READY, or STALE with the reason in `last_error`."""
-        why = self.why_stale(worker)
+        why = self.explain_stale(worker)
         if why is not None:
             if worker.state is not WorkerState.STALE:
                 log.warning("worker %s waits for weights: %s", worker.name, why)
@@ -125,7 +127,7 @@ class WeightVersions(Component):
             worker.last_error = None
             self._registry.set_state(worker, WorkerState.READY)
 
-    def why_stale(self, worker: Worker) -> str | None:
+    def explain_stale(self, worker: Worker) -> str | None:
         """Why the worker may not answer, if it may not."""
         expected, version = self.expected, worker.weight_version
         if expected is None or not self._config.gate:
@@ -137,7 +139,7 @@ class WeightVersions(Component):
             return None
         return f"its weights are version {version!r}; the fleet's are {expected!r}"
 
-    def within(self, request: Request, workers: Sequence[Worker]) -> Sequence[Worker]:
+    def filter_fresh(self, request: Request, workers: Sequence[Worker]) -> Sequence[Worker]:
         """Those of `workers` whose weights are new enough for `request`.
 
         Where a limit is given and versions are known, a worker that says none is not among them.
@@ -145,7 +147,7 @@ class WeightVersions(Component):
         most, least = request.max_staleness, request.min_weight_version
         if most is None and least is None:
             return workers
-        current = self.current() if most is not None else None
+        current = self.current_version() if most is not None else None
         return tuple(
             worker
             for worker in workers
@@ -153,18 +155,18 @@ class WeightVersions(Component):
             and (most is None or current is None or self._lag_of(worker, current) <= most)
         )
 
-    def current(self) -> str | None:
+    def current_version(self) -> str | None:
         """The version that staleness is measured from: what is expected, else the newest any worker has."""
         if self.expected is not None:
             return self.expected
         newest: str | None = None
         for worker in self._registry:
             version = worker.weight_version
-            if version is not None and (newest is None or self.lag(newest, version) > 0):
+            if version is not None and (newest is None or self.version_lag(newest, version) > 0):
                 newest = version
         return newest
 
-    def lag(self, version: str, current: str) -> float:
+    def version_lag(self, version: str, current: str) -> float:
         """How many versions `version` is behind `current`; below 0 if it is ahead, infinite if unknown."""
         if version == current:
             return 0
@@ -178,44 +180,44 @@ class WeightVersions(Component):
         """Nobody is a candidate who should wait, and nobody waits without a reason. Raises AssertionError."""
         for worker in self._registry:
             if worker.state is WorkerState.READY:
-                assert self.why_stale(worker) is None, worker.name
+                assert self.explain_stale(worker) is None, worker.name
             elif worker.state is WorkerState.STALE:
-                assert self.why_stale(worker) == worker.last_error, worker.name
+                assert self.explain_stale(worker) == worker.last_error, worker.name
             assert worker.weight_version is None or worker.weight_version in self._arrived
         assert list(self._arrived.values()) == sorted(self._arrived.values())
 
     def _lag_of(self, worker: Worker, current: str) -> float:
-        return inf if worker.weight_version is None else self.lag(worker.weight_version, current)
+        return inf if worker.weight_version is None else self.version_lag(worker.weight_version, current)
 
-    def _set(self, worker: Worker, version: str) -> None:
-        self._note(version)
+    def _set_version(self, worker: Worker, version: str) -> None:
+        self._record_arrival(version)
         worker.weight_version = version
 
-    def _note(self, version: str) -> None:
+    def _record_arrival(self, version: str) -> None:
         if version not in self._arrived:
             self._turn += 1
             self._arrived[version] = self._turn
-            if len(self._arrived) > _MOST_VERSIONS:
+            if len(self._arrived) > _MAX_VERSIONS:
                 del self._arrived[next(iter(self._arrived))]
 
-    def _review(self) -> None:
+    def _review_workers(self) -> None:
         for worker in self._registry:
             if worker.state in (WorkerState.READY, WorkerState.STALE):
-                self.settle(worker)
+                self.apply_staleness(worker)
 
-    def _doubt(self, worker: Worker) -> None:
+    def _request_refresh(self, worker: Worker) -> None:
         for tell in self.on_doubt:
             tell(worker)
 
-    def _doubt_readded(self, worker: Worker) -> None:
+    def _refresh_readded(self, worker: Worker) -> None:
         """Whoever adds a worker again may have restarted it, faster than probes would notice."""
         if self.expected is not None and self._config.gate and worker.state is WorkerState.READY:
             self._registry.set_state(worker, WorkerState.JOINING)
-            self._doubt(worker)  # a probe may be under way that asked whoever was there before
+            self._request_refresh(worker)  # a probe may be under way that asked whoever was there before
 
 
-def read_version(value: object) -> str | None:
+def parse_version(value: object) -> str | None:
     """A version as workers and trainers write it, text or number; None if it is neither."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    return value if isinstance(value, str) and 0 < len(value) <= LONGEST_VERSION else None
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_VERSION_CHARACTERS else None

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from yarl import URL
 
-from radixway.config import KvEventsSection, Role, WorkerSection
-from radixway.routing.breaker import Breaker
-from radixway.routing.load import Load
-from radixway.routing.reports import Report
-from radixway.telemetry import Shared
+from radixway.config import KvEventsConfig, Role, WorkerSettings
+from radixway.routing.breaker import CircuitBreaker
+from radixway.routing.load import WorkerLoad
+from radixway.routing.reports import EngineMetrics
+from radixway.telemetry import SharedObject
 
 OWN_ENGINE = "radixway"
 """What our engine calls itself in `/server_info`."""
@@ -67,13 +67,13 @@ class KvEventsStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ServerInfo:
     """What a worker tells of itself. None where it says nothing."""
 
     models: tuple[str, ...] | None = None
     kv_tokens: int | None = None
     max_batch_size: int | None = None
-    kv_events: KvEventsSection | None = None
+    kv_events: KvEventsConfig | None = None
     """Where it publishes, as seen from here."""
     kv_events_problem: str | None = None
     """Why what it tells of its publisher is of no use here."""
@@ -93,14 +93,14 @@ class Findings:
 
 
 @dataclass(slots=True, eq=False)
-class Worker(Shared):
+class Worker(SharedObject):
     """Where it is, what it serves, how much it takes, and how it is doing."""
 
-    given: WorkerSection
+    config: WorkerSettings
     """What the operator said of it; goes before what it told."""
-    told: Findings = Findings()
-    load: Load = field(default_factory=Load)
-    breaker: Breaker = field(default_factory=Breaker)
+    info: ServerInfo = ServerInfo()
+    load: WorkerLoad = field(default_factory=WorkerLoad)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     state: WorkerState = WorkerState.JOINING
     sources: tuple[str, ...] = ()
     """Who says that it belongs to the fleet; `routing/membership.py` keeps it."""
@@ -122,49 +122,49 @@ class Worker(Shared):
     """Of its weights, as far as is known; `routing/weights.py` keeps it."""
     weight_revision: int = 0
     """How many updates it has taken through this gateway."""
-    report: Report | None = None
+    report: EngineMetrics | None = None
     """What its own metrics said when somebody last wanted to know."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
     def __post_init__(self) -> None:
-        url = URL(self.given.url)
+        url = URL(self.config.url)
         self.name = f"{url.raw_authority}{url.raw_path.rstrip('/')}"
 
     @property
     def url(self) -> str:
         """Without a trailing slash."""
-        return self.given.url
+        return self.config.url
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models it serves, as far as is known."""
-        return self.given.models or self.told.models or ()
+        return self.config.models or self.info.models or ()
 
     @property
     def pools(self) -> tuple[str, ...]:
         """What it belongs to."""
-        return self.given.pools
+        return self.config.pools
 
     @property
     def role(self) -> Role:
         """As the operator gave it. Our own engine knows better: given another one, it does both."""
-        if self.told.engine != OWN_ENGINE:
-            return self.given.role
-        return self.told.role if self.given.role in ("any", self.told.role) else "any"
+        if self.info.engine != OWN_ENGINE:
+            return self.config.role
+        return self.info.role if self.config.role in ("any", self.info.role) else "any"
 
     @property
     def dialect(self) -> Literal["vllm", "sglang", "radixway"] | None:
         """How it hands KV on or takes it; our own engine is asked as SGLang is, and tells of itself."""
-        if self.told.engine == OWN_ENGINE:
-            return "radixway" if self.told.role != "any" else None
-        return self.given.disaggregation.dialect if self.given.disaggregation is not None else None
+        if self.info.engine == OWN_ENGINE:
+            return "radixway" if self.info.role != "any" else None
+        return self.config.disaggregation.dialect if self.config.disaggregation is not None else None
 
     @property
     def bootstrap_port(self) -> int | None:
         """Where a prefill worker of SGLang's kind is met."""
-        given = self.given.disaggregation
-        return self.told.bootstrap_port or (given.bootstrap_port if given is not None else None)
+        given = self.config.disaggregation
+        return self.info.bootstrap_port or (given.bootstrap_port if given is not None else None)
 
     @property
     def answers_alone(self) -> bool:
@@ -174,22 +174,22 @@ class Worker(Shared):
     @property
     def kv_tokens(self) -> int | None:
         """Tokens its KV cache holds."""
-        return self.given.kv_tokens or self.told.kv_tokens
+        return self.config.kv_tokens or self.info.kv_tokens
 
     @property
     def max_batch_size(self) -> int | None:
         """Requests it runs at a time."""
-        return self.given.max_batch_size or self.told.max_batch_size
+        return self.config.max_batch_size or self.info.max_batch_size
 
     @property
     def api_key(self) -> str | None:
         """Sent to it as a bearer token."""
-        return self.given.api_key.get_secret_value() if self.given.api_key else None
+        return self.config.api_key.get_secret_value() if self.config.api_key else None
 
-    def update(self, section: WorkerSection) -> None:
+    def update_config(self, section: WorkerSettings) -> None:
         """The operator says something new; what they leave open stays as it was."""
         new = {name: getattr(section, name) for name in section.model_fields_set}
-        self.given = self.given.model_copy(update=new)
+        self.config = self.config.model_copy(update=new)
 
     def describe(self) -> dict[str, Any]:
         """The worker as `/list_workers` shows it."""
@@ -204,7 +204,7 @@ class Worker(Shared):
             "disaggregation": self.dialect,
             "kv_tokens": self.kv_tokens,
             "max_batch_size": self.max_batch_size,
-            "max_in_flight": self.given.max_in_flight,
+            "max_in_flight": self.config.max_in_flight,
             "in_flight": self.load.requests,
             "in_flight_elsewhere": self.load.elsewhere.requests,
             "total": self.load.total,
@@ -213,6 +213,6 @@ class Worker(Shared):
             "kv_events": asdict(self.kv_events),
             "last_error": self.last_error,
             "error_kind": self.error_kind,
-            "given": self.given.model_dump(mode="json", exclude={"url", "api_key"}, exclude_defaults=True),
-            "has_key": self.given.api_key is not None,
+            "given": self.config.model_dump(mode="json", exclude={"url", "api_key"}, exclude_defaults=True),
+            "has_key": self.config.api_key is not None,
         }

@@ -2,27 +2,27 @@
 
 from radixway.scale.discovery import (
     ConfiguredWorkers,
-    Discovery,
-    Registrations,
-    Source,
+    DiscoverySource,
+    WorkerDiscovery,
+    WorkerRegistrations,
     build_discovery,
 )
 from radixway.scale.load_sync import LoadSync, build_load_sync
-from radixway.scale.load_sync import Transport as LoadTransport
-from radixway.scale.owners import Forwarding, build_forwarding, is_sealed
-from radixway.scale.unshared import warn_of_unshared
+from radixway.scale.load_sync import SyncTransport as LoadTransport
+from radixway.scale.owners import OwnerProxy, build_owner_proxy, is_signed_hop
+from radixway.scale.unshared import warn_unshared_state
 
 __all__ = [
     "ConfiguredWorkers",
-    "Discovery",
-    "Forwarding",
+    "DiscoverySource",
     "LoadSync",
     "LoadTransport",
-    "Registrations",
-    "Source",
+    "OwnerProxy",
+    "WorkerDiscovery",
+    "WorkerRegistrations",
     "build_discovery",
-    "build_forwarding",
     "build_load_sync",
-    "is_sealed",
-    "warn_of_unshared",
+    "build_owner_proxy",
+    "is_signed_hop",
+    "warn_unshared_state",
 ]

@@ -5,31 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from radixway.config import Config, QuotasSection, RatesSection
+from radixway.config import Config, QuotasConfig, RatesConfig
 
 log = logging.getLogger(__name__)
 
 
-def warn_of_unshared(config: Config, *, records: bool) -> list[str]:
+def warn_unshared_state(config: Config, *, records: bool) -> list[str]:
     """A sentence for each kind of state that stays in this gateway, though `scale` says there are several.
 
     `records`: whether trajectories are recorded.
     """
     scale = config.scale
     several = (scale.sync, scale.limits, scale.gateways) != (None, None, None)
-    told = list(_found(config, records=records)) if several else []
+    told = list(_unshared_state(config, records=records)) if several else []
     for sentence in told:
         log.warning("several gateways: %s", sentence)
     return told
 
 
-def _found(config: Config, *, records: bool) -> Iterator[str]:
+def _unshared_state(config: Config, *, records: bool) -> Iterator[str]:
     scale, cache, tenants = config.scale, config.semantic_cache, config.tenants
     if scale.sync is None:
         yield "each gateway goes by its own load alone: set scale.sync"
     if scale.gateways is None and (records or config.trajectories.sessions.path is not None):
         yield "conversations are recorded by the gateway that they come to: set scale.gateways"
-    unlimited = (RatesSection(), QuotasSection())
+    unlimited = (RatesConfig(), QuotasConfig())
     if scale.limits is None and any(
         (each.rates, each.quotas) != unlimited for each in tenants.named.values()
     ):

@@ -3,34 +3,40 @@
 Which model answers it, under which system prompt, thinking or not, with which tools.
 """
 
-from radixway.semantic.build import SemanticRoom
+from radixway.semantic.build import SemanticService
 from radixway.semantic.cache_rules import CacheDefault
-from radixway.semantic.decide import Missing, Rule, Rules, Verdict, judge
-from radixway.semantic.detect import Blocked, Detect
-from radixway.semantic.holder import Reload, Snapshots
+from radixway.semantic.decide import (
+    CompiledRule,
+    CompiledRules,
+    DecisionVerdict,
+    MissingSignals,
+    judge_signals,
+)
+from radixway.semantic.detect import Detect, RuleBlockedError
+from radixway.semantic.holder import ReloadResult, SnapshotStore
 from radixway.semantic.middleware import Semantic
-from radixway.semantic.question import Question, read_question
-from radixway.semantic.reading import Reader
-from radixway.semantic.scores import Feedback
-from radixway.semantic.snapshot import Snapshot, take_snapshot
+from radixway.semantic.question import RequestQuestion, read_question
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.snapshot import SemanticSnapshot, compile_snapshot
 
 __all__ = [
-    "Blocked",
     "CacheDefault",
+    "CompiledRule",
+    "CompiledRules",
+    "DecisionVerdict",
     "Detect",
-    "Feedback",
-    "Missing",
-    "Question",
-    "Reader",
-    "Reload",
-    "Rule",
-    "Rules",
+    "MissingSignals",
+    "ReloadResult",
+    "RequestQuestion",
+    "RuleBlockedError",
+    "ScoreFeedback",
     "Semantic",
-    "SemanticRoom",
-    "Snapshot",
-    "Snapshots",
-    "Verdict",
-    "judge",
+    "SemanticService",
+    "SemanticSnapshot",
+    "SignalReader",
+    "SnapshotStore",
+    "compile_snapshot",
+    "judge_signals",
     "read_question",
-    "take_snapshot",
 ]

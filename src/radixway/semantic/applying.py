@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from radixway.pipeline import Reply, ReplyForm, Request
-from radixway.semantic.plan import Plan
-from radixway.semantic.prompts import inject
-from radixway.semantic.selection import Candidate
+from radixway.semantic.plan import DecisionPlan
+from radixway.semantic.prompts import inject_system_prompt
+from radixway.semantic.selection import ModelCandidate
 from radixway.semantic.thinking import thinking_fields
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -28,7 +28,7 @@ OWN_REQUEST_HEADERS = (
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedDecision(msgspec.Struct, frozen=True):
     """What became of a request."""
 
     model: str
@@ -40,7 +40,7 @@ class Applied(msgspec.Struct, frozen=True):
     """Or told not to: a field of its family says which."""
 
 
-def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
+def apply_plan(plan: DecisionPlan, candidate: ModelCandidate, request: Request) -> AppliedDecision:
     """Edit the request for one of the plan's models: model, thinking, system prompt. Nothing else changes."""
     section = plan.snapshot.section
     family = section.family_of(candidate.model)
@@ -51,13 +51,13 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
     if request.endpoint.reply_form is ReplyForm.CHAT:
         thinking = thinking_fields(request.body, family, plan.reasoning.on, effort)
         fields |= thinking
-        messages = inject(_split(request.raw)["messages"], plan.prompt, plan.prompt_mode)
+        messages = inject_system_prompt(_split(request.raw)["messages"], plan.prompt, plan.prompt_mode)
         if messages is not None:
             fields["messages"] = messages
     request.edit(**fields)
     request.model = candidate.model
     has_effort = plan.reasoning.on and family is not None and family.type == "reasoning_effort"
-    applied = Applied(
+    applied = AppliedDecision(
         model=candidate.model,
         category=plan.verdict.category,
         reasoning=plan.reasoning.on,
@@ -67,12 +67,12 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
     )
     rule = plan.verdict.rule
     mutation = {} if rule is None else rule.plugins.get("header_mutation", {})
-    headers = mutated(without(request.headers, OWN_REQUEST_HEADERS), mutation)
+    headers = mutate_headers(drop_headers(request.headers, OWN_REQUEST_HEADERS), mutation)
     request.headers = (*headers, *_request_headers(applied, request.cache_status))
     return applied
 
 
-def note_on_reply(reply: Reply, applied: Applied) -> None:
+def set_decision_headers(reply: Reply, applied: AppliedDecision) -> None:
     """The published headers, on answers that came from a model and are answers (2xx); on others none.
 
     Whatever of these names a worker sent is taken off: they are the gateway's word.
@@ -86,38 +86,38 @@ def note_on_reply(reply: Reply, applied: Applied) -> None:
     named[b"x-vsr-selected-reasoning"] = "on" if applied.reasoning else "off"
     named[b"x-vsr-selected-model"] = applied.model
     named[b"x-vsr-injected-system-prompt"] = "true" if applied.prompt_injected else "false"
-    reply.headers.extend((name, header_value(value)) for name, value in named.items())
+    reply.headers.extend((name, encode_header_value(value)) for name, value in named.items())
 
 
-def without(headers: Headers, names: Iterable[bytes]) -> Headers:
+def drop_headers(headers: Headers, names: Iterable[bytes]) -> Headers:
     """The headers but those of these names."""
     gone = frozenset(names)
     return tuple(header for header in headers if header[0] not in gone)
 
 
-def mutated(headers: Headers, mutation: Mapping[str, Any]) -> Headers:
+def mutate_headers(headers: Headers, mutation: Mapping[str, Any]) -> Headers:
     """The headers after a `header_mutation` plugin: `delete` names, `update` and `add` names with values.
 
     `update` takes the place of what was there; `add` stands beside it.
     """
-    updated, added = _named(mutation.get("update")), _named(mutation.get("add"))
+    updated, added = _header_pairs(mutation.get("update")), _header_pairs(mutation.get("add"))
     deleted = [str(name).lower().encode() for name in mutation.get("delete") or ()]
-    kept = without(headers, [*deleted, *(name for name, _ in updated)])
+    kept = drop_headers(headers, [*deleted, *(name for name, _ in updated)])
     return (*kept, *updated, *added)
 
 
-def _named(items: Any) -> Headers:
+def _header_pairs(items: Any) -> Headers:
     return tuple(
-        (str(item["name"]).lower().encode(), header_value(str(item["value"]))) for item in items or ()
+        (str(item["name"]).lower().encode(), encode_header_value(str(item["value"]))) for item in items or ()
     )
 
 
-def header_value(text: str) -> bytes:
+def encode_header_value(text: str) -> bytes:
     """A text as a header may carry it: UTF-8, control characters as spaces."""
     return "".join(char if char.isprintable() else " " for char in text).encode("utf-8", "replace")
 
 
-def _request_headers(applied: Applied, cache_status: str | None) -> Headers:
+def _request_headers(applied: AppliedDecision, cache_status: str | None) -> Headers:
     named = {
         "x-selected-model": applied.model,
         "x-vsr-model": applied.model,
@@ -126,4 +126,4 @@ def _request_headers(applied: Applied, cache_status: str | None) -> Headers:
         "x-vsr-reasoning-effort": applied.effort,
         "x-vsr-cache-status": cache_status,
     }
-    return tuple((name.encode(), header_value(value)) for name, value in named.items() if value)
+    return tuple((name.encode(), encode_header_value(value)) for name, value in named.items() if value)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from radixway.config.semantic import SemanticSection
-from radixway.semantic.decide import Verdict
+from radixway.config.semantic import SemanticConfig
+from radixway.semantic.decide import DecisionVerdict
 
 PLUGIN = "semantic-cache"
 
@@ -27,7 +27,7 @@ class CacheDefault:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRules:
+class CategoryCacheRules:
     """By category, and by the plugin of the decision that won. False where nothing is said."""
 
     by_category: Mapping[str, Wanted] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class CacheRules:
     def __bool__(self) -> bool:
         return bool(self.by_category or self.by_decision)
 
-    def of(self, verdict: Verdict) -> Wanted:
+    def rule_for(self, verdict: DecisionVerdict) -> Wanted:
         """The decision's word goes before its category's."""
         rule = verdict.rule
         if rule is not None and rule.name in self.by_decision and PLUGIN in rule.plugins:
@@ -44,7 +44,7 @@ class CacheRules:
         return self.by_category.get(verdict.category or "", _NOTHING)
 
 
-def cache_rules_of(section: SemanticSection) -> CacheRules:
+def compile_cache_rules(section: SemanticConfig) -> CategoryCacheRules:
     """Those of a configuration."""
     by_category = {
         each.name: (each.semantic_cache_enabled, each.semantic_cache_similarity_threshold)
@@ -55,4 +55,6 @@ def cache_rules_of(section: SemanticSection) -> CacheRules:
         for rule in section.decisions
         for said in (plugin.configuration for plugin in rule.plugins if plugin.type == PLUGIN)
     }
-    return CacheRules({name: said for name, said in by_category.items() if said != _NOTHING}, by_decision)
+    return CategoryCacheRules(
+        {name: said for name, said in by_category.items() if said != _NOTHING}, by_decision
+    )

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from radixway.config import ConfigError
-from radixway.config.base import Section
-from radixway.config.yaml_file import in_words, line_of, read_yaml
+from radixway.config.base import ConfigSection
+from radixway.config.yaml_file import describe_validation_error, line_of, read_yaml
 
 
-class Expected(Section):
+class ExpectedDecision(ConfigSection):
     """What must hold; keys that are left out may be anything, null means none."""
 
     category: str | None = None
@@ -34,7 +34,7 @@ class Expected(Section):
         return self
 
 
-class Case(Section):
+class SemanticCase(ConfigSection):
     """A request and what is expected of it."""
 
     name: str = ""
@@ -45,7 +45,7 @@ class Case(Section):
     model: str = "auto"
     """As the client asks for it."""
     preference: str | None = None
-    expect: Expected
+    expect: ExpectedDecision
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
@@ -53,13 +53,13 @@ class Case(Section):
             raise ValueError("a case has either a text or messages")
         return self
 
-    def body(self) -> dict[str, Any]:
+    def request_body(self) -> dict[str, Any]:
         """The chat completion."""
         messages = list(self.messages) or [{"role": "user", "content": self.text}]
         more = {} if self.preference is None else {"preference": self.preference}
         return {"model": self.model, "messages": messages, **more}
 
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Its name, or the beginning of its text."""
         told = self.name or self.text or str(self.messages[-1].get("content", ""))
         line = " ".join(told.split())
@@ -67,30 +67,30 @@ class Case(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class LocatedCase:
     """A case and where it stands."""
 
-    case: Case
+    case: SemanticCase
     where: str
     """`cases.yaml:12`."""
 
 
-def read_cases(path: Path) -> list[Placed]:
+def read_cases(path: Path) -> list[LocatedCase]:
     """Cases of a YAML file, under `cases`, or of JSON lines (`.jsonl`).
 
     Raises:
         ConfigError: a line per mistake, each with path and line.
     """
     rows = _json_lines(path) if path.suffix in (".jsonl", ".ndjson") else _yaml_cases(path)
-    found: list[Placed] = []
+    found: list[LocatedCase] = []
     told: list[str] = []
     for row, line_at in rows:
         try:
-            found.append(Placed(Case.model_validate(row), f"{path}:{line_at(())}"))
+            found.append(LocatedCase(SemanticCase.model_validate(row), f"{path}:{line_at(())}"))
         except ValidationError as error:
             for each in error.errors():
                 key = ".".join(map(str, each["loc"])) or "case"
-                told.append(f"{path}:{line_at(each['loc'])}: {key}: {in_words(each)}")
+                told.append(f"{path}:{line_at(each['loc'])}: {key}: {describe_validation_error(each)}")
     if told:
         raise ConfigError("\n".join(told))
     if not found:
@@ -130,16 +130,18 @@ def _json_lines(path: Path) -> Iterator[Row]:
                 raise ConfigError(f"{path}:{number}: not valid JSON: {error}") from None
 
 
-def unmet(expected: Expected, outcome: Mapping[str, Any], matched: Iterable[str]) -> list[str]:
+def unmet_expectations(
+    expected: ExpectedDecision, outcome: Mapping[str, Any], matched: Iterable[str]
+) -> list[str]:
     """What is not as expected, in words; none where all is. `matched`: signals as `kind:name`."""
     told = []
     for name in ("category", "rule", "model", "reasoning", "blocked"):
         wanted, got = getattr(expected, name), outcome.get(name)
         if name in expected.model_fields_set and wanted != got:
-            told.append(f"{name} is {_word(got)}, expected {_word(wanted)}")
+            told.append(f"{name} is {_format_value(got)}, expected {_format_value(wanted)}")
     missing = sorted(set(expected.signals) - set(matched))
     return [*told, *(f"the signal {name} does not match" for name in missing)]
 
 
-def _word(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

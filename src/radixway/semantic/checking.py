@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from radixway.config import ConfigError
-from radixway.config.semantic import SemanticSection, mistakes_at, parse_semantic
+from radixway.config.semantic import SemanticConfig, file_mistakes_at, parse_semantic
 from radixway.config.yaml_file import Place
-from radixway.semantic.expression import parse
+from radixway.semantic.expression import parse_expression
 
 
-def check_text(text: str, path: Path) -> SemanticSection:
+def parse_section(text: str, path: Path) -> SemanticConfig:
     """The section in the text of a file. Raises FileMistakes: every mistake by its line, also those that only
     compiling finds.
     """
     section = parse_semantic(text, path)
-    mistakes = mistakes_at(path, text, compiling_mistakes(section))
+    mistakes = file_mistakes_at(path, text, find_compile_errors(section))
     if mistakes is not None:
         raise mistakes
     return section
 
 
-def compiling_mistakes(section: SemanticSection) -> Iterator[tuple[Place, str]]:
+def find_compile_errors(section: SemanticConfig) -> Iterator[tuple[Place, str]]:
     """Patterns are looked at where RE2 is installed, expressions always."""
     for index, policy in enumerate(section.policy_rules):
-        said = _said(parse, policy.condition)
+        said = _compile_error(parse_expression, policy.condition)
         if said is not None:
             yield ("policy_rules", index, "condition"), said
     try:
@@ -40,7 +40,7 @@ def compiling_mistakes(section: SemanticSection) -> Iterator[tuple[Place, str]]:
     ]
     for at, rules in patterns:
         for index, rule in enumerate(rules):
-            if said := _said(RegexDetector, [rule]):
+            if said := _compile_error(RegexDetector, [rule]):
                 yield (*at, index, "pattern"), said
     keywords: list[tuple[Place, Any]] = [
         (("keyword_rules",), section.keyword_rules),
@@ -48,11 +48,11 @@ def compiling_mistakes(section: SemanticSection) -> Iterator[tuple[Place, str]]:
     ]
     for at, rules in keywords:
         for index, rule in enumerate(rules):
-            if said := _said(KeywordDetector, [rule]):
+            if said := _compile_error(KeywordDetector, [rule]):
                 yield (*at, index, "keywords"), said
 
 
-def _said(compile_it: Callable[[Any], object], given: Any) -> str | None:
+def _compile_error(compile_it: Callable[[Any], object], given: Any) -> str | None:
     try:
         compile_it(given)
     except ConfigError as error:

@@ -8,18 +8,18 @@ from typing import Any
 from radixway.config import ConfigError
 from radixway.config.semantic import (
     CATEGORIES,
-    Category,
+    CategoryConfig,
     DecisionRule,
-    EmbeddingSignal,
-    KeywordSignal,
+    EmbeddingSignalConfig,
+    KeywordSignalConfig,
     ModelRef,
     PolicyRule,
-    RegexSignal,
-    SemanticSection,
+    RegexSignalConfig,
+    SemanticConfig,
 )
-from radixway.semantic.conditions import Matched, from_tree
-from radixway.semantic.decide import Rule, Rules
-from radixway.semantic.expression import parse
+from radixway.semantic.conditions import SignalMatched, build_condition
+from radixway.semantic.decide import CompiledRule, CompiledRules
+from radixway.semantic.expression import parse_expression
 
 _BLOCKS, _ROUTES = 200, 150
 """Priorities of the published proposal: safety, then routes."""
@@ -27,43 +27,43 @@ _LESS = 0.999
 """How much less good the next of models without scores is."""
 
 
-def keywords_of(section: SemanticSection) -> tuple[KeywordSignal, ...]:
+def collect_keywords(section: SemanticConfig) -> tuple[KeywordSignalConfig, ...]:
     """Keyword rules of every form, in the order in which they are heard."""
     return (*section.keyword_rules, *section.signals.keywords)
 
 
-def regexes_of(section: SemanticSection) -> tuple[RegexSignal, ...]:
+def collect_regexes(section: SemanticConfig) -> tuple[RegexSignalConfig, ...]:
     """Patterns of every form."""
     return (*section.regex_rules, *section.signals.regexes)
 
 
-def embeddings_of(section: SemanticSection) -> tuple[EmbeddingSignal, ...]:
+def collect_embeddings(section: SemanticConfig) -> tuple[EmbeddingSignalConfig, ...]:
     """Embedding rules of every form."""
     return (*section.embedding_rules, *section.concepts, *section.signals.embeddings)
 
 
-def categories_of(section: SemanticSection) -> tuple[Category, ...]:
+def collect_categories(section: SemanticConfig) -> tuple[CategoryConfig, ...]:
     """The configured categories; where there are none, all that the domain head knows, without models."""
-    return section.categories or tuple(Category(name=name) for name in CATEGORIES)
+    return section.categories or tuple(CategoryConfig(name=name) for name in CATEGORIES)
 
 
-def compile_rules(section: SemanticSection) -> Rules:
+def compile_rules(section: SemanticConfig) -> CompiledRules:
     """Raises ConfigError for an expression that is none."""
-    policies = [*_policies(section.policy_rules), *_of_signals(section)]
-    decisions = [_decision(rule) for rule in section.decisions]
-    return Rules(
+    policies = [*_policy_rules(section.policy_rules), *_signal_rules(section)]
+    decisions = [_compile_decision(rule) for rule in section.decisions]
+    return CompiledRules(
         policies=_by_priority(policies),
         decisions=_by_priority(decisions),
         strategy=section.strategy,
-        chain=_chain(section),
+        chain=_category_chain(section),
         fusion=section.fusion,
         threshold=section.classifier.category_model.threshold,
     )
 
 
-def _chain(section: SemanticSection) -> tuple[str, ...]:
+def _category_chain(section: SemanticConfig) -> tuple[str, ...]:
     """The kinds that are asked for a category; none where nothing depends on it."""
-    categories = categories_of(section)
+    categories = collect_categories(section)
     matters = section.shipped_prompts or any(
         category.model_scores or category.system_prompt for category in categories
     )
@@ -71,41 +71,41 @@ def _chain(section: SemanticSection) -> tuple[str, ...]:
         return ()
     names = {category.name for category in categories}
     chain = []
-    if any(rule.name in names for rule in keywords_of(section)):
+    if any(rule.name in names for rule in collect_keywords(section)):
         chain.append("keyword")
-    if any(rule.name in names for rule in embeddings_of(section)):
+    if any(rule.name in names for rule in collect_embeddings(section)):
         chain.append("embedding")
     return (*chain, "domain")
 
 
-def _by_priority(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+def _by_priority(rules: Sequence[CompiledRule]) -> tuple[CompiledRule, ...]:
     return tuple(sorted(rules, key=lambda rule: -rule.priority))
 
 
-def _policies(rules: Sequence[PolicyRule]) -> Iterator[Rule]:
+def _policy_rules(rules: Sequence[PolicyRule]) -> Iterator[CompiledRule]:
     for rule in rules:
-        yield Rule(
+        yield CompiledRule(
             name=rule.name,
-            when=parse(rule.condition, f"semantic: policy_rules: {rule.name}"),
+            when=parse_expression(rule.condition, f"semantic: policy_rules: {rule.name}"),
             action=rule.action,
             priority=rule.priority,
-            refs=_refs(rule.models),
+            refs=_model_refs(rule.models),
             category=rule.category,
             boost_weight=rule.boost_weight,
             message=rule.message,
         )
 
 
-def _decision(rule: DecisionRule) -> Rule:
+def _compile_decision(rule: DecisionRule) -> CompiledRule:
     plugins: dict[str, Mapping[str, Any]] = {plugin.type: plugin.configuration for plugin in rule.plugins}
     if len(plugins) < len(rule.plugins):
         raise ConfigError(f"semantic: decisions: {rule.name}: a plugin comes twice")
-    return Rule(
+    return CompiledRule(
         name=rule.name,
-        when=from_tree(rule.rules),
+        when=build_condition(rule.rules),
         action=rule.action,
         priority=rule.priority,
-        refs=_scored(rule.model_refs),
+        refs=_with_scores(rule.model_refs),
         category=rule.category,
         boost_weight=rule.boost_weight,
         message=rule.message,
@@ -113,41 +113,41 @@ def _decision(rule: DecisionRule) -> Rule:
     )
 
 
-def _of_signals(section: SemanticSection) -> Iterator[Rule]:
+def _signal_rules(section: SemanticConfig) -> Iterator[CompiledRule]:
     """Signals that say themselves what follows from them."""
-    for pattern in regexes_of(section):
+    for pattern in collect_regexes(section):
         if pattern.action != "log":
             usual = _BLOCKS if pattern.action == "block" else _ROUTES
-            yield Rule(
+            yield CompiledRule(
                 name=pattern.name,
-                when=Matched("regex", pattern.name),
+                when=SignalMatched("regex", pattern.name),
                 action=pattern.action,
                 priority=usual if pattern.priority is None else pattern.priority,
-                refs=_refs(pattern.models),
+                refs=_model_refs(pattern.models),
                 message=pattern.message,
             )
-    for keyword in keywords_of(section):
+    for keyword in collect_keywords(section):
         if keyword.models:
-            when = Matched("keyword", keyword.name)
-            yield Rule(keyword.name, when, "route", keyword.priority, _refs(keyword.models))
-    for concept in embeddings_of(section):
+            when = SignalMatched("keyword", keyword.name)
+            yield CompiledRule(keyword.name, when, "route", keyword.priority, _model_refs(keyword.models))
+    for concept in collect_embeddings(section):
         if concept.action != "none":
-            yield Rule(
+            yield CompiledRule(
                 name=concept.name,
-                when=Matched("embedding", concept.name),
+                when=SignalMatched("embedding", concept.name),
                 action=concept.action,
                 priority=concept.priority,
-                refs=_refs(concept.models),
+                refs=_model_refs(concept.models),
                 category=concept.category or (concept.name if concept.action == "boost_category" else None),
                 boost_weight=concept.boost_weight,
             )
 
 
-def _refs(models: Sequence[str]) -> tuple[ModelRef, ...]:
-    return _scored([ModelRef(model=model) for model in models])
+def _model_refs(models: Sequence[str]) -> tuple[ModelRef, ...]:
+    return _with_scores([ModelRef(model=model) for model in models])
 
 
-def _scored(refs: Sequence[ModelRef]) -> tuple[ModelRef, ...]:
+def _with_scores(refs: Sequence[ModelRef]) -> tuple[ModelRef, ...]:
     """Every model with a score: the configured one, or one that keeps the order."""
     return tuple(
         ref if ref.score is not None else ref.model_copy(update={"score": _LESS**index})

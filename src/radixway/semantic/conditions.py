@@ -10,54 +10,54 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from radixway.config.semantic import Condition
-from radixway.semantic.signals.base import Signals, Value
+from radixway.config.semantic import SignalCondition
+from radixway.semantic.signals.base import SignalSet, Value
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Attribute = Literal["matched", "score", "confidence", "value", "entropy"]
 
 
-class Node(Protocol):
+class ConditionNode(Protocol):
     """A condition."""
 
     @property
-    def kinds(self) -> frozenset[str]:
+    def signal_kinds(self) -> frozenset[str]:
         """The kinds of signals that it may need."""
         ...
 
-    def truth(self, signals: Signals) -> bool | None:
+    def evaluate(self, signals: SignalSet) -> bool | None:
         """Whether it holds; None while signals that matter were not read."""
         ...
 
-    def confidence(self, signals: Signals) -> float:
+    def confidence(self, signals: SignalSet) -> float:
         """How sure it is, given that it holds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class SignalMatched:
     """A signal is there."""
 
     kind: str
     name: str
 
     @property
-    def kinds(self) -> frozenset[str]:
+    def signal_kinds(self) -> frozenset[str]:
         return frozenset((self.kind,))
 
-    def truth(self, signals: Signals) -> bool | None:
-        if not signals.knows(self.kind):
+    def evaluate(self, signals: SignalSet) -> bool | None:
+        if not signals.has_kind(self.kind):
             return None
-        signal = signals.get(self.kind, self.name)
+        signal = signals.find_signal(self.kind, self.name)
         return signal is not None and signal.matched
 
-    def confidence(self, signals: Signals) -> float:
-        signal = signals.get(self.kind, self.name)
+    def confidence(self, signals: SignalSet) -> float:
+        signal = signals.find_signal(self.kind, self.name)
         return 0.0 if signal is None else signal.confidence
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class SignalCompared:
     """An attribute of a signal against a constant. What was not found is 0, "" and false."""
 
     kind: str
@@ -67,95 +67,95 @@ class Compared:
     constant: Value
 
     @property
-    def kinds(self) -> frozenset[str]:
+    def signal_kinds(self) -> frozenset[str]:
         return frozenset((self.kind,))
 
-    def truth(self, signals: Signals) -> bool | None:
-        if not signals.knows(self.kind):
+    def evaluate(self, signals: SignalSet) -> bool | None:
+        if not signals.has_kind(self.kind):
             return None
         value = read_attribute(signals, self.kind, self.name, self.attribute)
-        return _compare(value, self.comparison, self.constant)
+        return _compare_values(value, self.comparison, self.constant)
 
-    def confidence(self, signals: Signals) -> float:
-        signal = signals.get(self.kind, self.name)
+    def confidence(self, signals: SignalSet) -> float:
+        signal = signals.find_signal(self.kind, self.name)
         return 1.0 if signal is None else signal.confidence
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class NotNode:
     """The other way round."""
 
-    node: Node
+    node: ConditionNode
 
     @property
-    def kinds(self) -> frozenset[str]:
-        return self.node.kinds
+    def signal_kinds(self) -> frozenset[str]:
+        return self.node.signal_kinds
 
-    def truth(self, signals: Signals) -> bool | None:
-        truth = self.node.truth(signals)
+    def evaluate(self, signals: SignalSet) -> bool | None:
+        truth = self.node.evaluate(signals)
         return None if truth is None else not truth
 
-    def confidence(self, signals: Signals) -> float:
+    def confidence(self, signals: SignalSet) -> float:
         return 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class AllOf:
     """Every one; of none at all it holds."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ConditionNode, ...]
 
     @property
-    def kinds(self) -> frozenset[str]:
-        return _kinds(self.nodes)
+    def signal_kinds(self) -> frozenset[str]:
+        return _union_kinds(self.nodes)
 
-    def truth(self, signals: Signals) -> bool | None:
-        truths = [node.truth(signals) for node in self.nodes]
+    def evaluate(self, signals: SignalSet) -> bool | None:
+        truths = [node.evaluate(signals) for node in self.nodes]
         if False in truths:
             return False
         return None if None in truths else True
 
-    def confidence(self, signals: Signals) -> float:
+    def confidence(self, signals: SignalSet) -> float:
         """The mean of its parts."""
         sure = [node.confidence(signals) for node in self.nodes]
         return sum(sure) / len(sure) if sure else 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Any:
+class AnyOf:
     """At least one."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ConditionNode, ...]
 
     @property
-    def kinds(self) -> frozenset[str]:
-        return _kinds(self.nodes)
+    def signal_kinds(self) -> frozenset[str]:
+        return _union_kinds(self.nodes)
 
-    def truth(self, signals: Signals) -> bool | None:
-        truths = [node.truth(signals) for node in self.nodes]
+    def evaluate(self, signals: SignalSet) -> bool | None:
+        truths = [node.evaluate(signals) for node in self.nodes]
         if True in truths:
             return True
         return None if None in truths else False
 
-    def confidence(self, signals: Signals) -> float:
+    def confidence(self, signals: SignalSet) -> float:
         """The surest of the parts that hold."""
-        held = (node.confidence(signals) for node in self.nodes if node.truth(signals))
+        held = (node.confidence(signals) for node in self.nodes if node.evaluate(signals))
         return max(held, default=0.0)
 
 
-def from_tree(condition: Condition) -> Node:
+def build_condition(condition: SignalCondition) -> ConditionNode:
     """A condition as the configuration writes it."""
     if condition.type is not None:
-        return Matched(condition.type, condition.name or "")
-    parts = tuple(from_tree(each) for each in condition.conditions)
+        return SignalMatched(condition.type, condition.name or "")
+    parts = tuple(build_condition(each) for each in condition.conditions)
     if condition.operator == "NOT":
-        return Not(parts[0])
-    return Any(parts) if condition.operator == "OR" else All(parts)
+        return NotNode(parts[0])
+    return AnyOf(parts) if condition.operator == "OR" else AllOf(parts)
 
 
-def read_attribute(signals: Signals, kind: str, name: str, attribute: Attribute) -> Value:
+def read_attribute(signals: SignalSet, kind: str, name: str, attribute: Attribute) -> Value:
     """What an expression's term stands for."""
-    signal = signals.get(kind, name)
+    signal = signals.find_signal(kind, name)
     if attribute == "matched":
         return signal is not None and signal.matched
     if attribute == "entropy":
@@ -169,11 +169,11 @@ def read_attribute(signals: Signals, kind: str, name: str, attribute: Attribute)
     return signal.value
 
 
-def _kinds(nodes: Iterable[Node]) -> frozenset[str]:
-    return frozenset[str]().union(*(node.kinds for node in nodes))
+def _union_kinds(nodes: Iterable[ConditionNode]) -> frozenset[str]:
+    return frozenset[str]().union(*(node.signal_kinds for node in nodes))
 
 
-def _compare(value: Value, comparison: Comparison, constant: Value) -> bool:
+def _compare_values(value: Value, comparison: Comparison, constant: Value) -> bool:
     if comparison == "==":
         return value == constant
     if comparison == "!=":

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
-from radixway.semantic.reasoning import BY_RULE, WITHOUT_DISTRIBUTION, Reasoning, uncertainty
-from radixway.semantic.signals.domain import normalised_entropy
+from radixway.semantic.reasoning import BY_RULE, WITHOUT_DISTRIBUTION, ReasoningDecision, entropy_band
+from radixway.semantic.signals.domain import normalized_entropy
 
 if TYPE_CHECKING:
-    from radixway.semantic.applying import Applied
-    from radixway.semantic.plan import Plan
-    from radixway.telemetry import Metrics
+    from radixway.semantic.applying import AppliedDecision
+    from radixway.semantic.plan import DecisionPlan
+    from radixway.telemetry import MetricsRegistry
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _SHARES = tuple(tenth / 10 for tenth in range(11))
@@ -22,10 +22,10 @@ _BITS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 _UNKNOWN = "unknown"
 
 
-class Counts:
+class DecisionMetrics:
     """Counted once per request whose model is left to the gateway."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: MetricsRegistry) -> None:
         counter, histogram = metrics.counter, metrics.histogram
         self._categories = Gauge(  # a counter's name would end in _total
             "llm_category_classifications_count",
@@ -87,7 +87,7 @@ class Counts:
             "llm_model_routing_latency_seconds", "Seconds from a question to the decision on it", _SECONDS
         )
 
-    def decided(self, plan: Plan, seconds: float) -> None:
+    def observe_decision(self, plan: DecisionPlan, seconds: float) -> None:
         """One decision, and how long it took to find."""
         verdict, reasoning = plan.verdict, plan.reasoning
         category = verdict.category or _UNKNOWN
@@ -105,13 +105,13 @@ class Counts:
         elif reasoning.reason != BY_RULE and verdict.distribution:
             self._count_entropy(verdict.distribution, reasoning)
 
-    def _count_entropy(self, distribution: Mapping[str, float], reasoning: Reasoning) -> None:
+    def _count_entropy(self, distribution: Mapping[str, float], reasoning: ReasoningDecision) -> None:
         top = max(distribution, key=distribution.__getitem__)
-        entropy = normalised_entropy(distribution)
-        self._by_entropy(uncertainty(entropy), _boolean(reasoning.on), reasoning.reason, top).inc()
+        entropy = normalized_entropy(distribution)
+        self._by_entropy(entropy_band(entropy), _boolean(reasoning.on), reasoning.reason, top).inc()
         self._entropies(top, "entropy_based").observe(entropy * log2(len(distribution)))
 
-    def applied(self, plan: Plan, applied: Applied, source: str) -> None:
+    def count_applied(self, plan: DecisionPlan, applied: AppliedDecision, source: str) -> None:
         """The decision was put into effect for a request that had named `source`."""
         if applied.model != source:
             self._modifications(source, applied.model).inc()

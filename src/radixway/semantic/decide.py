@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from radixway.config.semantic import FusionSection, ModelRef
-from radixway.semantic.conditions import Node
-from radixway.semantic.signals.base import Signal, Signals
-from radixway.telemetry import Shared
+from radixway.config.semantic import FusionConfig, ModelRef
+from radixway.semantic.conditions import ConditionNode
+from radixway.semantic.signals.base import SignalSet, SignalValue
+from radixway.telemetry import SharedObject
 
 Action = Literal["route", "block", "boost_category", "fallthrough"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Shared):
+class CompiledRule(SharedObject):
     """A condition, and what follows from it."""
 
     name: str
-    when: Node
+    when: ConditionNode
     action: Action
     priority: int = 0
     refs: tuple[ModelRef, ...] = ()
@@ -34,27 +34,27 @@ class Rule(Shared):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CompiledRules:
     """Everything that a verdict follows from; each list by falling priority."""
 
-    policies: tuple[Rule, ...] = ()
-    decisions: tuple[Rule, ...] = ()
+    policies: tuple[CompiledRule, ...] = ()
+    decisions: tuple[CompiledRule, ...] = ()
     strategy: Literal["priority", "confidence"] = "priority"
     chain: tuple[str, ...] = ("keyword", "embedding", "domain")
     """The kinds that name categories, the first one's word before the others'."""
-    fusion: FusionSection = field(default_factory=FusionSection)
+    fusion: FusionConfig = field(default_factory=FusionConfig)
     threshold: float = 0.6
     """The domain's, under which it is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DecisionVerdict:
     """What the signals add up to."""
 
     action: Literal["route", "block"] = "route"
     category: str | None = None
     confidence: float = 0.0
-    rule: Rule | None = None
+    rule: CompiledRule | None = None
     """The rule that won, if one did."""
     reason: str = "nothing_matched"
     distribution: Mapping[str, float] | None = None
@@ -64,86 +64,90 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingSignals:
     """No verdict before some of these kinds were read."""
 
     kinds: frozenset[str]
 
 
-def judge(rules: Rules, signals: Signals) -> Verdict | Missing:
+def judge_signals(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict | MissingSignals:
     """The verdict, or what it still takes.
 
     Rules that boost are collected on the way; the first that routes or blocks wins; one that falls through
     goes on to what comes after its list.
     """
     boosts: dict[str, float] = {}
-    found = _first(rules.policies, signals, boosts)
+    found = _first_match(rules.policies, signals, boosts)
     if found is None:
         if rules.strategy == "confidence":
-            found = _surest(rules.decisions, signals, boosts)
+            found = _most_confident(rules.decisions, signals, boosts)
         else:
-            found = _first(rules.decisions, signals, boosts)
-    if isinstance(found, Missing):
+            found = _first_match(rules.decisions, signals, boosts)
+    if isinstance(found, MissingSignals):
         return found
     if found is not None:
-        return _by_rule(found, signals)
-    return _by_category(rules, signals, boosts)
+        return _verdict_by_rule(found, signals)
+    return _verdict_by_category(rules, signals, boosts)
 
 
-def judge_blocks(rules: Rules, signals: Signals) -> Verdict | Missing | None:
+def judge_blocks(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict | MissingSignals | None:
     """The first rule that blocks, for requests whose model is given; None where none does."""
     blocking = [rule for rule in (*rules.policies, *rules.decisions) if rule.action == "block"]
-    found = _first(blocking, signals, {})
-    if found is None or isinstance(found, Missing):
+    found = _first_match(blocking, signals, {})
+    if found is None or isinstance(found, MissingSignals):
         return found
-    return _by_rule(found, signals)
+    return _verdict_by_rule(found, signals)
 
 
-def _first(rules: Sequence[Rule], signals: Signals, boosts: dict[str, float]) -> Rule | Missing | None:
+def _first_match(
+    rules: Sequence[CompiledRule], signals: SignalSet, boosts: dict[str, float]
+) -> CompiledRule | MissingSignals | None:
     """The first rule that holds and ends the search; None where none does, or one falls through."""
     for rule in rules:
-        truth = rule.when.truth(signals)
+        truth = rule.when.evaluate(signals)
         if truth is None:
-            return _missing(rule, signals)
+            return _missing_signals(rule, signals)
         if not truth:
             continue
         if rule.action == "fallthrough":
             return None
         if rule.action != "boost_category":
             return rule
-        _boost(rule, boosts)
+        _add_boost(rule, boosts)
     return None
 
 
-def _surest(rules: Sequence[Rule], signals: Signals, boosts: dict[str, float]) -> Rule | Missing | None:
+def _most_confident(
+    rules: Sequence[CompiledRule], signals: SignalSet, boosts: dict[str, float]
+) -> CompiledRule | MissingSignals | None:
     """Of the rules that hold, the surest; of equals the one with the higher priority."""
-    held: list[Rule] = []
+    held: list[CompiledRule] = []
     for rule in rules:
-        truth = rule.when.truth(signals)
+        truth = rule.when.evaluate(signals)
         if truth is None:
-            return _missing(rule, signals)
+            return _missing_signals(rule, signals)
         if truth and rule.action == "boost_category":
-            _boost(rule, boosts)
+            _add_boost(rule, boosts)
         elif truth:
             held.append(rule)
     best = max(held, key=lambda rule: (rule.when.confidence(signals), rule.priority), default=None)
     return None if best is None or best.action == "fallthrough" else best
 
 
-def _missing(rule: Rule, signals: Signals) -> Missing:
-    return Missing(frozenset(kind for kind in rule.when.kinds if not signals.knows(kind)))
+def _missing_signals(rule: CompiledRule, signals: SignalSet) -> MissingSignals:
+    return MissingSignals(frozenset(kind for kind in rule.when.signal_kinds if not signals.has_kind(kind)))
 
 
-def _boost(rule: Rule, boosts: dict[str, float]) -> None:
+def _add_boost(rule: CompiledRule, boosts: dict[str, float]) -> None:
     category = rule.category or ""
     boosts[category] = boosts.get(category, 1.0) * rule.boost_weight
 
 
-def _by_rule(rule: Rule, signals: Signals) -> Verdict:
-    said = signals.get("domain")
+def _verdict_by_rule(rule: CompiledRule, signals: SignalSet) -> DecisionVerdict:
+    said = signals.find_signal("domain")
     domain = None if said is None else said.domain
     read = said.category if said is not None and said.matched else None
-    return Verdict(
+    return DecisionVerdict(
         action="block" if rule.action == "block" else "route",
         category=rule.category or read,
         confidence=rule.when.confidence(signals),
@@ -153,34 +157,38 @@ def _by_rule(rule: Rule, signals: Signals) -> Verdict:
     )
 
 
-def _by_category(rules: Rules, signals: Signals, boosts: Mapping[str, float]) -> Verdict | Missing:
+def _verdict_by_category(
+    rules: CompiledRules, signals: SignalSet, boosts: Mapping[str, float]
+) -> DecisionVerdict | MissingSignals:
     """The published order: the first kind that names a category has it, unless it was less than certain and a
     later one is sure enough to override it.
     """
     fusion = rules.fusion
-    chosen: tuple[str, Signal] | None = None
+    chosen: tuple[str, SignalValue] | None = None
     distribution: Mapping[str, float] | None = None
     heard: dict[str, str] = {}
     for kind in rules.chain:
         if chosen is not None and chosen[1].confidence >= fusion.certain_at:
             break
-        if not signals.knows(kind):
-            return Missing(frozenset((kind,)))
+        if not signals.has_kind(kind):
+            return MissingSignals(frozenset((kind,)))
         if kind == "domain":
-            said, distribution = _boosted(signals, boosts, rules.threshold)
+            said, distribution = _boost_domain(signals, boosts, rules.threshold)
         else:
-            said = max(_naming(signals, kind), key=lambda signal: signal.confidence, default=None)
+            said = max(
+                _signals_naming_category(signals, kind), key=lambda signal: signal.confidence, default=None
+            )
         if said is None or said.category is None:
             continue
         heard[kind] = said.category
         if chosen is None or said.confidence >= fusion.override_at > chosen[1].confidence:
             chosen = kind, said
     if chosen is None:
-        return Verdict(reason="no_category", distribution=distribution)
+        return DecisionVerdict(reason="no_category", distribution=distribution)
     kind, signal = chosen
     agreeing = tuple(each for each, category in heard.items() if category == signal.category)
     overrode = next(iter(heard)) != kind
-    return Verdict(
+    return DecisionVerdict(
         category=signal.category,
         confidence=signal.confidence,
         reason=f"{kind}_overrides" if overrode else kind,
@@ -189,13 +197,13 @@ def _by_category(rules: Rules, signals: Signals, boosts: Mapping[str, float]) ->
     )
 
 
-def _naming(signals: Signals, kind: str) -> list[Signal]:
-    return [signal for signal in signals.of(kind) if signal.matched and signal.category is not None]
+def _signals_naming_category(signals: SignalSet, kind: str) -> list[SignalValue]:
+    return [signal for signal in signals.signals_of(kind) if signal.matched and signal.category is not None]
 
 
-def _boosted(
-    signals: Signals, boosts: Mapping[str, float], threshold: float
-) -> tuple[Signal | None, Mapping[str, float] | None]:
+def _boost_domain(
+    signals: SignalSet, boosts: Mapping[str, float], threshold: float
+) -> tuple[SignalValue | None, Mapping[str, float] | None]:
     """The domain after boosts, if it is sure enough, and its distribution."""
     domain = signals.domain
     if domain is None:
@@ -207,4 +215,4 @@ def _boosted(
     confidence = distribution[best]
     if confidence < threshold:
         return None, distribution
-    return Signal("domain", "", best, True, confidence, best), distribution
+    return SignalValue("domain", "", best, True, confidence, best), distribution

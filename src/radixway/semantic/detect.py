@@ -10,17 +10,17 @@ from typing import Any
 
 from radixway.pipeline import Endpoint, GatewayError, Next, Reply, Request
 from radixway.semantic.cache_rules import CacheDefault
-from radixway.semantic.decide import Verdict, judge, judge_blocks
-from radixway.semantic.question import Question, question_of
-from radixway.semantic.reading import Reader
-from radixway.semantic.signals.base import Signals
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.decide import DecisionVerdict, judge_blocks, judge_signals
+from radixway.semantic.question import RequestQuestion, question_of
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.signals.base import SignalSet
+from radixway.semantic.snapshot import SemanticSnapshot
 
 NOT_CACHED = "category"
 """`Request.uncacheable` where the category, or the rule, is not to be cached."""
 
 
-class Blocked(GatewayError):
+class RuleBlockedError(GatewayError):
     """A rule does not let the request pass."""
 
     status = 403
@@ -28,25 +28,25 @@ class Blocked(GatewayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class RequestMeaning:
     """What was found of a request whose model is left to the gateway."""
 
-    snapshot: Snapshot
-    question: Question
-    signals: Signals
-    verdict: Verdict
+    snapshot: SemanticSnapshot
+    question: RequestQuestion
+    signals: SignalSet
+    verdict: DecisionVerdict
     failed: tuple[str, ...]
     took_s: float
     """To find it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class BlockedDecision:
     """What the journal says of a request whose model is left to the gateway, and that a rule blocks."""
 
-    snapshot: Snapshot
-    signals: Signals
-    verdict: Verdict
+    snapshot: SemanticSnapshot
+    signals: SignalSet
+    verdict: DecisionVerdict
 
     def explain(self) -> dict[str, Any]:
         """Names and figures only."""
@@ -55,12 +55,14 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class BlockCheck:
     """And of one that names its model: only rules that block were asked."""
 
-    snapshot: Snapshot
-    signals: Signals
-    verdict: Verdict | None
+    step_name = "Checked"
+
+    snapshot: SemanticSnapshot
+    signals: SignalSet
+    verdict: DecisionVerdict | None
     """None: none blocks it."""
     model: str | None
     failed: tuple[str, ...]
@@ -79,7 +81,9 @@ class Checked:
 class Detect:
     """A `pipeline.Middleware`. It judges only where that matters to the cache; the rest waits for a miss."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], reader: Reader, cache: CacheDefault | None) -> None:
+    def __init__(
+        self, snapshot: Callable[[], SemanticSnapshot], reader: SignalReader, cache: CacheDefault | None
+    ) -> None:
         """`snapshot`: the current one. `cache`: None where there is no cache."""
         self._snapshot = snapshot
         self._reader = reader
@@ -90,67 +94,71 @@ class Detect:
         return endpoint.has_text
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked where a rule says so."""
+        """Raises RuleBlockedError where a rule says so."""
         snapshot = self._snapshot()
         if not request.endpoint.chooses_model:
             if snapshot.blocks:
-                await self._block(snapshot, request)
+                await self._check_blocks(snapshot, request)
             return await call_next(request)
         wanted = None if self._cache is None else self._cache.enabled
         if snapshot.is_auto(request.model):
             if snapshot.blocks or snapshot.guard_by_category or self._depends_on_category(snapshot):
                 request.meaning = meaning = await find_meaning(snapshot, self._reader, request)
-                said, request.cache_threshold = snapshot.cache_rules.of(meaning.verdict)
+                said, request.cache_threshold = snapshot.cache_rules.rule_for(meaning.verdict)
                 wanted = wanted if said is None else said
         elif snapshot.blocks:
-            await self._block(snapshot, request)
+            await self._check_blocks(snapshot, request)
         if wanted is False and request.uncacheable is None:
             request.uncacheable = NOT_CACHED
         return await call_next(request)
 
-    def _depends_on_category(self, snapshot: Snapshot) -> bool:
+    def _depends_on_category(self, snapshot: SemanticSnapshot) -> bool:
         """Whether the cache does."""
         return self._cache is not None and (self._cache.by_category or bool(snapshot.cache_rules))
 
-    async def _block(self, snapshot: Snapshot, request: Request) -> None:
+    async def _check_blocks(self, snapshot: SemanticSnapshot, request: Request) -> None:
         """Of a request that names its model, rules that block are all that is asked."""
         question = question_of(request)
-        signals, verdict, failed = await self._reader.read(
+        signals, verdict, failed = await self._reader.read_signals(
             snapshot, question, partial(judge_blocks, snapshot.rules)
         )
         _time_signals(request, signals)
-        checked = Checked(snapshot, signals, verdict, request.model, tuple(failed))
+        checked = BlockCheck(snapshot, signals, verdict, request.model, tuple(failed))
         request.journal.add("semantic", checked)
         if verdict is not None:
-            raise _blocked(snapshot, verdict)
+            raise _blocked_error(snapshot, verdict)
 
 
-async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> Meaning:
-    """Read signals until the verdict is certain. Raises Blocked where it is that."""
+async def find_meaning(snapshot: SemanticSnapshot, reader: SignalReader, request: Request) -> RequestMeaning:
+    """Read signals until the verdict is certain. Raises RuleBlockedError where it is that."""
     began = perf_counter()
     question = question_of(request)
-    signals, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
+    signals, verdict, failed = await reader.read_signals(
+        snapshot, question, partial(judge_signals, snapshot.rules)
+    )
     _time_signals(request, signals)
     if verdict.action == "block":
-        request.journal.add("semantic", Stopped(snapshot, signals, verdict))
-        raise _blocked(snapshot, verdict)
+        request.journal.add("semantic", BlockedDecision(snapshot, signals, verdict))
+        raise _blocked_error(snapshot, verdict)
     request.category = verdict.category
     request.decision = verdict.rule.name if verdict.rule else None
-    return Meaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
+    return RequestMeaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
 
 
-def _time_signals(request: Request, signals: Signals) -> None:
+def _time_signals(request: Request, signals: SignalSet) -> None:
     """Have a traced request's journal say how long each took, and what of the configuration it named."""
     journal = request.journal
     if journal.trace is None or not journal.is_traced:
         return
     for kind, took_s in signals.latencies_s.items():
         began_s = journal.since_origin_s(signals.began_at[kind])
-        said = [signal.name or str(signal.value) for signal in signals.of(kind) if signal.matched]
-        journal.trace.add(f"signal {kind}", began_s, began_s + took_s, matched=said)
+        said = [signal.name or str(signal.value) for signal in signals.signals_of(kind) if signal.matched]
+        journal.trace.add_stage(f"signal {kind}", began_s, began_s + took_s, matched=said)
 
 
-def _blocked(snapshot: Snapshot, verdict: Verdict) -> Blocked:
+def _blocked_error(snapshot: SemanticSnapshot, verdict: DecisionVerdict) -> RuleBlockedError:
     name = verdict.rule.name if verdict.rule else ""
     said = verdict.rule.message if verdict.rule else ""
-    return Blocked(said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status)
+    return RuleBlockedError(
+        said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status
+    )

@@ -16,7 +16,16 @@ import re
 from typing import NamedTuple, NoReturn, cast, get_args
 
 from radixway.config import ConfigError
-from radixway.semantic.conditions import All, Any, Attribute, Compared, Comparison, Matched, Node, Not
+from radixway.semantic.conditions import (
+    AllOf,
+    AnyOf,
+    Attribute,
+    Comparison,
+    ConditionNode,
+    NotNode,
+    SignalCompared,
+    SignalMatched,
+)
 from radixway.semantic.signals.base import Value
 
 _TOKEN = re.compile(
@@ -58,13 +67,13 @@ class _Token(NamedTuple):
     at: int
 
 
-def parse(text: str, where: str = "condition") -> Node:
+def parse_expression(text: str, where: str = "condition") -> ConditionNode:
     """The condition that an expression says.
 
     Raises:
         ConfigError: what is wrong, and at which character. `where` stands before it.
     """
-    return _Parser(text, where).whole()
+    return _Parser(text, where).parse_whole()
 
 
 class _Parser:
@@ -75,10 +84,10 @@ class _Parser:
         self._next = 0
         self._depth = 0
 
-    def whole(self) -> Node:
-        node = self._either()
-        if not self._is("end"):
-            self._fail("an operator (&&, ||) or the end is missing here")
+    def parse_whole(self) -> ConditionNode:
+        node = self._parse_or()
+        if not self._peek_is("end"):
+            self._raise_error("an operator (&&, ||) or the end is missing here")
         return node
 
     def _read_tokens(self) -> list[_Token]:
@@ -86,70 +95,70 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if found is None or found.lastgroup is None:
-                raise self._error("this is no part of an expression", at)
+                raise self._make_error("this is no part of an expression", at)
             tokens.append(_Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)))
             at = found.end()
         return [*tokens, _Token("end", "", len(text))]
 
-    def _either(self) -> Node:
-        nodes = [self._both()]
-        while self._take("||"):
-            nodes.append(self._both())
-        return nodes[0] if len(nodes) == 1 else Any(tuple(nodes))
+    def _parse_or(self) -> ConditionNode:
+        nodes = [self._parse_and()]
+        while self._accept("||"):
+            nodes.append(self._parse_and())
+        return nodes[0] if len(nodes) == 1 else AnyOf(tuple(nodes))
 
-    def _both(self) -> Node:
-        nodes = [self._single()]
-        while self._take("&&"):
-            nodes.append(self._single())
-        return nodes[0] if len(nodes) == 1 else All(tuple(nodes))
+    def _parse_and(self) -> ConditionNode:
+        nodes = [self._parse_unary()]
+        while self._accept("&&"):
+            nodes.append(self._parse_unary())
+        return nodes[0] if len(nodes) == 1 else AllOf(tuple(nodes))
 
-    def _single(self) -> Node:
+    def _parse_unary(self) -> ConditionNode:
         self._depth += 1
         if self._depth > _DEEPEST:
-            self._fail(f"this is nested more than {_DEEPEST} deep")
-        if self._take("!"):
-            node: Node = Not(self._single())
-        elif self._take("("):
-            node = self._either()
-            if not self._take(")"):
-                self._fail("a ) is missing here")
+            self._raise_error(f"this is nested more than {_DEEPEST} deep")
+        if self._accept("!"):
+            node: ConditionNode = NotNode(self._parse_unary())
+        elif self._accept("("):
+            node = self._parse_or()
+            if not self._accept(")"):
+                self._raise_error("a ) is missing here")
         else:
-            node = self._term()
+            node = self._parse_term()
         self._depth -= 1
         return node
 
-    def _term(self) -> Node:
-        first = self._word("a signal (keyword.NAME.matched)")
-        if first in ("true", "false") and not self._is("sign", "."):
-            return All(()) if first == "true" else Any(())
+    def _parse_term(self) -> ConditionNode:
+        first = self._expect_word("a signal (keyword.NAME.matched)")
+        if first in ("true", "false") and not self._peek_is("sign", "."):
+            return AllOf(()) if first == "true" else AnyOf(())
         kind = _KINDS.get(first)
         if kind is None:
-            self._fail(f"there is no kind of signal {first!r}; there are {', '.join(_KINDS)}", back=1)
+            self._raise_error(f"there is no kind of signal {first!r}; there are {', '.join(_KINDS)}", back=1)
         parts = []
-        while self._take("."):
-            parts.append(self._word("a name"))
+        while self._accept("."):
+            parts.append(self._expect_word("a name"))
         if len(parts) > 1 and parts[-1] == "value" and parts[-2] == "category":  # bert.category.value
             parts.pop()
         if not 1 <= len(parts) <= 2:
-            self._fail(f"a term is {first}.NAME.matched, .score or .confidence")
+            self._raise_error(f"a term is {first}.NAME.matched, .score or .confidence")
         attribute = _ATTRIBUTES.get(parts[-1])
         if attribute is None:
             known = ", ".join(_ATTRIBUTES)
-            self._fail(f"a signal has no {parts[-1]!r}; it has {known}", back=1)
+            self._raise_error(f"a signal has no {parts[-1]!r}; it has {known}", back=1)
         name = parts[0] if len(parts) == 2 else ""
-        return self._compared(kind, name, cast(Attribute, attribute))
+        return self._parse_comparison(kind, name, cast(Attribute, attribute))
 
-    def _compared(self, kind: str, name: str, attribute: Attribute) -> Node:
+    def _parse_comparison(self, kind: str, name: str, attribute: Attribute) -> ConditionNode:
         token = self._tokens[self._next]
         if token.text not in _COMPARISONS:
             if attribute != "matched":
-                self._fail(f"compare it: {attribute} > 0.7")
-            return Matched(kind, name)
+                self._raise_error(f"compare it: {attribute} > 0.7")
+            return SignalMatched(kind, name)
         self._next += 1
         comparison = cast(Comparison, token.text)
-        return Compared(kind, name, attribute, comparison, self._constant())
+        return SignalCompared(kind, name, attribute, comparison, self._parse_constant())
 
-    def _constant(self) -> Value:
+    def _parse_constant(self) -> Value:
         token = self._tokens[self._next]
         self._next += 1
         if token.kind == "number":
@@ -157,28 +166,28 @@ class _Parser:
         if token.kind == "quoted":
             return token.text[1:-1]
         if token.text not in ("true", "false"):
-            self._fail("a number, a text in quotes, true or false is missing here", back=1)
+            self._raise_error("a number, a text in quotes, true or false is missing here", back=1)
         return token.text == "true"
 
-    def _word(self, wanted: str) -> str:
+    def _expect_word(self, wanted: str) -> str:
         token = self._tokens[self._next]
         if token.kind not in ("word", "quoted", "number"):
-            self._fail(f"{wanted} is missing here")
+            self._raise_error(f"{wanted} is missing here")
         self._next += 1
         return token.text[1:-1] if token.kind == "quoted" else token.text
 
-    def _is(self, kind: str, text: str = "") -> bool:
+    def _peek_is(self, kind: str, text: str = "") -> bool:
         token = self._tokens[self._next]
         return token.kind == kind and token.text == text
 
-    def _take(self, sign: str) -> bool:
-        if self._is("sign", sign):
+    def _accept(self, sign: str) -> bool:
+        if self._peek_is("sign", sign):
             self._next += 1
             return True
         return False
 
-    def _fail(self, text: str, back: int = 0) -> NoReturn:
-        raise self._error(text, self._tokens[self._next - back].at)
+    def _raise_error(self, text: str, back: int = 0) -> NoReturn:
+        raise self._make_error(text, self._tokens[self._next - back].at)
 
-    def _error(self, text: str, at: int) -> ConfigError:
+    def _make_error(self, text: str, at: int) -> ConfigError:
         return ConfigError(f"{self._where}: {text}: character {at + 1} of {self._text!r}")

@@ -12,20 +12,20 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import ConfigError
-from radixway.config.semantic import SemanticSection, whole_semantic
+from radixway.config.semantic import SemanticConfig, merge_semantic_file
 from radixway.config.yaml_file import read_text
-from radixway.semantic.missing import MissingModels
-from radixway.semantic.snapshot import Encode, Snapshot, take_snapshot
+from radixway.semantic.missing import MissingModelWarnings
+from radixway.semantic.snapshot import Encode, SemanticSnapshot, compile_snapshot
 
 if TYPE_CHECKING:
-    from radixway.semantic.signals.domain import DomainHead
-    from radixway.semantic.tools import Profiles
+    from radixway.semantic.signals.domain import DomainClassifier
+    from radixway.semantic.tools import ToolProfileCache
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reload:
+class ReloadResult:
     """What became of reading the configuration again."""
 
     ok: bool
@@ -33,23 +33,23 @@ class Reload:
     """Why not, or what is new."""
 
 
-class Snapshots:
+class SnapshotStore:
     """Holds one snapshot; a reload swaps it whole or not at all, and says why not."""
 
     def __init__(
         self,
-        section: SemanticSection,
+        section: SemanticConfig,
         encode: Encode | None,
-        load_head: Callable[[], Awaitable[DomainHead | None]],
-        profiles: Profiles | None = None,
+        load_head: Callable[[], Awaitable[DomainClassifier | None]],
+        profiles: ToolProfileCache | None = None,
     ) -> None:
         self._section = section
         self._encode = encode
         self._load_head = load_head
-        self._head: DomainHead | None = None
+        self._head: DomainClassifier | None = None
         self._profiles = profiles
-        self._missing = MissingModels()
-        self._current: Snapshot | None = None
+        self._missing = MissingModelWarnings()
+        self._current: SemanticSnapshot | None = None
         self.text: str | None = None
         """What stood in the file that `current` was made of; None where there is no file."""
         self._lock = asyncio.Lock()
@@ -59,7 +59,7 @@ class Snapshots:
         self._error: str | None = None
 
     @property
-    def current(self) -> Snapshot:
+    def current(self) -> SemanticSnapshot:
         """What requests are judged by; a request keeps the one that it began with."""
         assert self._current is not None, "start() comes first"
         return self._current
@@ -83,47 +83,47 @@ class Snapshots:
             Path(file).absolute() for file in (self._section.config, database) if file is not None
         )
 
-    async def start(self) -> None:
+    async def load_initial(self) -> None:
         """The first snapshot. Raises ConfigError."""
         self._head = await self._load_head()
-        await self._take()
+        await self._compile_current()
 
-    async def reload(self) -> Reload:
+    async def reload_config(self) -> ReloadResult:
         """Read the configuration again. What cannot be used leaves everything as it was."""
         async with self._lock:
             if not self.files:
-                return Reload(
+                return ReloadResult(
                     False,
                     "the section stands in the gateway's own configuration, which is read at its "
                     "start; only what a file under semantic.config says, or a database of tools, can change "
                     "while it runs",
                 )
             try:
-                await self._take()
+                await self._compile_current()
             except ConfigError as error:
                 self._error = str(error)
                 log.error("semantic: the last good configuration stays: %s", error)
-                return Reload(False, str(error))
+                return ReloadResult(False, str(error))
             except Exception as error:  # whatever a file made go wrong, the next edit must be read
                 self._error = f"internal error ({type(error).__name__})"
                 log.exception("semantic: the last good configuration stays")
-                return Reload(False, self._error)
+                return ReloadResult(False, self._error)
             log.info("semantic: configuration %s is in force", self.describe()["checksum"])
-            return Reload(True, f"configuration {self.describe()['checksum']} is in force")
+            return ReloadResult(True, f"configuration {self.describe()['checksum']} is in force")
 
-    def swap(self, change: Callable[[Snapshot], Snapshot]) -> None:
+    def replace_current(self, change: Callable[[SemanticSnapshot], SemanticSnapshot]) -> None:
         """Put a changed snapshot in the place of the current one, until the configuration is read again."""
         self._current = change(self.current)
 
-    async def compiled(self, text: str | None) -> Snapshot:
+    async def compile_text(self, text: str | None) -> SemanticSnapshot:
         """What would be in force if that stood in the file; nothing changes. Raises ConfigError."""
-        whole = await asyncio.to_thread(whole_semantic, self._section, text)
-        return await take_snapshot(whole, self._encode, self._head, self._profiles)
+        whole = await asyncio.to_thread(merge_semantic_file, self._section, text)
+        return await compile_snapshot(whole, self._encode, self._head, self._profiles)
 
-    async def _take(self) -> None:
+    async def _compile_current(self) -> None:
         text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
-        snapshot = await self.compiled(text)
-        self._missing.warn(snapshot.section)
+        snapshot = await self.compile_text(text)
+        self._missing.warn_once(snapshot.section)
         watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()
@@ -137,7 +137,7 @@ class Snapshots:
         return told if tools is None else told | {"tools": len(tools)}
 
 
-async def watch(snapshots: Snapshots) -> None:
+async def watch_files(snapshots: SnapshotStore) -> None:
     """Reload whenever one of its files changes; runs until it is cancelled."""
     from watchfiles import awatch
 
@@ -152,4 +152,4 @@ async def watch(snapshots: Snapshots) -> None:
         changed = awatch(*folders, recursive=False, debounce=200, stop_event=snapshots.files_changed)
         async for changes in changed:
             if any(Path(path).name in names or Path(path).name.startswith("..data") for _, path in changes):
-                await snapshots.reload()
+                await snapshots.reload_config()

@@ -13,23 +13,23 @@ from radixway.config.semantic import Preference
 from radixway.pipeline import (
     ANY_MODEL,
     BadRequest,
-    Clearance,
     Endpoint,
     GatewayError,
-    ModelNotFound,
+    GuardClearance,
+    ModelNotServedError,
     ModelState,
     Next,
-    NoWorkers,
+    NoWorkersError,
     Reply,
     Request,
 )
-from radixway.semantic.applying import Applied, apply, note_on_reply
-from radixway.semantic.counts import Counts
-from radixway.semantic.detect import Meaning, find_meaning
-from radixway.semantic.plan import Plan, Wish, make_plan
-from radixway.semantic.reading import Reader
-from radixway.semantic.scores import Feedback
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.applying import AppliedDecision, apply_plan, set_decision_headers
+from radixway.semantic.counts import DecisionMetrics
+from radixway.semantic.detect import RequestMeaning, find_meaning
+from radixway.semantic.plan import DecisionPlan, SelectionPreferences, make_plan
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.snapshot import SemanticSnapshot
 
 _PREFERENCES: tuple[str, ...] = get_args(Preference)
 
@@ -39,11 +39,11 @@ class Semantic:
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
-        reader: Reader,
+        snapshot: Callable[[], SemanticSnapshot],
+        reader: SignalReader,
         states: Callable[[str], ModelState | None],
-        feedback: Feedback,
-        counts: Counts,
+        feedback: ScoreFeedback,
+        counts: DecisionMetrics,
     ) -> None:
         """`snapshot`: the current one, asked for once per request."""
         self._snapshot = snapshot
@@ -64,41 +64,45 @@ class Semantic:
             BadRequest: `preference` is none.
         """
         meaning = request.meaning
-        snapshot = meaning.snapshot if isinstance(meaning, Meaning) else self._snapshot()
-        preference = _take_preference(request, snapshot.section.preference.default)
+        snapshot = meaning.snapshot if isinstance(meaning, RequestMeaning) else self._snapshot()
+        preference = _pop_preference(request, snapshot.section.preference.default)
         if not snapshot.is_auto(request.model):
-            return await _pass(request, call_next)
-        if not isinstance(meaning, Meaning):
+            return await _pass_through(request, call_next)
+        if not isinstance(meaning, RequestMeaning):
             meaning = await find_meaning(snapshot, self._reader, request)
         began, began_s = perf_counter(), request.journal.elapsed_s()
-        plan = self._plan(meaning, request, preference)
+        plan = self._plan_request(meaning, request, preference)
         if request.journal.is_traced:
-            request.journal.timed("decision", began_s, reason=plan.verdict.reason)
-        if not request.rehearsed:
-            self._counts.decided(plan, meaning.took_s + perf_counter() - began)
+            request.journal.record_timing("decision", began_s, reason=plan.verdict.reason)
+        if not request.is_dry_run:
+            self._counts.observe_decision(plan, meaning.took_s + perf_counter() - began)
         request.journal.add("semantic", plan)
         if plan.choice is None:
             request.edit(model=ANY_MODEL)
             request.model = ANY_MODEL
             return await call_next(request)
-        return await self._try(plan, request, call_next)
+        return await self._try_models(plan, request, call_next)
 
-    def _plan(self, meaning: Meaning, request: Request, preference: Preference) -> Plan:
+    def _plan_request(
+        self, meaning: RequestMeaning, request: Request, preference: Preference
+    ) -> DecisionPlan:
         snapshot = meaning.snapshot
         body = request.body
-        wish = Wish(preference, _session_of(request, body), _completion_tokens(snapshot, body))
-        if request.tenancy is not None:
-            wish = replace(wish, allows=request.tenancy.allows)
+        wish = SelectionPreferences(
+            preference, _session_key(request, body), _completion_tokens(snapshot, body)
+        )
+        if request.tenant_policy is not None:
+            wish = replace(wish, allows=request.tenant_policy.allows_model)
         clearance = request.clearance
         if clearance is None:
-            return self._planned(meaning, wish)
-        for narrowed in _cleared(wish, clearance):
-            plan = self._planned(meaning, narrowed)
+            return self._plan_for(meaning, wish)
+        for narrowed in _allowed_preferences(wish, clearance):
+            plan = self._plan_for(meaning, narrowed)
             if plan.choice is not None:
                 break
-        return replace(plan, wish=_to_be_kept(wish, narrowed, snapshot.section.model_names()))
+        return replace(plan, wish=_journal_preferences(wish, narrowed, snapshot.section.model_names()))
 
-    def _planned(self, meaning: Meaning, wish: Wish) -> Plan:
+    def _plan_for(self, meaning: RequestMeaning, wish: SelectionPreferences) -> DecisionPlan:
         return make_plan(
             meaning.snapshot,
             meaning.question,
@@ -110,7 +114,7 @@ class Semantic:
             meaning.failed,
         )
 
-    async def _try(self, plan: Plan, request: Request, call_next: Next) -> Reply:
+    async def _try_models(self, plan: DecisionPlan, request: Request, call_next: Next) -> Reply:
         """The plan's models in order, as long as one has no worker at all that can answer."""
         assert plan.choice is not None
         raw, headers, asked = request.raw, request.headers, request.model or ""
@@ -119,50 +123,54 @@ class Semantic:
             if refusal is not None:
                 request.raw, request.headers, request._body = raw, headers, None
                 request.journal.add("semantic_fallback", model=each.candidate.model, after=refusal.code)
-            applied = apply(plan, each.candidate, request)
+            applied = apply_plan(plan, each.candidate, request)
             try:
                 reply = await call_next(request)
-            except (ModelNotFound, NoWorkers) as error:
+            except (ModelNotServedError, NoWorkersError) as error:
                 refusal = refusal or error
                 continue
             rule = plan.verdict.rule
             judged_as = rule.name if rule is not None and rule.refs else plan.verdict.category or ""
-            self._counts.applied(plan, applied, asked)
-            self._feedback.remember(request.id, judged_as, applied.model, request.tenant)
-            note_on_reply(reply, applied)
+            self._counts.count_applied(plan, applied, asked)
+            self._feedback.remember_decision(request.id, judged_as, applied.model, request.tenant)
+            set_decision_headers(reply, applied)
             return reply
         assert refusal is not None
         raise refusal
 
 
-def _cleared(wish: Wish, clearance: Clearance) -> Iterator[Wish]:
+def _allowed_preferences(
+    wish: SelectionPreferences, clearance: GuardClearance
+) -> Iterator[SelectionPreferences]:
     """What is wished of the choice, the best first: a model that may be shown the request, the one that is to
     answer instead, and where there is neither, any, of which the guard makes what it is to make.
     """
-    yield replace(wish, allows=lambda model: wish.allows(model) and clearance.clears(model))
-    instead = clearance.instead
+    yield replace(wish, allows=lambda model: wish.allows(model) and clearance.may_show(model))
+    instead = clearance.fallback_model
     if instead is not None and wish.allows(instead):
         yield replace(wish, allows=lambda model: model == instead, only=instead)
     yield wish
 
 
-def _to_be_kept(wish: Wish, narrowed: Wish, models: Iterable[str]) -> Wish:
+def _journal_preferences(
+    wish: SelectionPreferences, narrowed: SelectionPreferences, models: Iterable[str]
+) -> SelectionPreferences:
     """What a journal may have of it: which models it allows, not the guard, who knows the texts."""
     denied = frozenset(model for model in models if not narrowed.allows(model))
     return replace(narrowed, allows=lambda model: model not in denied and wish.allows(model))
 
 
-async def _pass(request: Request, call_next: Next) -> Reply:
+async def _pass_through(request: Request, call_next: Next) -> Reply:
     """A request that names its model: nothing is changed here."""
     asked = request.model
     reply = await call_next(request)
     answering = request.model if request.fallback is None else asked  # the guard may have seen to another
     if answering is not None:
-        note_on_reply(reply, Applied(answering, None, False, None, False))
+        set_decision_headers(reply, AppliedDecision(answering, None, False, None, False))
     return reply
 
 
-def _take_preference(request: Request, default: Preference) -> Preference:
+def _pop_preference(request: Request, default: Preference) -> Preference:
     """The request's preference: the header's, else the body's, which workers do not get."""
     given: Any = request.preference
     where = "x-radixway-preference"
@@ -178,7 +186,7 @@ def _take_preference(request: Request, default: Preference) -> Preference:
     return given  # type: ignore[no-any-return]
 
 
-def _session_of(request: Request, body: dict[str, Any]) -> str:
+def _session_key(request: Request, body: dict[str, Any]) -> str:
     """What stays the same through a session: its header, the user, else the request alone."""
     headers = dict(request.headers)
     session = headers.get(b"x-session-id")
@@ -188,7 +196,7 @@ def _session_of(request: Request, body: dict[str, Any]) -> str:
     return user if isinstance(user, str) and user else request.id
 
 
-def _completion_tokens(snapshot: Snapshot, body: dict[str, Any]) -> int:
+def _completion_tokens(snapshot: SemanticSnapshot, body: dict[str, Any]) -> int:
     limits = (body.get("max_completion_tokens"), body.get("max_tokens"))
     given = [limit for limit in limits if isinstance(limit, int)]
     return min([*given, snapshot.section.preference.completion_tokens])

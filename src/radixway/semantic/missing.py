@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from radixway.config.semantic import SemanticSection
+from radixway.config.semantic import SemanticConfig
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ _HEADS = "the shipped head is used"
 _GUARD = "the shipped guard is used"
 
 
-def missing_models(section: SemanticSection) -> Iterator[tuple[str, str]]:
+def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
     """What is named and not there, and what happens instead. Looks at files; no hub is asked."""
     classifier, guard = section.classifier, section.prompt_guard
     named = [
@@ -39,20 +39,20 @@ def missing_models(section: SemanticSection) -> Iterator[tuple[str, str]]:
             yield f"signals.{kind}", f"signals.{kind} are not read here: conditions on them never hold"
 
 
-class MissingModels:
+class MissingModelWarnings:
     """Warns of each once, however often the configuration is read."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def warn(self, section: SemanticSection) -> None:
+    def warn_once(self, section: SemanticConfig) -> None:
         """Say what is missing that was not said before."""
-        for name, text in missing_models(section):
+        for name, text in find_missing_models(section):
             if name not in self._told:
                 self._told.add(name)
                 log.warning("semantic: %s", text)
 
 
-def _tools_database(section: SemanticSection) -> str:
+def _tools_database(section: SemanticConfig) -> str:
     tools = section.tools
     return tools.tools_db_path or "" if tools is not None and tools.enabled else ""

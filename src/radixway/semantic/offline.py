@@ -7,31 +7,31 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from radixway.config import EncodersSection
-from radixway.config.semantic import SemanticSection, on_this_machine, whole_semantic
+from radixway.config import EncodersConfig
+from radixway.config.semantic import SemanticConfig, local_model_paths, merge_semantic_file
 from radixway.pipeline import AttackJudge, ModelState, PersonalDataFinder
-from radixway.semantic.build import SemanticRoom, build_room
-from radixway.semantic.signals.guard import OfOneText
+from radixway.semantic.build import SemanticService, build_semantic_service
+from radixway.semantic.signals.guard import SingleTextGuardHook
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
 
 
 @dataclass(frozen=True, slots=True)
-class Offline:
+class OfflineLayer:
     """What there is to ask."""
 
     encoders: EncoderService
-    room: SemanticRoom
+    room: SemanticService
 
 
 Guards = Callable[["EncoderService"], tuple[PersonalDataFinder, AttackJudge]]
 
 
 @asynccontextmanager
-async def offline(
-    section: SemanticSection, encoders: EncodersSection, guards: Guards | None = None
-) -> AsyncIterator[Offline]:
+async def open_offline(
+    section: SemanticConfig, encoders: EncodersConfig, guards: Guards | None = None
+) -> AsyncIterator[OfflineLayer]:
     """Load the encoder and compile the section. `guards`: who answers rules that ask what a guard found.
 
     Raises:
@@ -40,25 +40,25 @@ async def offline(
     """
     from radixway.encoders import start_service
 
-    category = whole_semantic(section).classifier.category_model
-    service = start_service(encoders, *on_this_machine(category.model_id, category.category_mapping_path))
+    category = merge_semantic_file(section).classifier.category_model
+    service = start_service(encoders, *local_model_paths(category.model_id, category.category_mapping_path))
     try:
-        guard = None if guards is None else OfOneText(*guards(service))
-        room = build_room(section, every_model_is_ready, service, cache=None, guard=guard)
-        await room.snapshots.start()
-        yield Offline(service, room)
+        guard = None if guards is None else SingleTextGuardHook(*guards(service))
+        room = build_semantic_service(section, every_model_is_ready, service, cache=None, guard=guard)
+        await room.snapshots.load_initial()
+        yield OfflineLayer(service, room)
     finally:
         await service.aclose()
 
 
-class _Ready:
+class _AlwaysReady:
     workers = 1
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
         return 0.0
 
 
-_READY = _Ready()
+_READY = _AlwaysReady()
 
 
 def every_model_is_ready(model: str) -> ModelState | None:

@@ -6,23 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.config.semantic import InLanguages, Preference, Pricing
+from radixway.config.semantic import BilingualText, ModelPricing, Preference
 from radixway.config.semantic.categories import PromptMode
 from radixway.pipeline import ModelState
-from radixway.semantic.decide import Verdict
-from radixway.semantic.question import Question
-from radixway.semantic.reasoning import BY_RULE, Reasoning, decide_reasoning
-from radixway.semantic.scores import Feedback
-from radixway.semantic.selection import Candidate, Choice, choose, split, weigh
+from radixway.semantic.decide import DecisionVerdict
+from radixway.semantic.question import RequestQuestion
+from radixway.semantic.reasoning import BY_RULE, ReasoningDecision, decide_reasoning
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.selection import (
+    ModelCandidate,
+    ModelChoice,
+    choose_model,
+    pick_ab_split,
+    weigh_candidates,
+)
 from radixway.semantic.shipped_prompts import SHIPPED
-from radixway.semantic.signals.base import Signals
+from radixway.semantic.signals.base import SignalSet
 from radixway.semantic.signals.context_length import estimate_tokens
 from radixway.semantic.signals.language import detect_language
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.snapshot import SemanticSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SelectionPreferences:
     """What one request says about the choice itself."""
 
     preference: Preference
@@ -36,18 +42,18 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DecisionPlan:
     """A decision, ready to be applied to the request. `explain` is its entry in the journal."""
 
-    snapshot: Snapshot
-    signals: Signals
-    verdict: Verdict
-    choice: Choice | None
+    snapshot: SemanticSnapshot
+    signals: SignalSet
+    verdict: DecisionVerdict
+    choice: ModelChoice | None
     """None where nothing is configured that could answer: dispatch then takes any worker."""
-    reasoning: Reasoning
+    reasoning: ReasoningDecision
     prompt: str
     prompt_mode: PromptMode
-    wish: Wish
+    wish: SelectionPreferences
     prompt_tokens: int
     """Estimated; this and the wish are what the choice is made by, beside the rules."""
     split: str | None = None
@@ -82,56 +88,60 @@ class Plan:
 
 
 def make_plan(
-    snapshot: Snapshot,
-    question: Question,
-    signals: Signals,
-    verdict: Verdict,
-    wish: Wish,
+    snapshot: SemanticSnapshot,
+    question: RequestQuestion,
+    signals: SignalSet,
+    verdict: DecisionVerdict,
+    wish: SelectionPreferences,
     states: Callable[[str], ModelState | None],
-    feedback: Feedback,
+    feedback: ScoreFeedback,
     failed: tuple[str, ...] = (),
-) -> Plan:
+) -> DecisionPlan:
     """From a verdict that routes to the decision. Pure but for the draws of a feedback that explores."""
     tokens = estimate_tokens(question.whole or question.text)
-    choice, reasoning, side = decide(snapshot, verdict, wish, tokens, states, feedback)
-    prompt, mode = _prompt(snapshot, verdict, question)
-    return Plan(snapshot, signals, verdict, choice, reasoning, prompt, mode, wish, tokens, side, failed)
+    choice, reasoning, side = rank_models(snapshot, verdict, wish, tokens, states, feedback)
+    prompt, mode = _system_prompt(snapshot, verdict, question)
+    return DecisionPlan(
+        snapshot, signals, verdict, choice, reasoning, prompt, mode, wish, tokens, side, failed
+    )
 
 
-def decide(
-    snapshot: Snapshot,
-    verdict: Verdict,
-    wish: Wish,
+def rank_models(
+    snapshot: SemanticSnapshot,
+    verdict: DecisionVerdict,
+    wish: SelectionPreferences,
     tokens: int,
     states: Callable[[str], ModelState | None],
-    feedback: Feedback,
+    feedback: ScoreFeedback,
     *,
     explore: bool = True,
-) -> tuple[Choice | None, Reasoning, str | None]:
+) -> tuple[ModelChoice | None, ReasoningDecision, str | None]:
     """The models in order, whether they think, and the split that chose, for a prompt of so many `tokens`."""
     known = _candidates(snapshot, verdict, feedback, explore)
     candidates = [each for each in known if wish.allows(each.model)]
-    side = split(snapshot.section.ab_splits, verdict.category, wish.key)
+    side = pick_ab_split(snapshot.section.ab_splits, verdict.category, wish.key)
     if side is not None and not wish.allows(side[1]):
         side = None
     if wish.only is not None:
-        candidates, side = [Candidate(wish.only, 1.0)], None
+        candidates, side = [ModelCandidate(wish.only, 1.0)], None
     if side is not None:
         by_name = {each.model: each for each in candidates}
-        candidates = [by_name.get(side[1]) or Candidate(side[1], 1.0)]
-    choice = _choose(snapshot, tokens, candidates, wish, states)
-    reasoning = _reasoning(snapshot, verdict, choice.best.use_reasoning if choice else False)
+        candidates = [by_name.get(side[1]) or ModelCandidate(side[1], 1.0)]
+    choice = _choose_models(snapshot, tokens, candidates, wish, states)
+    reasoning = _decide_thinking(snapshot, verdict, choice.best.use_reasoning if choice else False)
     return choice, reasoning, side[0].name if side else None
 
 
-def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback, explore: bool) -> list[Candidate]:
+def _candidates(
+    snapshot: SemanticSnapshot, verdict: DecisionVerdict, feedback: ScoreFeedback, explore: bool
+) -> list[ModelCandidate]:
     """The models of the rule that won, else those of the category."""
     category = verdict.category or ""
     if verdict.rule is not None and verdict.rule.refs:
         return [
-            Candidate(
+            ModelCandidate(
                 ref.lora_name or ref.model,
-                feedback.score(verdict.rule.name, ref.model, ref.score or 1.0, explore=explore),
+                feedback.current_score(verdict.rule.name, ref.model, ref.score or 1.0, explore=explore),
                 ref.use_reasoning,
                 ref.reasoning_effort,
             )
@@ -139,9 +149,9 @@ def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback, explor
         ]
     known = snapshot.categories.get(category)
     return [
-        Candidate(
+        ModelCandidate(
             each.model,
-            feedback.score(category, each.model, each.score, explore=explore),
+            feedback.current_score(category, each.model, each.score, explore=explore),
             each.use_reasoning,
             each.reasoning_effort,
         )
@@ -149,42 +159,44 @@ def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback, explor
     ]
 
 
-def _choose(
-    snapshot: Snapshot,
+def _choose_models(
+    snapshot: SemanticSnapshot,
     tokens: int,
-    candidates: list[Candidate],
-    wish: Wish,
+    candidates: list[ModelCandidate],
+    wish: SelectionPreferences,
     states: Callable[[str], ModelState | None],
-) -> Choice | None:
+) -> ModelChoice | None:
     """The candidates in order, and after them the default model, which may be the only one."""
     section, default = snapshot.section, snapshot.default_model
     pricing = {each.model: _pricing(snapshot, each.model) for each in candidates}
     last = []
     if default and default not in pricing and wish.allows(default):
-        last = weigh([Candidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
-    weighed = weigh(candidates, pricing, states, tokens, wish.completion_tokens)
+        last = weigh_candidates([ModelCandidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
+    weighed = weigh_candidates(candidates, pricing, states, tokens, wish.completion_tokens)
     if not weighed:
-        return Choice(tuple(last), "default_model") if last else None
+        return ModelChoice(tuple(last), "default_model") if last else None
     if last and last[0].available and not any(each.available for each in weighed):
-        return Choice((*last, *weighed), "default_model_as_no_other_is_ready")
-    choice = choose(weighed, wish.preference, section.preference.least_share)
-    return Choice((*choice.ranked, *last), choice.reason)
+        return ModelChoice((*last, *weighed), "default_model_as_no_other_is_ready")
+    choice = choose_model(weighed, wish.preference, section.preference.least_share)
+    return ModelChoice((*choice.ranked, *last), choice.reason)
 
 
-def _pricing(snapshot: Snapshot, model: str) -> Pricing | None:
+def _pricing(snapshot: SemanticSnapshot, model: str) -> ModelPricing | None:
     params = snapshot.section.models.get(model)
     return None if params is None else params.pricing
 
 
-def _reasoning(snapshot: Snapshot, verdict: Verdict, chosen: bool) -> Reasoning:
+def _decide_thinking(snapshot: SemanticSnapshot, verdict: DecisionVerdict, chosen: bool) -> ReasoningDecision:
     """A rule with models of its own says itself whether they think; otherwise entropy has its say."""
     if verdict.rule is not None and verdict.rule.refs:
-        return Reasoning(chosen, verdict.confidence, BY_RULE)
+        return ReasoningDecision(chosen, verdict.confidence, BY_RULE)
     distribution = verdict.distribution if snapshot.section.reasoning.entropy else None
     return decide_reasoning(distribution, snapshot.needs, chosen, verdict.category, snapshot.rules.threshold)
 
 
-def _prompt(snapshot: Snapshot, verdict: Verdict, question: Question) -> tuple[str, PromptMode]:
+def _system_prompt(
+    snapshot: SemanticSnapshot, verdict: DecisionVerdict, question: RequestQuestion
+) -> tuple[str, PromptMode]:
     """The rule's system prompt, else the category's, else the shipped one where those are wanted."""
     plugin = (verdict.rule.plugins if verdict.rule else {}).get("system_prompt")
     if plugin is not None:
@@ -196,6 +208,6 @@ def _prompt(snapshot: Snapshot, verdict: Verdict, question: Question) -> tuple[s
     given = category.system_prompt
     if not given and snapshot.section.shipped_prompts:
         label = category.labels()[0]
-        given = SHIPPED.get(label, InLanguages())
-    text = given if isinstance(given, str) else given.of(detect_language(question.text)[0])
+        given = SHIPPED.get(label, BilingualText())
+    text = given if isinstance(given, str) else given.text_in(detect_language(question.text)[0])
     return text, category.system_prompt_mode

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from radixway.config.semantic import Category, InLanguages
+from radixway.config.semantic import BilingualText, CategoryConfig
 from radixway.config.semantic.categories import PromptMode
 from radixway.semantic.shipped_prompts import SHIPPED
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.snapshot import SemanticSnapshot
 
 
-def prompts_told(snapshot: Snapshot) -> list[dict[str, Any]]:
+def describe_prompts(snapshot: SemanticSnapshot) -> list[dict[str, Any]]:
     """Every category with its prompt, whether it is given to models, and how."""
-    return [_told(each, snapshot.section.shipped_prompts) for each in snapshot.categories.values()]
+    return [_describe_prompt(each, snapshot.section.shipped_prompts) for each in snapshot.categories.values()]
 
 
-def switched(
-    snapshot: Snapshot, category: str | None, enabled: bool | None, mode: PromptMode | None
-) -> Snapshot:
+def switch_prompts(
+    snapshot: SemanticSnapshot, category: str | None, enabled: bool | None, mode: PromptMode | None
+) -> SemanticSnapshot:
     """The prompt of one category, or of all, on or off or in another mode; None leaves it as it is.
 
     Raises KeyError for a category that there is not.
@@ -40,16 +40,16 @@ def switched(
     )
 
 
-def _told(category: Category, shipped: bool) -> dict[str, Any]:
-    given: str | InLanguages = category.system_prompt
+def _describe_prompt(category: CategoryConfig, shipped: bool) -> dict[str, Any]:
+    given: str | BilingualText = category.system_prompt
     if not given and shipped:
-        given = SHIPPED.get(category.labels()[0], InLanguages())
+        given = SHIPPED.get(category.labels()[0], BilingualText())
     told: dict[str, Any] = {
         "category": category.name,
-        "prompt": given if isinstance(given, str) else given.of("en"),
+        "prompt": given if isinstance(given, str) else given.text_in("en"),
         "enabled": category.system_prompt_enabled is not False and category.system_prompt_mode != "off",
         "mode": category.system_prompt_mode,
     }
-    if isinstance(given, InLanguages):
+    if isinstance(given, BilingualText):
         told["prompts"] = {"en": given.en, "zh": given.zh}
     return told

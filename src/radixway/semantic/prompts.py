@@ -14,7 +14,9 @@ _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def inject(messages: msgspec.Raw | bytes, prompt: str, mode: PromptMode) -> list[msgspec.Raw] | None:
+def inject_system_prompt(
+    messages: msgspec.Raw | bytes, prompt: str, mode: PromptMode
+) -> list[msgspec.Raw] | None:
     """The messages with `prompt` in front; all but the first keep their bytes.
 
     `replace`: a system message that begins the conversation becomes the prompt. `insert`: the prompt goes
@@ -26,7 +28,7 @@ def inject(messages: msgspec.Raw | bytes, prompt: str, mode: PromptMode) -> list
     parts = _split(messages)
     first = _decode(parts[0]) if parts else {}
     if first.get("role") not in _SYSTEM_ROLES:
-        return [_raw({"role": "system", "content": prompt}), *parts]
+        return [_encode_message({"role": "system", "content": prompt}), *parts]
     content = first.get("content")
     said = content_text(content).strip()
     if said.startswith(prompt.strip()):
@@ -37,8 +39,8 @@ def inject(messages: msgspec.Raw | bytes, prompt: str, mode: PromptMode) -> list
         new = [{"type": "text", "text": prompt + "\n\n"}, *content]
     else:
         new = f"{prompt}\n\n{content}"
-    return [_raw({**first, "content": new}), *parts[1:]]
+    return [_encode_message({**first, "content": new}), *parts[1:]]
 
 
-def _raw(message: dict[str, Any]) -> msgspec.Raw:
+def _encode_message(message: dict[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(message))

@@ -10,7 +10,7 @@ from radixway.pipeline import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RequestQuestion:
     """The text of one request. Signals see this and nothing else of it."""
 
     text: str
@@ -43,18 +43,18 @@ _FIELDS = frozenset({"messages", "input", "prompt", "text", "system", "instructi
 """What `read_question` understands; of tools nothing is asked."""
 
 
-def question_of(request: Request) -> Question:
+def question_of(request: Request) -> RequestQuestion:
     """The question of a request: of its endpoint's `text_fields` alone, as workers read no others."""
     endpoint, body = request.endpoint, request.body
     fields = {name: body[name] for name in endpoint.text_fields if name in body}
     question = read_question(fields, request.headers)
     if endpoint.generates and _FIELDS.issuperset(endpoint.text_fields):
         return question
-    text = "\n".join(_all_text([*fields.values()]))
-    return Question(text, text, question.headers)
+    text = "\n".join(_iter_texts([*fields.values()]))
+    return RequestQuestion(text, text, question.headers)
 
 
-def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Question:
+def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> RequestQuestion:
     """The question of a chat completion or Anthropic's Messages (`messages`), a Response (`input`), a
     completion (`prompt`) or `/generate` (`text`).
 
@@ -67,24 +67,26 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list):
         text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
-        return Question(text, text, named)
-    said = [(message.get("role"), content_text(message.get("content"))) for message in objects_in(messages)]
+        return RequestQuestion(text, text, named)
+    said = [
+        (message.get("role"), content_text(message.get("content"))) for message in filter_objects(messages)
+    ]
     asked = next((text for role, text in reversed(said) if role == "user" and text.strip()), None)
     if asked is None:
         asked = " ".join(text for role, text in said if role != "user" and text)
     told = [body.get("system"), body.get("instructions"), *messages]
-    return Question(asked, "\n".join(_all_text(told)), named)
+    return RequestQuestion(asked, "\n".join(_iter_texts(told)), named)
 
 
 def content_text(content: Any) -> str:
     """The text of a message's content: a string, or parts of which some are text."""
     if isinstance(content, str):
         return content
-    texts = (part.get("text") for part in objects_in(content))
+    texts = (part.get("text") for part in filter_objects(content))
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _all_text(messages: list[Any]) -> Iterator[str]:
+def _iter_texts(messages: list[Any]) -> Iterator[str]:
     """Every text of messages, in order; without recursion, as clients choose how deep they nest."""
     waiting = messages[::-1]
     while waiting:
@@ -104,6 +106,6 @@ def _prompt_text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else ""
 
 
-def objects_in(items: Any) -> Iterator[Mapping[str, Any]]:
+def filter_objects(items: Any) -> Iterator[Mapping[str, Any]]:
     """What of a decoded list are objects; none where it is no list."""
     return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from radixway.semantic.decide import Missing
-from radixway.semantic.question import Question
-from radixway.semantic.signals.base import Signal, Signals
-from radixway.semantic.signals.guard import GUARD_KINDS, GuardHook, read_guard
-from radixway.semantic.snapshot import KINDS, Encode, Snapshot
+from radixway.semantic.decide import MissingSignals
+from radixway.semantic.question import RequestQuestion
+from radixway.semantic.signals.base import SignalSet, SignalValue
+from radixway.semantic.signals.guard import GUARD_KINDS, GuardHook, guard_signals
+from radixway.semantic.snapshot import KINDS, Encode, SemanticSnapshot
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
+    from radixway.encoders import TextEncoding
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _LONG = 50_000
 _COST = {kind: cost for cost, kind in enumerate((*KINDS, *GUARD_KINDS))}
 
 
-class Reader:
+class SignalReader:
     """Reads what is needed and no more. A part that fails says nothing, and is noted as failed."""
 
     def __init__(
@@ -38,53 +38,63 @@ class Reader:
         self._guard = guard
         self._clock = clock
 
-    async def read(
-        self, snapshot: Snapshot, question: Question, judge: Callable[[Signals], T | Missing]
-    ) -> tuple[Signals, T, list[str]]:
+    async def read_signals(
+        self,
+        snapshot: SemanticSnapshot,
+        question: RequestQuestion,
+        judge: Callable[[SignalSet], T | MissingSignals],
+    ) -> tuple[SignalSet, T, list[str]]:
         """The signals that were read, the verdict that `judge` gives of them, and what failed."""
-        signals = Signals()
+        signals = SignalSet()
         failed: list[str] = []
-        encoding: Encoding | None = None
+        encoding: TextEncoding | None = None
         encoded = False
-        while isinstance(said := judge(signals), Missing):
+        while isinstance(said := judge(signals), MissingSignals):
             kinds = sorted(said.kinds, key=lambda kind: _COST.get(kind, len(_COST)))
             detectors = {kind: snapshot.detectors.get(kind) for kind in kinds}
             cheap = [kind for kind in kinds if self._is_cheap(snapshot, kind, encoded)]
             if cheap:
-                await self._detect(snapshot, question, cheap[0], encoding, signals)
+                await self._run_detector(snapshot, question, cheap[0], encoding, signals)
                 continue
             # What is left waits for others: at the same time, since it costs no time of ours.
             waits: list[Awaitable[object]] = []
             if any(kind in GUARD_KINDS for kind in kinds):
                 waits.append(self._ask_guard(snapshot, question, signals, failed))
             if any(detector is not None and detector.needs_encoding for detector in detectors.values()):
-                waits.append(self._encoded(question, signals, failed))
+                waits.append(self._encode_question(question, signals, failed))
                 encoded = True
             for result in await asyncio.gather(*waits):
                 if result is not None:
                     encoding = result  # type: ignore[assignment]
         return signals, said, failed
 
-    def _is_cheap(self, snapshot: Snapshot, kind: str, encoded: bool) -> bool:
+    def _is_cheap(self, snapshot: SemanticSnapshot, kind: str, encoded: bool) -> bool:
         """Whether the kind can be read now, without waiting."""
         if kind in GUARD_KINDS:
             return self._guard is None
         detector = snapshot.detectors.get(kind)
         return detector is None or encoded or not detector.needs_encoding
 
-    async def _detect(
-        self, snapshot: Snapshot, question: Question, kind: str, encoding: Encoding | None, signals: Signals
+    async def _run_detector(
+        self,
+        snapshot: SemanticSnapshot,
+        question: RequestQuestion,
+        kind: str,
+        encoding: TextEncoding | None,
+        signals: SignalSet,
     ) -> None:
         began = signals.began_at[kind] = self._clock()
         detector = snapshot.detectors.get(kind)
-        found: tuple[Signal, ...] = ()
+        found: tuple[SignalValue, ...] = ()
         if detector is not None and len(question.text) + len(question.whole) > _LONG:
-            found = await asyncio.to_thread(lambda: tuple(detector.read(question, encoding)))
+            found = await asyncio.to_thread(lambda: tuple(detector.detect_signals(question, encoding)))
         elif detector is not None:
-            found = tuple(detector.read(question, encoding))
-        signals.add(kind, found, self._clock() - began)
+            found = tuple(detector.detect_signals(question, encoding))
+        signals.add_signals(kind, found, self._clock() - began)
 
-    async def _encoded(self, question: Question, signals: Signals, failed: list[str]) -> Encoding | None:
+    async def _encode_question(
+        self, question: RequestQuestion, signals: SignalSet, failed: list[str]
+    ) -> TextEncoding | None:
         if self._encode is None or not question.text.strip():
             return None
         began = signals.began_at["encoder"] = self._clock()
@@ -98,14 +108,14 @@ class Reader:
             signals.latencies_s["encoder"] = self._clock() - began
 
     async def _ask_guard(
-        self, snapshot: Snapshot, question: Question, signals: Signals, failed: list[str]
+        self, snapshot: SemanticSnapshot, question: RequestQuestion, signals: SignalSet, failed: list[str]
     ) -> None:
         assert self._guard is not None
         began = self._clock()
-        found: Mapping[str, Sequence[Signal]] = {}
+        found: Mapping[str, Sequence[SignalValue]] = {}
         try:
             said = await self._guard(question)
-            found = read_guard(said, snapshot.section.signals)
+            found = guard_signals(said, snapshot.section.signals)
             if said.personal_data is None or said.attacks is None:
                 failed.append("guard")
         except Exception as error:  # noqa: BLE001 - whether that blocks is the guard's own policy
@@ -113,4 +123,4 @@ class Reader:
             failed.append("guard")
         for kind in GUARD_KINDS:
             signals.began_at[kind] = began
-            signals.add(kind, found.get(kind, ()), self._clock() - began)
+            signals.add_signals(kind, found.get(kind, ()), self._clock() - began)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from radixway.semantic.signals.domain import normalised_entropy
+from radixway.semantic.signals.domain import normalized_entropy
 
 VERY_HIGH, HIGH, MEDIUM, LOW = 0.8, 0.6, 0.4, 0.2
 """Where the bands of normalised entropy begin; below the last is very low."""
@@ -16,7 +16,7 @@ BY_RULE = "rule"
 """The reason where a rule's own model says whether to think."""
 
 
-class Reasoning(NamedTuple):
+class ReasoningDecision(NamedTuple):
     """The decision, how sure it is, and the published reason."""
 
     on: bool
@@ -24,7 +24,7 @@ class Reasoning(NamedTuple):
     reason: str
 
 
-def uncertainty(entropy: float) -> str:
+def entropy_band(entropy: float) -> str:
     """The published name of the band that a normalised entropy lies in."""
     bands = ((VERY_HIGH, "very_high"), (HIGH, "high"), (MEDIUM, "medium"), (LOW, "low"))
     return next((name for least, name in bands if entropy >= least), "very_low")
@@ -36,7 +36,7 @@ def decide_reasoning(
     chosen: bool,
     category: str | None,
     threshold: float = 0.6,
-) -> Reasoning:
+) -> ReasoningDecision:
     """Whether to think about a question.
 
     `distribution`: probability by category, None where the domain was not read. `needs`: by category, whether
@@ -44,30 +44,30 @@ def decide_reasoning(
     goes before that of `needs` for the question's own `category`. `threshold`: the domain's.
     """
     if not distribution:
-        return Reasoning(chosen, 0.5, WITHOUT_DISTRIBUTION[0 if category else 1])
+        return ReasoningDecision(chosen, 0.5, WITHOUT_DISTRIBUTION[0 if category else 1])
     needs = dict(needs) if category is None else {**needs, category: chosen}
     ranked = sorted(distribution, key=distribution.__getitem__, reverse=True)
     top, share = ranked[0], distribution[ranked[0]]
-    entropy = normalised_entropy(distribution)
+    entropy = normalized_entropy(distribution)
     if entropy >= VERY_HIGH:
-        return Reasoning(True, 0.3, "very_high_uncertainty_conservative_default")
+        return ReasoningDecision(True, 0.3, "very_high_uncertainty_conservative_default")
     if entropy >= HIGH:
-        return _vote(distribution, needs, ranked[:2], "high_uncertainty_weighted_decision")
+        return _category_vote(distribution, needs, ranked[:2], "high_uncertainty_weighted_decision")
     if entropy >= MEDIUM and share < threshold:
-        return _vote(distribution, needs, ranked[:3], "medium_uncertainty_weighted")
+        return _category_vote(distribution, needs, ranked[:3], "medium_uncertainty_weighted")
     if top not in needs:
-        return Reasoning(False, share, "category_not_in_reasoning_map")
+        return ReasoningDecision(False, share, "category_not_in_reasoning_map")
     if entropy >= MEDIUM:
-        return Reasoning(needs[top], share * 0.8, "medium_uncertainty_top_category_above_threshold")
+        return ReasoningDecision(needs[top], share * 0.8, "medium_uncertainty_top_category_above_threshold")
     if entropy >= LOW:
-        return Reasoning(needs[top], share * 0.9, "low_uncertainty_trust_classification")
-    return Reasoning(needs[top], share * 0.95, "very_low_uncertainty_trust_classification")
+        return ReasoningDecision(needs[top], share * 0.9, "low_uncertainty_trust_classification")
+    return ReasoningDecision(needs[top], share * 0.95, "very_low_uncertainty_trust_classification")
 
 
-def _vote(
+def _category_vote(
     distribution: Mapping[str, float], needs: Mapping[str, bool], voters: list[str], reason: str
-) -> Reasoning:
+) -> ReasoningDecision:
     """Categories vote with their probabilities; more than half of it is a yes."""
     total = sum(distribution[name] for name in voters)
     share = sum(distribution[name] for name in voters if needs.get(name, False)) / total if total else 0.0
-    return Reasoning(share > 0.5, abs(share - 0.5) + 0.5, reason)
+    return ReasoningDecision(share > 0.5, abs(share - 0.5) + 0.5, reason)

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from radixway.pipeline import CHAT_COMPLETIONS, GatewayError, Pipeline, Reply, Request
-from radixway.semantic.cases import Case, Placed, unmet
-from radixway.semantic.detect import Blocked
-from radixway.semantic.offline import Offline
+from radixway.semantic.cases import LocatedCase, SemanticCase, unmet_expectations
+from radixway.semantic.detect import RuleBlockedError
+from radixway.semantic.offline import OfflineLayer
 from radixway.telemetry import Journal
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class CaseResult:
     """What became of a case."""
 
-    placed: Placed
+    placed: LocatedCase
     failures: tuple[str, ...]
     """Empty: it passed."""
     outcome: dict[str, Any]
@@ -36,7 +36,7 @@ class Rehearsed:
         """For JSON."""
         return {
             "where": self.placed.where,
-            "case": self.placed.case.shown(),
+            "case": self.placed.case.display_name(),
             "passed": self.passed,
             "failures": list(self.failures),
             "outcome": self.outcome,
@@ -45,12 +45,12 @@ class Rehearsed:
         }
 
 
-async def rehearse(setup: Offline, placed: Placed) -> Rehearsed:
+async def run_case(setup: OfflineLayer, placed: LocatedCase) -> CaseResult:
     """Send one case through the middlewares that serve requests. What they refuse fails the case."""
-    from radixway.encoders import OnePass
+    from radixway.encoders import EncodeOnceMiddleware
 
     case = placed.case
-    request = _request(case)
+    request = _case_request(case)
     asked: list[str | None] = []
 
     async def worker(request: Request) -> Reply:
@@ -58,29 +58,29 @@ async def rehearse(setup: Offline, placed: Placed) -> Rehearsed:
         return Reply(200, [], "rehearsal", b"{}")
 
     room = setup.room
-    road = Pipeline([OnePass(setup.encoders), room.detect, room.middleware, room.tools], worker)
+    road = Pipeline([EncodeOnceMiddleware(setup.encoders), room.detect, room.middleware, room.tools], worker)
     outcome: dict[str, Any] = {"blocked": False}
     refused = ""
     try:
         await road(request)
         outcome["model"] = asked[0]
-    except Blocked as error:
+    except RuleBlockedError as error:
         outcome |= {"blocked": True, "model": None}
         refused = str(error)
     except GatewayError as error:
         refused = str(error)
-    said = _decision(request.journal)
+    said = _journal_decision(request.journal)
     outcome |= {name: said.get(name) for name in ("category", "rule")}
     outcome["reasoning"] = said.get("reasoning")
     signals = tuple(said.get("signals", ()))
     matched = [f"{each['kind']}:{each['name']}" for each in signals if each["matched"] and each["name"]]
-    failures = unmet(case.expect, outcome, matched)
+    failures = unmet_expectations(case.expect, outcome, matched)
     if refused and not outcome["blocked"]:
         failures = [f"refused: {refused}", *failures]
-    return Rehearsed(placed, tuple(failures), outcome, signals, _why(said, refused))
+    return CaseResult(placed, tuple(failures), outcome, signals, _failure_reason(said, refused))
 
 
-def _request(case: Case) -> Request:
+def _case_request(case: SemanticCase) -> Request:
     headers = tuple(
         (name.lower().encode("ascii", "replace"), value.encode("utf-8"))
         for name, value in case.headers.items()
@@ -92,14 +92,14 @@ def _request(case: Case) -> Request:
         endpoint=CHAT_COMPLETIONS,
         path=CHAT_COMPLETIONS.path,
         journal=Journal("rehearsal"),
-        raw=msgspec.json.encode(case.body()),
+        raw=msgspec.json.encode(case.request_body()),
         model=case.model,
         headers=headers,
         preference=None if preference is None else preference.decode(),
     )
 
 
-def _decision(journal: Journal) -> dict[str, Any]:
+def _journal_decision(journal: Journal) -> dict[str, Any]:
     """The step that decided; empty where no decision was needed."""
     for step, _, said in reversed(journal.entries):
         if step == "semantic":
@@ -107,7 +107,7 @@ def _decision(journal: Journal) -> dict[str, Any]:
     return {}
 
 
-def _why(said: dict[str, Any], refused: str) -> str:
+def _failure_reason(said: dict[str, Any], refused: str) -> str:
     if refused:
         return refused
     if "reason" not in said:

@@ -10,18 +10,23 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from radixway.config.semantic import SemanticSection
+from radixway.config.semantic import SemanticConfig
 from radixway.pipeline import ModelState
-from radixway.semantic.compiling import categories_of, embeddings_of, keywords_of, regexes_of
-from radixway.semantic.decide import Missing, Verdict, judge, judge_blocks
-from radixway.semantic.detect import Checked, Stopped
-from radixway.semantic.plan import Plan, Wish, decide
-from radixway.semantic.scores import Feedback
-from radixway.semantic.signals.base import Signal, Signals
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.compiling import (
+    collect_categories,
+    collect_embeddings,
+    collect_keywords,
+    collect_regexes,
+)
+from radixway.semantic.decide import DecisionVerdict, MissingSignals, judge_blocks, judge_signals
+from radixway.semantic.detect import BlockCheck, BlockedDecision
+from radixway.semantic.plan import DecisionPlan, SelectionPreferences, rank_models
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.signals.base import SignalSet, SignalValue
+from radixway.semantic.snapshot import SemanticSnapshot
 from radixway.telemetry import Journal
 
-Recorded = Plan | Stopped | Checked
+Recorded = DecisionPlan | BlockedDecision | BlockCheck
 """Entries of a journal that can be judged again."""
 
 _NOT_READ_BY = frozenset(
@@ -31,7 +36,7 @@ _NOT_READ_BY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DecisionOutcome:
     """What became, or would become, of a request."""
 
     model: str | None
@@ -40,66 +45,68 @@ class Outcome:
     blocked: bool
     reasoning: bool | None
 
-    def differs_in(self, other: Outcome) -> tuple[str, ...]:
+    def differs_in(self, other: DecisionOutcome) -> tuple[str, ...]:
         """Names of the fields in which they differ."""
         fields = ("model", "category", "rule", "blocked", "reasoning")
         return tuple(name for name in fields if getattr(self, name) != getattr(other, name))
 
 
-def rejudge(
-    entry: Recorded, by: Rejudgement, states: Callable[[str], ModelState | None], feedback: Feedback
-) -> Outcome | Missing:
+def replay_decision(
+    entry: Recorded, by: SignalReplay, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
+) -> DecisionOutcome | MissingSignals:
     """What other rules make of what was recorded, with the workers there are now. Pure: no score is drawn."""
-    new, known = by.new, by.known(entry.signals)
-    if isinstance(entry, Checked):
+    new, known = by.new, by.reusable_signals(entry.signals)
+    if isinstance(entry, BlockCheck):
         blocked = judge_blocks(new.rules, known)
-        return blocked if isinstance(blocked, Missing) else _named(entry, blocked)
-    verdict = judge(new.rules, known)
-    if isinstance(verdict, Missing):
+        return blocked if isinstance(blocked, MissingSignals) else _named_model_outcome(entry, blocked)
+    verdict = judge_signals(new.rules, known)
+    if isinstance(verdict, MissingSignals):
         return verdict
-    return _left_to_us(entry, new, verdict, states, feedback)
+    return _auto_model_outcome(entry, new, verdict, states, feedback)
 
 
 def recorded_outcome(
-    entry: Recorded, states: Callable[[str], ModelState | None], feedback: Feedback
-) -> Outcome:
+    entry: Recorded, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
+) -> DecisionOutcome:
     """What its own rules make of it, with the workers there are now: then only rules make a difference."""
-    if isinstance(entry, Checked):
-        return _named(entry, entry.verdict)
-    return _left_to_us(entry, entry.snapshot, entry.verdict, states, feedback)
+    if isinstance(entry, BlockCheck):
+        return _named_model_outcome(entry, entry.verdict)
+    return _auto_model_outcome(entry, entry.snapshot, entry.verdict, states, feedback)
 
 
-def _named(entry: Checked, verdict: Verdict | None) -> Outcome:
+def _named_model_outcome(entry: BlockCheck, verdict: DecisionVerdict | None) -> DecisionOutcome:
     rule = verdict.rule.name if verdict is not None and verdict.rule is not None else None
-    return Outcome(None if verdict is not None else entry.model, None, rule, verdict is not None, None)
+    return DecisionOutcome(
+        None if verdict is not None else entry.model, None, rule, verdict is not None, None
+    )
 
 
-def _left_to_us(
-    entry: Plan | Stopped,
-    snapshot: Snapshot,
-    verdict: Verdict,
+def _auto_model_outcome(
+    entry: DecisionPlan | BlockedDecision,
+    snapshot: SemanticSnapshot,
+    verdict: DecisionVerdict,
     states: Callable[[str], ModelState | None],
-    feedback: Feedback,
-) -> Outcome:
+    feedback: ScoreFeedback,
+) -> DecisionOutcome:
     rule = verdict.rule.name if verdict.rule is not None else None
     if verdict.action == "block":
-        return Outcome(None, verdict.category, rule, True, None)
+        return DecisionOutcome(None, verdict.category, rule, True, None)
     preference = snapshot.section.preference
-    wish, tokens = Wish(preference.default, "", preference.completion_tokens), 0
-    if isinstance(entry, Plan):
+    wish, tokens = SelectionPreferences(preference.default, "", preference.completion_tokens), 0
+    if isinstance(entry, DecisionPlan):
         wish, tokens = entry.wish, entry.prompt_tokens
-    choice, reasoning, _ = decide(snapshot, verdict, wish, tokens, states, feedback, explore=False)
+    choice, reasoning, _ = rank_models(snapshot, verdict, wish, tokens, states, feedback, explore=False)
     model = choice.best.model if choice is not None else None
-    return Outcome(model, verdict.category, rule, False, reasoning.on)
+    return DecisionOutcome(model, verdict.category, rule, False, reasoning.on)
 
 
-class Rejudgement:
+class SignalReplay:
     """Which signals that were read by one configuration another one would have read the same."""
 
-    def __init__(self, old: SemanticSection, new: Snapshot) -> None:
+    def __init__(self, old: SemanticConfig, new: SemanticSnapshot) -> None:
         self.new = new
-        self._categories = frozenset(category.name for category in categories_of(new.section))
-        before, after = _readings(old), _readings(new.section)
+        self._categories = frozenset(category.name for category in collect_categories(new.section))
+        before, after = _signal_inputs(old), _signal_inputs(new.section)
         silent = _CONFIGURED - new.detectors.keys()
         self._silent = tuple(silent)
         self._names = {
@@ -108,18 +115,18 @@ class Rejudgement:
             if kind not in silent and names.items() <= before[kind].items()
         }
 
-    def known(self, signals: Signals) -> Signals:
+    def reusable_signals(self, signals: SignalSet) -> SignalSet:
         """Those of one request; of the other kinds nothing is known."""
-        kept = Signals()
+        kept = SignalSet()
         for kind in self._silent:
-            kept.add(kind, ())  # nothing is configured: it says nothing, whatever the text
+            kept.add_signals(kind, ())  # nothing is configured: it says nothing, whatever the text
         for kind, names in self._names.items():
-            if signals.knows(kind):
-                said = [each for each in signals.of(kind) if _is_wanted(each, names)]
-                kept.add(kind, [self._as_category(each) for each in said])
+            if signals.has_kind(kind):
+                said = [each for each in signals.signals_of(kind) if _is_wanted(each, names)]
+                kept.add_signals(kind, [self._as_category(each) for each in said])
         return kept
 
-    def _as_category(self, signal: Signal) -> Signal:
+    def _as_category(self, signal: SignalValue) -> SignalValue:
         if signal.kind not in ("keyword", "embedding"):
             return signal
         return replace(signal, category=signal.name if signal.name in self._categories else None)
@@ -129,16 +136,16 @@ _CONFIGURED = frozenset({"header", "regex", "keyword", "embedding"})
 """Kinds that say nothing without rules of their own."""
 
 
-def _readings(section: SemanticSection) -> Mapping[str, Mapping[str, Any]]:
+def _signal_inputs(section: SemanticConfig) -> Mapping[str, Mapping[str, Any]]:
     """By kind, then by name: all that what a signal says depends on, beside the text."""
     lists: dict[str, tuple[Any, ...]] = {
         "header": section.signals.headers,
         "context": section.signals.context,
         "language": (),
-        "regex": regexes_of(section),
-        "keyword": keywords_of(section),
+        "regex": collect_regexes(section),
+        "keyword": collect_keywords(section),
         "complexity": section.signals.complexity,
-        "embedding": embeddings_of(section),
+        "embedding": collect_embeddings(section),
         "jailbreak": section.signals.jailbreak,
         "pii": section.signals.pii,
     }
@@ -147,7 +154,7 @@ def _readings(section: SemanticSection) -> Mapping[str, Mapping[str, Any]]:
         for kind, rules in lists.items()
     }
     domains = {each.name: each.labels() for each in section.signals.domains}
-    named = domains | {each.name: each.labels() for each in categories_of(section)}
+    named = domains | {each.name: each.labels() for each in collect_categories(section)}
     # The head's labels are one distribution: it is another as soon as one of them has another name.
     found["domain"] = {"": (named, section.classifier.category_model.model_dump())}
     guard = section.prompt_guard.model_dump() if section.prompt_guard is not None else None
@@ -156,16 +163,16 @@ def _readings(section: SemanticSection) -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def _is_wanted(signal: Signal, names: Collection[str]) -> bool:
+def _is_wanted(signal: SignalValue, names: Collection[str]) -> bool:
     if not signal.name or signal.kind in ("domain", "jailbreak", "pii", "language"):
         return True
     name = signal.name.partition(":")[0] if signal.kind == "complexity" else signal.name
     return name in names
 
 
-def judged_entry(journal: Journal) -> Recorded | None:
+def find_decision_entry(journal: Journal) -> Recorded | None:
     """The entry that tells what was decided on a request, the last there is."""
     for step, _, said in reversed(journal.entries):
-        if step == "semantic" and isinstance(said, Plan | Stopped | Checked):
+        if step == "semantic" and isinstance(said, DecisionPlan | BlockedDecision | BlockCheck):
             return said
     return None

@@ -23,12 +23,12 @@ KEPT = 20
 """Texts of the past."""
 
 
-class Changed(Exception):
+class RulesFileChangedError(Exception):
     """Somebody else has changed the file meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RulesVersion:
     """A text that was in force."""
 
     version: str
@@ -36,7 +36,7 @@ class Past:
     size_bytes: int
 
 
-def version_of(text: str) -> str:
+def text_version(text: str) -> str:
     """Of a text; the same for the same text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -49,45 +49,45 @@ class RulesFile:
         self.path = path
         self._past = past / sha256(str(path.absolute()).encode()).hexdigest()[:16]
 
-    def read(self) -> str:
+    def read_text(self) -> str:
         """Raises ConfigError."""
         return read_text(self.path)
 
-    def write(self, text: str, seen: str) -> None:
+    def write_text(self, text: str, seen: str) -> None:
         """Put `text` in the place of the version `seen`; both are in the past afterwards.
 
         Raises:
             Changed: another version stands there.
             OSError: it cannot be written.
         """
-        with self._alone():
+        with self._exclusive_lock():
             try:
-                before = self.read()
+                before = self.read_text()
             except ConfigError as error:
-                raise Changed(str(error)) from None
-            if version_of(before) != seen:
-                raise Changed(f"{self.path} is another one than that of version {seen}")
-            self._keep(before)
-            self._replace(text)
-            self._keep(text)
+                raise RulesFileChangedError(str(error)) from None
+            if text_version(before) != seen:
+                raise RulesFileChangedError(f"{self.path} is another one than that of version {seen}")
+            self._save_version(before)
+            self._replace_text(text)
+            self._save_version(text)
 
-    def past(self) -> list[Past]:
+    def list_versions(self) -> list[RulesVersion]:
         """The newest first."""
         found = []
-        for at_ns, version, file in reversed(self._files()):
+        for at_ns, version, file in reversed(self._version_files()):
             with suppress(OSError):
-                found.append(Past(version, at_ns / 1e9, file.stat().st_size))
+                found.append(RulesVersion(version, at_ns / 1e9, file.stat().st_size))
         return found
 
-    def find(self, version: str) -> str | None:
+    def find_version(self, version: str) -> str | None:
         """A text of the past."""
-        for _, known, file in reversed(self._files()):
+        for _, known, file in reversed(self._version_files()):
             if known == version:
                 with suppress(ConfigError):
                     return read_text(file)
         return None
 
-    def _files(self) -> list[tuple[int, str, Path]]:
+    def _version_files(self) -> list[tuple[int, str, Path]]:
         """The oldest first."""
         found = []
         for file in self._past.glob("*.yaml"):
@@ -96,23 +96,23 @@ class RulesFile:
                 found.append((int(at), version, file))
         return sorted(found)
 
-    def _keep(self, text: str) -> None:
-        version = version_of(text)
-        known = self._files()
+    def _save_version(self, text: str) -> None:
+        version = text_version(text)
+        known = self._version_files()
         for _, each, file in known:
             if each == version:
                 file.unlink(missing_ok=True)
         at = max(time_ns(), known[-1][0] + 1 if known else 0)
-        _write(self._past / f"{at:020d}-{version}.yaml", text, 0o600)
-        for _, _, file in self._files()[:-KEPT]:
+        _write_atomically(self._past / f"{at:020d}-{version}.yaml", text, 0o600)
+        for _, _, file in self._version_files()[:-KEPT]:
             file.unlink(missing_ok=True)
 
-    def _replace(self, text: str) -> None:
+    def _replace_text(self, text: str) -> None:
         place = self.path.resolve()  # a link stays one
-        _write(place, text, place.stat().st_mode & 0o777)
+        _write_atomically(place, text, place.stat().st_mode & 0o777)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive_lock(self) -> Iterator[None]:
         """No other thread or process writes it."""
         self._past.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self._past / "lock").open("a") as lock:
@@ -120,7 +120,7 @@ class RulesFile:
             yield
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write_atomically(path: Path, text: str, mode: int) -> None:
     """Whole or not at all, also where the machine stops meanwhile."""
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -8,12 +8,12 @@ from typing import Any
 
 import xxhash
 
-from radixway.config.semantic import AbSplit, Preference, Pricing
+from radixway.config.semantic import AbSplit, ModelPricing, Preference
 from radixway.pipeline import ModelState
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ModelCandidate:
     """A model that may answer a question."""
 
     model: str
@@ -23,10 +23,10 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedCandidate:
     """A candidate with its price and time for this question."""
 
-    candidate: Candidate
+    candidate: ModelCandidate
     cost: float
     """In the currency of its pricing; 0 where it has none."""
     latency_s: float
@@ -45,25 +45,25 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """The candidates in the order in which they are tried, and why the first is first."""
 
-    ranked: tuple[Weighed, ...]
+    ranked: tuple[WeighedCandidate, ...]
     reason: str
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> ModelCandidate:
         """The one that answers if it can."""
         return self.ranked[0].candidate
 
 
-def weigh(
-    candidates: Iterable[Candidate],
-    pricing: Mapping[str, Pricing | None],
+def weigh_candidates(
+    candidates: Iterable[ModelCandidate],
+    pricing: Mapping[str, ModelPricing | None],
     state_of: Callable[[str], ModelState | None],
     prompt_tokens: int,
     completion_tokens: int,
-) -> list[Weighed]:
+) -> list[WeighedCandidate]:
     """Price and time of every candidate. A model of which no worker is known may still join: it is available
     only if nobody else is (`choose`).
     """
@@ -76,11 +76,13 @@ def weigh(
             cost = tokens / 1e6
         latency_s = state.expected_ttft_s(prompt_tokens) if state is not None else 0.0
         available = state is not None and state.workers > 0
-        weighed.append(Weighed(candidate, cost, latency_s, available))
+        weighed.append(WeighedCandidate(candidate, cost, latency_s, available))
     return weighed
 
 
-def choose(weighed: Sequence[Weighed], preference: Preference, least_share: float) -> Choice:
+def choose_model(
+    weighed: Sequence[WeighedCandidate], preference: Preference, least_share: float
+) -> ModelChoice:
     """Order the candidates.
 
     Those that cannot answer now come last. Of the others only the Pareto front (nobody is at least as good in
@@ -101,21 +103,21 @@ def choose(weighed: Sequence[Weighed], preference: Preference, least_share: floa
         first = min(good, key=lambda each: (each.cost, -each.candidate.score))
     else:
         first = min(front, key=lambda each: (-each.candidate.score, each.cost, each.latency_s))
-    return Choice((first, *(each for each in by_score if each is not first)), reason)
+    return ModelChoice((first, *(each for each in by_score if each is not first)), reason)
 
 
-def pareto_front(weighed: Sequence[Weighed]) -> list[Weighed]:
+def pareto_front(weighed: Sequence[WeighedCandidate]) -> list[WeighedCandidate]:
     """Those that nobody dominates, in their order."""
     return [each for each in weighed if not any(_dominates(other, each) for other in weighed)]
 
 
-def _dominates(one: Weighed, other: Weighed) -> bool:
+def _dominates(one: WeighedCandidate, other: WeighedCandidate) -> bool:
     mine = (-one.candidate.score, one.cost, one.latency_s)
     theirs = (-other.candidate.score, other.cost, other.latency_s)
     return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
 
 
-def split(splits: Iterable[AbSplit], category: str | None, key: str) -> tuple[AbSplit, str] | None:
+def pick_ab_split(splits: Iterable[AbSplit], category: str | None, key: str) -> tuple[AbSplit, str] | None:
     """The first A/B split for the category, and the model that `key` falls to, always the same one."""
     for each in splits:
         if each.category in (None, category):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from radixway.bundled import read_toml
-from radixway.config.semantic import InLanguages
+from radixway.config.semantic import BilingualText
 
-SHIPPED = {name: InLanguages(**texts) for name, texts in read_toml("system_prompts.toml").items()}
+SHIPPED = {name: BilingualText(**texts) for name, texts in read_toml("system_prompts.toml").items()}
 """By category."""

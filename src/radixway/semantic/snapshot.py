@@ -10,54 +10,54 @@ from typing import TYPE_CHECKING
 
 from radixway.config import ConfigError
 from radixway.config.semantic import (
-    Category,
+    CategoryConfig,
     ClassicTools,
-    ComplexitySignal,
-    SemanticSection,
-    guards_by_category,
+    ComplexitySignalConfig,
+    SemanticConfig,
+    has_guard_by_category,
 )
-from radixway.semantic.cache_rules import CacheRules, cache_rules_of
+from radixway.semantic.cache_rules import CategoryCacheRules, compile_cache_rules
 from radixway.semantic.compiling import (
-    categories_of,
+    collect_categories,
+    collect_embeddings,
+    collect_keywords,
+    collect_regexes,
     compile_rules,
-    embeddings_of,
-    keywords_of,
-    regexes_of,
 )
-from radixway.semantic.decide import Rules
-from radixway.semantic.signals.base import Detector
+from radixway.semantic.decide import CompiledRules
+from radixway.semantic.signals.base import SignalDetector
 from radixway.semantic.signals.context_length import ContextLengthDetector
-from radixway.telemetry import Shared
+from radixway.telemetry import SharedObject
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
+    from radixway.encoders import TextEncoding
     from radixway.semantic.signals.complexity import Leaning
-    from radixway.semantic.signals.domain import DomainHead
+    from radixway.semantic.signals.domain import DomainClassifier
     from radixway.semantic.signals.embedding import Vectors
-    from radixway.semantic.tools import Profiles, ToolIndex
+    from radixway.semantic.tools import ToolIndex, ToolProfileCache
 
-Encode = Callable[[str], Awaitable["Encoding"]]
+Encode = Callable[[str], Awaitable["TextEncoding"]]
 
 KINDS = ("header", "context", "language", "regex", "keyword", "complexity", "embedding", "domain")
 """What is read here, cheapest first; what the guard reads comes last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(Shared):
+class SemanticSnapshot(SharedObject):
     """What a request is judged by."""
 
-    section: SemanticSection
-    rules: Rules
-    detectors: Mapping[str, Detector]
+    section: SemanticConfig
+    rules: CompiledRules
+    detectors: Mapping[str, SignalDetector]
     """By kind; a kind that is not among them has nothing to say."""
-    categories: Mapping[str, Category]
+    categories: Mapping[str, CategoryConfig]
     needs: Mapping[str, bool]
     """By category, whether its best model is to think."""
     default_model: str
     """Empty where none is configured and nothing suggests one."""
     blocks: frozenset[str]
     """Kinds of signals that rules that block may need: all that is read for an explicit model."""
-    cache_rules: CacheRules
+    cache_rules: CategoryCacheRules
     guard_by_category: bool
     """Whether what the guard looks for depends on the category, or on the decision."""
     tools: ToolIndex | None
@@ -68,48 +68,53 @@ class Snapshot(Shared):
         return model in ("auto", self.section.auto_model_name)
 
 
-async def take_snapshot(
-    section: SemanticSection,
+async def compile_snapshot(
+    section: SemanticConfig,
     encode: Encode | None,
-    head: DomainHead | None,
-    profiles: Profiles | None = None,
-) -> Snapshot:
+    head: DomainClassifier | None,
+    profiles: ToolProfileCache | None = None,
+) -> SemanticSnapshot:
     """Compile a section; examples are encoded. `encode` and `head` None: signals that need them say nothing.
 
     Without `profiles` there are no tools. Raises ConfigError, for what can only be found by compiling:
     expressions, patterns, the database of tools.
     """
     rules = compile_rules(section)
-    categories = categories_of(section)
+    categories = collect_categories(section)
     blocking = [rule for rule in (*rules.policies, *rules.decisions) if rule.action == "block"]
-    return Snapshot(
+    return SemanticSnapshot(
         section=section,
         rules=rules,
-        detectors={each.kind: each for each in await _detectors(section, categories, encode, head)},
+        detectors={each.kind: each for each in await _build_detectors(section, categories, encode, head)},
         categories={category.name: category for category in categories},
-        needs={category.name: _best_thinks(category) for category in categories if category.model_scores},
-        default_model=section.default_model or _best_on_the_whole(section.categories),
-        blocks=frozenset().union(*(rule.when.kinds for rule in blocking)),
-        cache_rules=cache_rules_of(section),
-        guard_by_category=guards_by_category(section),
-        tools=await _tools(section.tools, profiles),
+        needs={
+            category.name: _best_model_thinks(category) for category in categories if category.model_scores
+        },
+        default_model=section.default_model or _best_overall_model(section.categories),
+        blocks=frozenset().union(*(rule.when.signal_kinds for rule in blocking)),
+        cache_rules=compile_cache_rules(section),
+        guard_by_category=has_guard_by_category(section),
+        tools=await _build_tool_index(section.tools, profiles),
     )
 
 
-async def _detectors(
-    section: SemanticSection, categories: Sequence[Category], encode: Encode | None, head: DomainHead | None
-) -> list[Detector]:
+async def _build_detectors(
+    section: SemanticConfig,
+    categories: Sequence[CategoryConfig],
+    encode: Encode | None,
+    head: DomainClassifier | None,
+) -> list[SignalDetector]:
     from radixway.semantic.signals.complexity import ComplexityDetector
     from radixway.semantic.signals.language import LanguageDetector
 
     names = [category.name for category in categories]
-    found: list[Detector] = [ContextLengthDetector(section.signals.context), LanguageDetector()]
+    found: list[SignalDetector] = [ContextLengthDetector(section.signals.context), LanguageDetector()]
     try:
-        if keywords := keywords_of(section):
+        if keywords := collect_keywords(section):
             from radixway.semantic.signals.keyword import KeywordDetector
 
             found.append(KeywordDetector(keywords, names))
-        if regexes := regexes_of(section):
+        if regexes := collect_regexes(section):
             from radixway.semantic.signals.regex import RegexDetector
 
             found.append(RegexDetector(regexes))
@@ -126,22 +131,23 @@ async def _detectors(
         found.append(DomainDetector(head, categories, section.signals.domains, threshold))
     if encode is None:
         return [*found, ComplexityDetector()]
-    if embeddings := embeddings_of(section):
+    if embeddings := collect_embeddings(section):
         from radixway.semantic.signals.embedding import EmbeddingDetector
 
         examples = [sentence for rule in embeddings for sentence in rule.candidates]
-        found.append(EmbeddingDetector(embeddings, await _vectors(examples, encode), names))
+        found.append(EmbeddingDetector(embeddings, await _encode_sentences(examples, encode), names))
     rules = section.signals.complexity
-    return [*found, ComplexityDetector(rules, [await _leaning(rule, encode) for rule in rules])]
+    return [*found, ComplexityDetector(rules, [await _build_leaning(rule, encode) for rule in rules])]
 
 
-async def _leaning(rule: ComplexitySignal, encode: Encode) -> Leaning:
+async def _build_leaning(rule: ComplexitySignalConfig, encode: Encode) -> Leaning:
     """How a rule's hard side is known: by its examples or by its head."""
-    from radixway.semantic.signals.complexity import by_examples, by_head
+    from radixway.semantic.signals.complexity import leaning_by_examples, leaning_by_head
 
     if rule.hard is not None and rule.easy is not None:
-        return by_examples(
-            await _vectors(rule.hard.candidates, encode), await _vectors(rule.easy.candidates, encode)
+        return leaning_by_examples(
+            await _encode_sentences(rule.hard.candidates, encode),
+            await _encode_sentences(rule.easy.candidates, encode),
         )
     from radixway.encoders import EncoderError
     from radixway.encoders.heads.quality import PROBE, QualityHead
@@ -149,15 +155,17 @@ async def _leaning(rule: ComplexitySignal, encode: Encode) -> Leaning:
     assert rule.head is not None
     try:
         head = QualityHead.read_file(rule.head)
-        head.check((await encode(PROBE)).vector)
+        head.check_probe((await encode(PROBE)).vector)
         if head.domains is not None or len(head.models) < 2:
             raise EncoderError("a head for this reads the vector alone and knows two models, weak and strong")
     except EncoderError as error:
         raise ConfigError(f"semantic.signals.complexity: {rule.name}: {error}") from None
-    return by_head(head)
+    return leaning_by_head(head)
 
 
-async def _tools(section: ClassicTools | None, profiles: Profiles | None) -> ToolIndex | None:
+async def _build_tool_index(
+    section: ClassicTools | None, profiles: ToolProfileCache | None
+) -> ToolIndex | None:
     if section is None or not section.enabled or section.tools_db_path is None or profiles is None:
         return None
     from radixway.semantic.tools.database import read_database
@@ -166,7 +174,7 @@ async def _tools(section: ClassicTools | None, profiles: Profiles | None) -> Too
     return await read_database(path, profiles) if await asyncio.to_thread(path.is_file) else None
 
 
-async def _vectors(sentences: Sequence[str], encode: Encode) -> Vectors:
+async def _encode_sentences(sentences: Sequence[str], encode: Encode) -> Vectors:
     """[sentences, size]. One after the other: requests that are waiting go between."""
     import numpy as np
 
@@ -178,11 +186,11 @@ async def _vectors(sentences: Sequence[str], encode: Encode) -> Vectors:
         raise ConfigError(f"semantic: examples cannot be encoded: {error}") from None
 
 
-def _best_thinks(category: Category) -> bool:
+def _best_model_thinks(category: CategoryConfig) -> bool:
     return max(category.model_scores, key=lambda each: each.score).use_reasoning
 
 
-def _best_on_the_whole(categories: Sequence[Category]) -> str:
+def _best_overall_model(categories: Sequence[CategoryConfig]) -> str:
     """The model with the highest sum of scores: good at much."""
     sums: dict[str, float] = {}
     for category in categories:

@@ -19,16 +19,18 @@ def thinking_fields(
     if family is None:
         return {}
     if family.type == "chat_template_kwargs":
-        return {"chat_template_kwargs": {**_mapping(body.get("chat_template_kwargs")), family.parameter: on}}
+        return {
+            "chat_template_kwargs": {**_as_mapping(body.get("chat_template_kwargs")), family.parameter: on}
+        }
     if family.type == "thinking":
-        kept = _mapping(body.get(family.parameter))
+        kept = _as_mapping(body.get(family.parameter))
         return {family.parameter: {**kept, "type": "enabled" if on else "disabled"}}
     outer, _, inner = family.parameter.partition(".")
     holder = body.get(outer)
-    given = _mapping(holder).get(inner) if inner else holder
+    given = _as_mapping(holder).get(inner) if inner else holder
     value = effort if on else given if isinstance(given, str) else family.off
-    return {outer: {**_mapping(holder), inner: value} if inner else value}
+    return {outer: {**_as_mapping(holder), inner: value} if inner else value}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from radixway.pipeline import ENDPOINTS, Endpoint, ModelState
-from radixway.semantic.decide import Missing, judge
-from radixway.semantic.detect import Stopped
-from radixway.semantic.plan import Wish, make_plan
-from radixway.semantic.question import Question
-from radixway.semantic.reading import Reader
-from radixway.semantic.rejudging import Outcome, Rejudgement, judged_entry, recorded_outcome, rejudge
-from radixway.semantic.scores import Feedback
-from radixway.semantic.signals.base import Signals
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.decide import MissingSignals, judge_signals
+from radixway.semantic.detect import BlockedDecision
+from radixway.semantic.plan import SelectionPreferences, make_plan
+from radixway.semantic.question import RequestQuestion
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.rejudging import (
+    DecisionOutcome,
+    SignalReplay,
+    find_decision_entry,
+    recorded_outcome,
+    replay_decision,
+)
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.signals.base import SignalSet
+from radixway.semantic.snapshot import SemanticSnapshot
 from radixway.telemetry import Journal
 
 _AT_ONCE = 50
@@ -24,17 +30,17 @@ _AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class DecisionComparison:
     """One request, or text, under the rules in force and under the new ones."""
 
-    before: Outcome
-    after: Outcome | None
+    before: DecisionOutcome
+    after: DecisionOutcome | None
     """None: only its text could tell."""
     missing: tuple[str, ...] = ()
     """The kinds of signals that would have to be read of it."""
     request_id: str = ""
     began_at: float = 0.0
-    signals: Signals | None = None
+    signals: SignalSet | None = None
     """As the new rules read them of a given text."""
 
     @property
@@ -44,17 +50,17 @@ class Tried:
 
 
 @dataclass(slots=True)
-class Trial:
+class TryoutReport:
     """Everything that was tried."""
 
-    requests: list[Tried] = field(default_factory=list)
-    texts: list[Tried] = field(default_factory=list)
+    requests: list[DecisionComparison] = field(default_factory=list)
+    texts: list[DecisionComparison] = field(default_factory=list)
     unread: int = 0
     """Requests of late of which no signals were read, as they named their model and no rule blocks."""
     unread_matter: bool = False
     """Whether the new rules would have read them, as some block."""
 
-    def counts(self) -> Mapping[str, int]:
+    def count_changes(self) -> Mapping[str, int]:
         """How many of the recorded requests would differ, and in what."""
         told = dict.fromkeys(("model", "category", "rule", "blocked", "reasoning"), 0)
         for each in self.requests:
@@ -63,60 +69,74 @@ class Trial:
         return told
 
 
-class Tryout:
+class RulesTryout:
     """Tries rules. What is tried is neither counted nor kept."""
 
     def __init__(
-        self, reader: Reader, states: Callable[[str], ModelState | None], feedback: Feedback
+        self, reader: SignalReader, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
     ) -> None:
         self._reader = reader
         self._states = states
         self._feedback = feedback
 
-    async def run(
-        self, current: Snapshot, new: Snapshot, journals: Iterable[Journal], texts: Sequence[str]
-    ) -> Trial:
+    async def run_tryout(
+        self,
+        current: SemanticSnapshot,
+        new: SemanticSnapshot,
+        journals: Iterable[Journal],
+        texts: Sequence[str],
+    ) -> TryoutReport:
         """`journals`: requests of late; `texts`: what a user might ask for the model `auto`."""
-        trial = Trial(unread_matter=bool(new.blocks))
-        by: dict[int, tuple[Snapshot, Rejudgement]] = {}
+        trial = TryoutReport(unread_matter=bool(new.blocks))
+        by: dict[int, tuple[SemanticSnapshot, SignalReplay]] = {}
         for number, journal in enumerate(journals, 1):
-            self._again(journal, new, trial, by)
+            self._replay_journal(journal, new, trial, by)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # whoever is served goes between
         for text in texts:
-            trial.texts.append(await self._of_text(text, current, new))
+            trial.texts.append(await self._compare_text(text, current, new))
         return trial
 
-    def _again(
-        self, journal: Journal, new: Snapshot, trial: Trial, by: dict[int, tuple[Snapshot, Rejudgement]]
+    def _replay_journal(
+        self,
+        journal: Journal,
+        new: SemanticSnapshot,
+        trial: TryoutReport,
+        by: dict[int, tuple[SemanticSnapshot, SignalReplay]],
     ) -> None:
-        entry = judged_entry(journal)
+        entry = find_decision_entry(journal)
         if entry is None:
             endpoint = _endpoint_of(journal)
             trial.unread += endpoint is not None and endpoint.chooses_model
             return
         old = entry.snapshot
         if id(old) not in by:
-            by[id(old)] = old, Rejudgement(old.section, new)
+            by[id(old)] = old, SignalReplay(old.section, new)
         before = recorded_outcome(entry, self._states, self._feedback)
-        said = rejudge(entry, by[id(old)][1], self._states, self._feedback)
-        after, missing = (None, tuple(sorted(said.kinds))) if isinstance(said, Missing) else (said, ())
-        trial.requests.append(Tried(before, after, missing, journal.request_id, journal.began_at))
+        said = replay_decision(entry, by[id(old)][1], self._states, self._feedback)
+        after, missing = (None, tuple(sorted(said.kinds))) if isinstance(said, MissingSignals) else (said, ())
+        trial.requests.append(
+            DecisionComparison(before, after, missing, journal.request_id, journal.began_at)
+        )
 
-    async def _of_text(self, text: str, current: Snapshot, new: Snapshot) -> Tried:
-        before, _ = await self._judge(text, current)
-        after, signals = await self._judge(text, new)
-        return Tried(before, after, signals=signals)
+    async def _compare_text(
+        self, text: str, current: SemanticSnapshot, new: SemanticSnapshot
+    ) -> DecisionComparison:
+        before, _ = await self._judge_text(text, current)
+        after, signals = await self._judge_text(text, new)
+        return DecisionComparison(before, after, signals=signals)
 
-    async def _judge(self, text: str, snapshot: Snapshot) -> tuple[Outcome, Signals]:
-        question = Question(text, text)
-        signals, verdict, failed = await self._reader.read(snapshot, question, partial(judge, snapshot.rules))
+    async def _judge_text(self, text: str, snapshot: SemanticSnapshot) -> tuple[DecisionOutcome, SignalSet]:
+        question = RequestQuestion(text, text)
+        signals, verdict, failed = await self._reader.read_signals(
+            snapshot, question, partial(judge_signals, snapshot.rules)
+        )
         if verdict.action == "block":
             return recorded_outcome(
-                Stopped(snapshot, signals, verdict), self._states, self._feedback
+                BlockedDecision(snapshot, signals, verdict), self._states, self._feedback
             ), signals
         preference = snapshot.section.preference
-        wish = Wish(preference.default, "", preference.completion_tokens)
+        wish = SelectionPreferences(preference.default, "", preference.completion_tokens)
         plan = make_plan(
             snapshot, question, signals, verdict, wish, self._states, self._feedback, tuple(failed)
         )

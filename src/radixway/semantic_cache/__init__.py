@@ -4,32 +4,37 @@ Scoped by who asks what of which model; a verifier stands behind every match of 
 """
 
 from radixway.semantic_cache.build import CacheRoom, build_semantic_cache
-from radixway.semantic_cache.cache import AnswerCache, CannotEmbed, exact_of, least_similarity
-from radixway.semantic_cache.embedding import embed_with, verify_with
-from radixway.semantic_cache.entry import Entry, Filter
+from radixway.semantic_cache.cache import (
+    AnswerCache,
+    EmbeddingUnavailableError,
+    exact_digest,
+    least_similarity,
+)
+from radixway.semantic_cache.embedding import embedder_for, verifier_for
+from radixway.semantic_cache.entry import CacheEntry, EntryFilter
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
-from radixway.semantic_cache.store import Store, StoreFailed
-from radixway.semantic_cache.verifier import Verdict, Verify, verify
-from radixway.semantic_cache.warm_up import Known
+from radixway.semantic_cache.store import CacheStore, StoreFailedError
+from radixway.semantic_cache.verifier import VerifierVerdict, Verify, verify
+from radixway.semantic_cache.warm_up import KnownAnswer
 
 __all__ = [
     "AnswerCache",
+    "CacheEntry",
     "CacheRoom",
-    "CannotEmbed",
-    "Entry",
-    "Filter",
-    "Known",
+    "CacheStore",
+    "EmbeddingUnavailableError",
+    "EntryFilter",
+    "KnownAnswer",
     "MemoryStore",
     "SemanticCache",
-    "Store",
-    "StoreFailed",
-    "Verdict",
+    "StoreFailedError",
+    "VerifierVerdict",
     "Verify",
     "build_semantic_cache",
-    "embed_with",
-    "exact_of",
+    "embedder_for",
+    "exact_digest",
     "least_similarity",
+    "verifier_for",
     "verify",
-    "verify_with",
 ]

@@ -21,29 +21,29 @@ _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class NotKept(Exception):
+class NotStorableError(Exception):
     """The answer is not one to give again; the text is a short reason for the journal."""
 
 
-def keep(form: ReplyForm, status: int, body: bytes, largest_bytes: int) -> bytes:
+def encode_answer(form: ReplyForm, status: int, body: bytes, largest_bytes: int) -> bytes:
     """A whole reply's body in the form in which it is stored (deflated JSON).
 
     Raises:
         NotKept: it failed, was cut short, filtered or refused, calls tools, says nothing, or is too large.
     """
     if status != 200:
-        raise NotKept("failed")
+        raise NotStorableError("failed")
     if len(body) > largest_bytes:
-        raise NotKept("too_large")
+        raise NotStorableError("too_large")
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
-        raise NotKept("not_json") from None
-    _check(form, reply)
+        raise NotStorableError("not_json") from None
+    _check_reply(form, reply)
     return zlib.compress(body, 1)
 
 
-def whole(stored: bytes, form: ReplyForm, now: float) -> bytes:
+def decode_answer(stored: bytes, form: ReplyForm, now: float) -> bytes:
     """The stored answer as a whole reply's body; all fields but `id` and `created` are as they were."""
     reply = _decode(zlib.decompress(stored))
     reply["id"] = _IDS[form] + uuid4().hex
@@ -51,7 +51,7 @@ def whole(stored: bytes, form: ReplyForm, now: float) -> bytes:
     return _encode(reply)
 
 
-def stream(
+def decode_answer_events(
     stored: bytes, form: ReplyForm, now: float, *, chunk_chars: int, include_usage: bool
 ) -> list[bytes]:
     """The stored answer as the events of a stream, the last one `[DONE]`."""
@@ -70,22 +70,22 @@ def stream(
         head["usage"] = None
     finish = choice["finish_reason"]
     if form == CHAT:
-        deltas = _deltas(choice["message"], chunk_chars)
+        deltas = _split_deltas(choice["message"], chunk_chars)
         choices: list[dict[str, Any]] = [
             {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas
         ]
         choices.append({"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish})
     else:
-        pieces = _pieces(choice["text"], chunk_chars)
+        pieces = _split_text(choice["text"], chunk_chars)
         choices = [{"index": 0, "text": piece, "logprobs": None, "finish_reason": None} for piece in pieces]
         choices[-1]["finish_reason"] = finish
-    events = [_event(head | {"choices": [each]}) for each in choices]
+    events = [_encode_event(head | {"choices": [each]}) for each in choices]
     if include_usage:
-        events.append(_event(head | {"choices": [], "usage": reply.get("usage")}))
+        events.append(_encode_event(head | {"choices": [], "usage": reply.get("usage")}))
     return [*events, DONE_EVENT]
 
 
-def assemble(form: ReplyForm, events: bytes) -> bytes:
+def assemble_events(form: ReplyForm, events: bytes) -> bytes:
     """The events of a stream as the whole reply that they add up to.
 
     Raises:
@@ -105,18 +105,18 @@ def assemble(form: ReplyForm, events: bytes) -> bytes:
             if not head:
                 head = {name: value for name, value in chunk.items() if name not in ("choices", "usage")}
             if "error" in chunk:
-                raise NotKept("failed")
+                raise NotStorableError("failed")
             for choice in choices:
                 finish = choice.get("finish_reason") or finish
-                _gather(form, choice, texts)
+                _collect_texts(form, choice, texts)
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError):
-            raise NotKept("not_json") from None
+            raise NotStorableError("not_json") from None
     if not done:
-        raise NotKept("unfinished")
-    return _encode(_added_up(form, head, texts, finish, usage))
+        raise NotStorableError("unfinished")
+    return _encode(_assemble_reply(form, head, texts, finish, usage))
 
 
-def _added_up(
+def _assemble_reply(
     form: ReplyForm, head: dict[str, Any], texts: dict[str, list[str]], finish: Any, usage: Any
 ) -> Any:
     said = {name: "".join(parts) for name, parts in texts.items()}
@@ -129,57 +129,57 @@ def _added_up(
     return reply | {"usage": usage} if usage else reply
 
 
-def _check(form: ReplyForm, reply: dict[str, Any]) -> None:
-    """Raises NotKept unless the reply is one whole answer of text."""
+def _check_reply(form: ReplyForm, reply: dict[str, Any]) -> None:
+    """Raises NotStorableError unless the reply is one whole answer of text."""
     choices = reply.get("choices")
     if "error" in reply or not isinstance(choices, list) or len(choices) != 1:
-        raise NotKept("not_one_answer")
+        raise NotStorableError("not_one_answer")
     choice = choices[0]
     if not isinstance(choice, dict):
-        raise NotKept("not_one_answer")
+        raise NotStorableError("not_one_answer")
     finish = choice.get("finish_reason")
     if finish != "stop":
-        raise NotKept(
+        raise NotStorableError(
             f"finish_{finish}" if finish in ("length", "content_filter", "tool_calls") else "finish"
         )
     if form == CHAT:
         message = choice.get("message")
         if not isinstance(message, dict):
-            raise NotKept("not_one_answer")
+            raise NotStorableError("not_one_answer")
         if any(message[name] for name in message if name not in _MESSAGE_FIELDS):
-            raise NotKept("more_than_text")
+            raise NotStorableError("more_than_text")
         said = message.get("content")
         thought = [message[name] for name in _THINKING if message.get(name)]
         if not all(isinstance(text, str) for text in thought):
-            raise NotKept("more_than_text")
+            raise NotStorableError("more_than_text")
     else:
         said = choice.get("text")
     if not isinstance(said, str) or not said.strip():
-        raise NotKept("empty")
+        raise NotStorableError("empty")
 
 
-def _gather(form: ReplyForm, choice: dict[str, Any], texts: dict[str, list[str]]) -> None:
+def _collect_texts(form: ReplyForm, choice: dict[str, Any], texts: dict[str, list[str]]) -> None:
     if choice.get("index", 0) != 0:
-        raise NotKept("not_one_answer")
+        raise NotStorableError("not_one_answer")
     said = choice.get("delta") or {} if form == CHAT else {"text": choice.get("text")}
     for name, value in said.items():
         if name == "role" or not value:
             continue
         if not isinstance(value, str) or (form == CHAT and name not in _MESSAGE_FIELDS):
-            raise NotKept("more_than_text")
+            raise NotStorableError("more_than_text")
         texts.setdefault(name, []).append(value)
 
 
-def _deltas(message: dict[str, Any], chunk_chars: int) -> list[dict[str, Any]]:
+def _split_deltas(message: dict[str, Any], chunk_chars: int) -> list[dict[str, Any]]:
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     for name in (*_THINKING, "content"):
-        deltas += [{name: piece} for piece in _pieces(message.get(name) or "", chunk_chars) if piece]
+        deltas += [{name: piece} for piece in _split_text(message.get(name) or "", chunk_chars) if piece]
     return deltas
 
 
-def _pieces(text: str, chars: int) -> list[str]:
+def _split_text(text: str, chars: int) -> list[str]:
     return [text[at : at + chars] for at in range(0, len(text), chars)] or [""]
 
 
-def _event(chunk: dict[str, Any]) -> bytes:
+def _encode_event(chunk: dict[str, Any]) -> bytes:
     return write_event(_encode(chunk))

@@ -9,21 +9,21 @@ from time import time
 from typing import Any
 
 from radixway.component import CannotErase, Component, Subject
-from radixway.config import ConfigError, SemanticCacheSection
-from radixway.net.stopping import stop
+from radixway.config import ConfigError, SemanticCacheConfig
+from radixway.net.stopping import cancel_tasks
 from radixway.semantic_cache import answers
-from radixway.semantic_cache.answers import CHAT, NotKept
+from radixway.semantic_cache.answers import CHAT, NotStorableError
 from radixway.semantic_cache.cache import AnswerCache, Embed
-from radixway.semantic_cache.counts import Counts
-from radixway.semantic_cache.entry import Filter
-from radixway.semantic_cache.fallback import Breaker, StoreWithFallback
+from radixway.semantic_cache.counts import CacheMetrics
+from radixway.semantic_cache.entry import EntryFilter
+from radixway.semantic_cache.fallback import FallbackStore, StoreBreaker
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
-from radixway.semantic_cache.scope import NotCacheable
-from radixway.semantic_cache.store import Store
+from radixway.semantic_cache.scope import NotCacheableError
+from radixway.semantic_cache.store import CacheStore
 from radixway.semantic_cache.verifier import Verify, verify_blind
-from radixway.semantic_cache.warm_up import Known, load, read_file, save
-from radixway.telemetry import Metrics
+from radixway.semantic_cache.warm_up import KnownAnswer, load_cache_file, read_known_answers, save_cache_file
+from radixway.telemetry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class CacheRoom(Component):
         self,
         middleware: SemanticCache,
         memory: MemoryStore,
-        behind: StoreWithFallback | None,
+        behind: FallbackStore | None,
         clock: Callable[[], float] = time,
     ) -> None:
         self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
@@ -64,30 +64,30 @@ class CacheRoom(Component):
     async def start(self) -> None:
         """Open the store and read in what is known. Raises ConfigError."""
         self.middleware.encoder = await self.encoder_id()
-        known = read_file(self._config.warm_up) if self._config.warm_up is not None else []
+        known = read_known_answers(self._config.warm_up) if self._config.warm_up is not None else []
         if self._config.persist is not None:
             now = self._clock()
-            for entry in await asyncio.to_thread(load, self._config.persist):
-                await self.memory.put(entry, now)
-        await self.cache.store.open()
+            for entry in await asyncio.to_thread(load_cache_file, self._config.persist):
+                await self.memory.put_entry(entry, now)
+        await self.cache.store.open_store()
         self._warming = asyncio.create_task(self.warm_up(known))
 
     async def stop(self) -> None:
         """Keep what is in memory, and close the store."""
-        await stop([self._warming])
-        await self.middleware.settle()
+        await cancel_tasks([self._warming])
+        await self.middleware.wait_for_writes()
         await self.save()
-        await self.cache.store.close()
+        await self.cache.store.close_store()
 
     async def erase(self, subject: Subject) -> int:
         """See `Component`. What a store away still has to hear of is asked again, with the rest."""
-        await self.middleware.settle()
+        await self.middleware.wait_for_writes()
         count, entry = 0, None
         if subject.request is not None:
             entry = self.entry_of(subject.request, subject.tenant)
         if subject.request is None or entry is not None:
-            which = Filter(entry, self.namespace_of(subject.tenant), subject.user)
-            count = await self.cache.purge(which)
+            which = EntryFilter(entry, self.namespace_of(subject.tenant), subject.user)
+            count = await self.cache.purge_entries(which)
         if self.behind is not None and self.behind.pending_removals:
             raise CannotErase(
                 f"{self.behind.name}: {self.behind.problem or 'it is left alone after failures'}"
@@ -96,18 +96,18 @@ class CacheRoom(Component):
             raise CannotErase(f"semantic_cache.persist: {problem}")
         return count
 
-    async def warm_up(self, known: list[Known]) -> int:
+    async def warm_up(self, known: list[KnownAnswer]) -> int:
         """Keep what is known; how many were. Questions that cannot be cached are passed over."""
         kept = 0
         for each in known:
-            request, response = each.bodies()
+            request, response = each.request_and_response()
             try:
-                question = self.middleware.read(request, each.tenant, each.user)
-                answer = answers.keep(CHAT, 200, response, self._config.largest_answer_bytes)
-            except (NotCacheable, NotKept) as reason:
+                question = self.middleware.read_body(request, each.tenant, each.user)
+                answer = answers.encode_answer(CHAT, 200, response, self._config.largest_answer_bytes)
+            except (NotCacheableError, NotStorableError) as reason:
                 log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
                 continue
-            await self.cache.keep(question, answer, None)
+            await self.cache.store_answer(question, answer, None)
             kept += 1
         self.warmed_up.set()
         return kept
@@ -125,7 +125,7 @@ class CacheRoom(Component):
         counts = self.cache.counts.describe()
         asked = counts.get("hits", 0) + counts.get("misses", 0)
         return self.describe() | {
-            "entries": await self.cache.store.size(),
+            "entries": await self.cache.store.count_entries(),
             "evicted": self.memory.evicted,
             "hit_rate": counts.get("hits", 0) / asked if asked else None,
             "counts": counts,
@@ -136,7 +136,7 @@ class CacheRoom(Component):
         if self._config.persist is None:
             return None
         try:
-            await asyncio.to_thread(save, iter(list(self.memory)), self._config.persist)
+            await asyncio.to_thread(save_cache_file, iter(list(self.memory)), self._config.persist)
         except OSError as error:
             log.warning("semantic cache: it could not be saved: %s", error)
             return str(error)
@@ -152,7 +152,7 @@ def _no_entry(request_id: str, tenant: str) -> str | None:
 
 
 def build_semantic_cache(
-    config: SemanticCacheSection, embed: Embed, metrics: Metrics, verifier: Verify = verify_blind
+    config: SemanticCacheConfig, embed: Embed, metrics: MetricsRegistry, verifier: Verify = verify_blind
 ) -> CacheRoom:
     """The middleware over the configured store, and all that stands behind it.
 
@@ -161,23 +161,23 @@ def build_semantic_cache(
     Raises:
         ConfigError: the store or the encryption needs a package that is not installed.
     """
-    counts = Counts(metrics, config.backend)
+    counts = CacheMetrics(metrics, config.backend)
     memory = MemoryStore(config.max_entries, config.eviction)
-    store: Store = memory
-    behind: StoreWithFallback | None = None
-    remote = _remote_store(config)
+    store: CacheStore = memory
+    behind: FallbackStore | None = None
+    remote = _build_remote_store(config)
     if remote is not None:
-        behind = StoreWithFallback(remote, memory, Breaker(config.failures_in_row, config.open_s))
-        behind.on_failure = lambda: counts.failed("store")
+        behind = FallbackStore(remote, memory, StoreBreaker(config.failures_in_row, config.open_s))
+        behind.on_failure = lambda: counts.count_failure("store")
         store = behind
     if config.encryption_key is not None:
         try:
-            from radixway.semantic_cache.sealed import SealedStore
+            from radixway.semantic_cache.sealed import EncryptedStore
         except ImportError:
             raise ConfigError(
                 "semantic_cache.encryption_key needs cryptography: pip install 'radixway[semantic]'"
             ) from None
-        store = SealedStore(store, config.encryption_key)
+        store = EncryptedStore(store, config.encryption_key)
     metrics.gauges(
         "llm_cache_entries_total",
         "Entries of the semantic cache in this process",
@@ -194,7 +194,7 @@ def build_semantic_cache(
     return CacheRoom(middleware, memory, behind)
 
 
-def _remote_store(config: SemanticCacheSection) -> Store | None:
+def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:
     """Raises ConfigError."""
     try:
         if config.backend == "milvus" and config.milvus is not None:

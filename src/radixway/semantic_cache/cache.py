@@ -8,33 +8,33 @@ from math import inf
 from time import perf_counter, time
 from uuid import uuid4
 
-from radixway.config import SemanticCacheSection
-from radixway.semantic_cache.counts import Counts
-from radixway.semantic_cache.directives import ANYTHING, Directives
-from radixway.semantic_cache.entry import Entry, Filter, Match, Vector
-from radixway.semantic_cache.ngrams import is_by_characters, ngram_vector
-from radixway.semantic_cache.scope import Question, digest, normalise
-from radixway.semantic_cache.store import Store
+from radixway.config import SemanticCacheConfig
+from radixway.semantic_cache.counts import CacheMetrics
+from radixway.semantic_cache.directives import ANYTHING, CacheDirectives
+from radixway.semantic_cache.entry import CacheEntry, EntryFilter, EntryMatch, Vector
+from radixway.semantic_cache.ngrams import ngram_vector, uses_characters
+from radixway.semantic_cache.scope import CacheQuestion, blake_digest, normalize_question
+from radixway.semantic_cache.store import CacheStore
 from radixway.semantic_cache.verifier import Verify, verify_blind
 from radixway.semantic_cache.verifier.language import is_foreign
 
 Embed = Callable[[str], Awaitable[Vector]]
-"""A text's vector, unit length. Raises CannotEmbed."""
+"""A text's vector, unit length. Raises EmbeddingUnavailableError."""
 
 _MOST_TOLD_APART = 10_000
 
 
-class CannotEmbed(Exception):
+class EmbeddingUnavailableError(Exception):
     """The encoder is busy, broken or not there; the text is a short reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CacheLookup:
     """What the cache has for a question."""
 
     outcome: str
     """`exact`, `similar`, `miss`, or `encoder`: it could only look for literal repeats."""
-    match: Match | None = None
+    match: EntryMatch | None = None
     vector: Vector | None = None
     """The question's own, for keeping its answer."""
     refused: str | None = None
@@ -46,10 +46,10 @@ class AnswerCache:
 
     def __init__(
         self,
-        config: SemanticCacheSection,
-        store: Store,
+        config: SemanticCacheConfig,
+        store: CacheStore,
         embed: Embed,
-        counts: Counts,
+        counts: CacheMetrics,
         *,
         verifier: Verify = verify_blind,
     ) -> None:
@@ -61,34 +61,38 @@ class AnswerCache:
         self.verify = verifier
         self._told_apart: dict[tuple[str, str], None] = {}
 
-    async def find(
-        self, question: Question, allowed: Directives = ANYTHING, least: float | None = None
-    ) -> Found:
+    async def find_answer(
+        self, question: CacheQuestion, allowed: CacheDirectives = ANYTHING, least: float | None = None
+    ) -> CacheLookup:
         """An answer that may be given for the question, if there is one.
 
         `least`: the cosine it takes, by default `similarity_threshold`.
         """
         began = perf_counter()
         least = self.config.similarity_threshold if least is None else least
-        found = await self._find(question, allowed, least)
-        self.counts.did("lookup", perf_counter() - began)
+        found = await self._find_answer(question, allowed, least)
+        self.counts.observe_operation("lookup", perf_counter() - began)
         if found.match is None:
-            self.counts.miss()
+            self.counts.count_miss()
         else:
-            self.counts.hit(found.outcome)
-            await self.store.used(found.match.entry)
+            self.counts.count_hit(found.outcome)
+            await self.store.mark_used(found.match.entry)
         return found
 
-    async def keep(
-        self, question: Question, answer: bytes, vector: Vector | None, allowed: Directives = ANYTHING
-    ) -> Entry:
+    async def store_answer(
+        self,
+        question: CacheQuestion,
+        answer: bytes,
+        vector: Vector | None,
+        allowed: CacheDirectives = ANYTHING,
+    ) -> CacheEntry:
         """Keep an answer. A vector that is missing is made, if it can be."""
         began = perf_counter()
         if vector is None:
-            vector = await self._vector(question.text)
+            vector = await self._embed_text(question.text)
         now = time()
         ttl_s = min(self.config.ttl_s or inf, inf if allowed.ttl_s is None else allowed.ttl_s)
-        entry = Entry(
+        entry = CacheEntry(
             id=uuid4().hex,
             scope=question.scope,
             exact=question.exact,
@@ -101,18 +105,18 @@ class AnswerCache:
             created_at=now,
             expires_at=now + ttl_s,
         )
-        await self.store.put(entry, now)
-        self.counts.did("store", perf_counter() - began)
+        await self.store.put_entry(entry, now)
+        self.counts.observe_operation("store", perf_counter() - began)
         return entry
 
-    async def purge(self, which: Filter) -> int:
+    async def purge_entries(self, which: EntryFilter) -> int:
         """Let go of entries; how many there were."""
         began = perf_counter()
-        count = await self.store.remove(which)
-        self.counts.did("purge", perf_counter() - began)
+        count = await self.store.remove_entries(which)
+        self.counts.observe_operation("purge", perf_counter() - began)
         return count
 
-    async def report(
+    async def report_wrong(
         self, entry_id: str, pair: tuple[str, str] | None = None, tenant: str | None = None
     ) -> bool:
         """An answer was wrong: its entry goes. Whether it was still there.
@@ -122,46 +126,48 @@ class AnswerCache:
         whose entry it must be.
         """
         if pair is not None and pair[0] != pair[1]:
-            self._tell_apart(*pair)
+            self._remember_rejected(*pair)
         began = perf_counter()
-        there = bool(await self.store.remove(Filter(id=entry_id, tenant=tenant)))
-        self.counts.did("report", perf_counter() - began)
+        there = bool(await self.store.remove_entries(EntryFilter(id=entry_id, tenant=tenant)))
+        self.counts.observe_operation("report", perf_counter() - began)
         return there
 
-    async def similarity(self, one: str, other: str) -> float | None:
+    async def question_similarity(self, one: str, other: str) -> float | None:
         """The cosine of two questions, 0 where they are compared differently; None without an encoder."""
-        if is_by_characters(one) != is_by_characters(other):
+        if uses_characters(one) != uses_characters(other):
             return 0.0
-        mine, theirs = await self._vector(one), await self._vector(other)
+        mine, theirs = await self._embed_text(one), await self._embed_text(other)
         return None if mine is None or theirs is None else min(float(mine @ theirs), 1.0)
 
-    async def _find(self, question: Question, allowed: Directives, least: float) -> Found:
+    async def _find_answer(
+        self, question: CacheQuestion, allowed: CacheDirectives, least: float
+    ) -> CacheLookup:
         now = time()
-        entry = await self.store.find(question.scope, question.exact, now)
-        if entry is not None and _young_enough(entry, allowed, now):
-            return Found("exact", Match(entry, 1.0), entry.vector)
-        vector = await self._vector(question.text)
+        entry = await self.store.find_exact(question.scope, question.exact, now)
+        if entry is not None and _is_young_enough(entry, allowed, now):
+            return CacheLookup("exact", EntryMatch(entry, 1.0), entry.vector)
+        vector = await self._embed_text(question.text)
         if vector is None:
-            return Found("encoder")
+            return CacheLookup("encoder")
         refused = None
-        near: Sequence[Match] = ()
+        near: Sequence[EntryMatch] = ()
         if least < 1:
-            near = await self.store.nearest(question.scope, vector, self.config.candidates, now)
+            near = await self.store.find_nearest(question.scope, vector, self.config.candidates, now)
         if near and (least := least_similarity(self.config, question.text, least)) < 1:
             for match in near:
                 if match.similarity < least:
                     break
-                if not _young_enough(match.entry, allowed, now):
+                if not _is_young_enough(match.entry, allowed, now):
                     continue
-                reason = self._tells_apart(question, match)
+                reason = self._reject_reason(question, match)
                 if reason is None:
-                    return Found("similar", match, vector)
+                    return CacheLookup("similar", match, vector)
                 refused = refused or reason
         if refused is not None:
-            self.counts.refused(refused)
-        return Found("miss", None, vector, refused)
+            self.counts.count_rejection(refused)
+        return CacheLookup("miss", None, vector, refused)
 
-    def _tells_apart(self, question: Question, match: Match) -> str | None:
+    def _reject_reason(self, question: CacheQuestion, match: EntryMatch) -> str | None:
         pair = (question.exact, match.entry.exact)
         if pair in self._told_apart or pair[::-1] in self._told_apart:
             return "reported"
@@ -170,22 +176,22 @@ class AnswerCache:
         verdict = self.verify(question.text, match.entry.question, match.similarity)
         return None if verdict.same else verdict.reason
 
-    async def _vector(self, text: str) -> Vector | None:
-        if is_by_characters(text):
+    async def _embed_text(self, text: str) -> Vector | None:
+        if uses_characters(text):
             return ngram_vector(text)
         try:
             return await self._embed(text)
-        except CannotEmbed:
-            self.counts.failed("encoder")
+        except EmbeddingUnavailableError:
+            self.counts.count_failure("encoder")
             return None
 
-    def _tell_apart(self, one: str, other: str) -> None:
+    def _remember_rejected(self, one: str, other: str) -> None:
         self._told_apart[one, other] = None
         while len(self._told_apart) > _MOST_TOLD_APART:
             del self._told_apart[next(iter(self._told_apart))]
 
 
-def least_similarity(config: SemanticCacheSection, text: str, least: float) -> float:
+def least_similarity(config: SemanticCacheConfig, text: str, least: float) -> float:
     """What `least` means for a text: another language takes `ngram_threshold` where English takes
     `similarity_threshold`; a `least` that is a category's own is as much nearer to 1, or further away.
     """
@@ -196,10 +202,10 @@ def least_similarity(config: SemanticCacheSection, text: str, least: float) -> f
     return max(1 - share * (1 - config.ngram_threshold), 0.0)
 
 
-def exact_of(text: str) -> str:
+def exact_digest(text: str) -> str:
     """The digest by which a question is purged."""
-    return digest(normalise(text).encode())
+    return blake_digest(normalize_question(text).encode())
 
 
-def _young_enough(entry: Entry, allowed: Directives, now: float) -> bool:
+def _is_young_enough(entry: CacheEntry, allowed: CacheDirectives, now: float) -> bool:
     return allowed.max_age_s is None or now - entry.created_at <= allowed.max_age_s

@@ -8,7 +8,7 @@ _LONGEST_S = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Directives:
+class CacheDirectives:
     """By default everything is allowed."""
 
     may_answer: bool = True
@@ -21,10 +21,10 @@ class Directives:
     """How long the answer may be kept, where that is shorter than configured."""
 
 
-ANYTHING = Directives()
+ANYTHING = CacheDirectives()
 
 
-def read_directives(header: str | None) -> Directives:
+def read_directives(header: str | None) -> CacheDirectives:
     """Read a header's directives, both headers joined by commas. Unknown ones are ignored, as HTTP has it.
 
     A `max-age` or `ttl` that is no number of seconds is taken as 0: when in doubt, ask the model.
@@ -42,17 +42,17 @@ def read_directives(header: str | None) -> Directives:
             case "no-store" | "bypass":
                 may_answer = may_keep = False
             case "max-age":
-                max_age_s = _least(max_age_s, _seconds(value))
+                max_age_s = _minimum(max_age_s, _parse_seconds(value))
             case "ttl":
-                ttl_s = _least(ttl_s, _seconds(value))
-    return Directives(may_answer, may_keep, max_age_s, ttl_s)
+                ttl_s = _minimum(ttl_s, _parse_seconds(value))
+    return CacheDirectives(may_answer, may_keep, max_age_s, ttl_s)
 
 
-def _least(known: float | None, more: float) -> float:
+def _minimum(known: float | None, more: float) -> float:
     return more if known is None else min(known, more)
 
 
-def _seconds(value: str) -> float:
+def _parse_seconds(value: str) -> float:
     digits = value.strip().strip('"')
     if not (digits.isascii() and digits.isdigit()):
         return 0.0

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from radixway.encoders import EncoderError, EncoderService
-from radixway.semantic_cache.cache import CannotEmbed, Embed
+from radixway.semantic_cache.cache import Embed, EmbeddingUnavailableError
 from radixway.semantic_cache.entry import Vector
-from radixway.semantic_cache.verifier import Verdict, Verify, bundled_head, verify, verify_blind
+from radixway.semantic_cache.verifier import VerifierVerdict, Verify, bundled_head, verify, verify_blind
 
 
-def embed_with(service: EncoderService) -> Embed:
+def embedder_for(service: EncoderService) -> Embed:
     """A text's vector by way of `service`; where that is busy or broken, only literal repeats are found."""
 
     async def embed(text: str) -> Vector:
         try:
             return (await service.encode(text)).vector
         except EncoderError as error:
-            raise CannotEmbed(str(error)) from None
+            raise EmbeddingUnavailableError(str(error)) from None
 
     return embed
 
 
-def verify_with(service: EncoderService) -> Verify:
+def verifier_for(service: EncoderService) -> Verify:
     """The verifier for cosines of `service`: where another model runs than its head was trained with, it
     judges by the words alone. Raises EncoderError where the head cannot be read."""
     trained_with = bundled_head().weights
 
-    def judge(one: str, other: str, cosine: float) -> Verdict:
+    def judge(one: str, other: str, cosine: float) -> VerifierVerdict:
         known = service.encoder is None or service.encoder.weights == trained_with
         return verify(one, other, cosine) if known else verify_blind(one, other, cosine)
 

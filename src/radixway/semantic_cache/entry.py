@@ -12,7 +12,7 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class CacheEntry:
     """A question that was answered."""
 
     id: str
@@ -38,16 +38,16 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class EntryMatch:
     """An entry near a question."""
 
-    entry: Entry
+    entry: CacheEntry
     similarity: float
     """Cosine, at most 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class EntryFilter:
     """Which entries: all that agree with every field that is given. Without any it means all."""
 
     id: str | None = None
@@ -56,11 +56,11 @@ class Filter:
     model: str | None = None
     exact: str | None = None
 
-    def given(self) -> dict[str, str]:
+    def given_fields(self) -> dict[str, str]:
         """The fields that are given."""
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in named if value is not None}
 
-    def matches(self, entry: Entry) -> bool:
+    def matches(self, entry: CacheEntry) -> bool:
         """Whether the entry is one of them."""
-        return all(getattr(entry, name) == value for name, value in self.given().items())
+        return all(getattr(entry, name) == value for name, value in self.given_fields().items())

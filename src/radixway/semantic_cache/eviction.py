@@ -7,22 +7,22 @@ from typing import Literal, Protocol
 Policy = Literal["fifo", "lru", "lfu"]
 
 
-class Order(Protocol):
+class EvictionOrder(Protocol):
     """Ids in the order they would go."""
 
-    def add(self, key: str) -> None:
+    def add_key(self, key: str) -> None:
         """A new id."""
         ...
 
-    def use(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         """It was used; unknown ids are ignored."""
         ...
 
-    def drop(self, key: str) -> None:
+    def drop_key(self, key: str) -> None:
         """It is gone."""
         ...
 
-    def first(self) -> str:
+    def next_victim(self) -> str:
         """The id that goes next. There must be one."""
         ...
 
@@ -38,23 +38,23 @@ class _ByAge:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, key: str) -> None:
+    def add_key(self, key: str) -> None:
         self._keys[key] = None
 
-    def use(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         pass
 
-    def drop(self, key: str) -> None:
+    def drop_key(self, key: str) -> None:
         self._keys.pop(key, None)
 
-    def first(self) -> str:
+    def next_victim(self) -> str:
         return next(iter(self._keys))
 
 
 class _ByLastUse(_ByAge):
     """Least recently used."""
 
-    def use(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         if key in self._keys:
             del self._keys[key]
             self._keys[key] = None
@@ -70,26 +70,26 @@ class _ByUses:
     def __len__(self) -> int:
         return len(self._uses)
 
-    def add(self, key: str) -> None:
-        self._place(key, 0)
+    def add_key(self, key: str) -> None:
+        self._move_to_count(key, 0)
 
-    def use(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         if key in self._uses:
             uses = self._uses[key]
-            self.drop(key)
-            self._place(key, uses + 1)
+            self.drop_key(key)
+            self._move_to_count(key, uses + 1)
 
-    def drop(self, key: str) -> None:
+    def drop_key(self, key: str) -> None:
         uses = self._uses.pop(key, None)
         if uses is not None:
             del self._keys[uses][key]
             if not self._keys[uses]:
                 del self._keys[uses]
 
-    def first(self) -> str:
+    def next_victim(self) -> str:
         return next(iter(self._keys[min(self._keys)]))
 
-    def _place(self, key: str, uses: int) -> None:
+    def _move_to_count(self, key: str, uses: int) -> None:
         self._uses[key] = uses
         self._keys.setdefault(uses, {})[key] = None
 
@@ -97,6 +97,6 @@ class _ByUses:
 _ORDERS: dict[Policy, type[_ByAge] | type[_ByUses]] = {"fifo": _ByAge, "lru": _ByLastUse, "lfu": _ByUses}
 
 
-def order_of(policy: Policy) -> Order:
+def make_eviction_order(policy: Policy) -> EvictionOrder:
     """An empty order of that policy."""
     return _ORDERS[policy]()

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeVar
 
-from radixway.semantic_cache.entry import Entry, Filter, Match, Vector
+from radixway.semantic_cache.entry import CacheEntry, EntryFilter, EntryMatch, Vector
 from radixway.semantic_cache.memory import MemoryStore
-from radixway.semantic_cache.store import Store, StoreFailed
+from radixway.semantic_cache.store import CacheStore, StoreFailedError
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _MOST_PENDING = 1000
 """Removals that a store away still has to hear of; beyond them it is emptied when it comes back."""
 
 
-class Breaker:
+class StoreBreaker:
     """Closed until `failures_in_row`; then open for `open_s`, after which one call tries again.
 
     Pure: the caller tells the time, in monotonic seconds.
@@ -37,7 +37,7 @@ class Breaker:
         """Open, or trying again."""
         return self._failures >= self._limit
 
-    def admits(self, now: float) -> bool:
+    def allows_call(self, now: float) -> bool:
         """Whether the store may be asked now. While tripped, a call that is admitted is the only one."""
         if not self.tripped:
             return True
@@ -46,17 +46,17 @@ class Breaker:
         self._until = now + self._open_s
         return True
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """The store answered."""
         self._failures = 0
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """It did not."""
         self._failures += 1
         self._until = now + self._open_s
 
 
-class StoreWithFallback:
+class FallbackStore:
     """Asks `store`; whatever it cannot answer, the memory does.
 
     The memory is told of every entry that passes here, so that it has something to answer with. Removals that
@@ -65,9 +65,9 @@ class StoreWithFallback:
 
     def __init__(
         self,
-        store: Store,
+        store: CacheStore,
         memory: MemoryStore,
-        breaker: Breaker,
+        breaker: StoreBreaker,
     ) -> None:
         self.store = store
         self.memory = memory
@@ -77,41 +77,45 @@ class StoreWithFallback:
         """Told of every call that the store failed."""
         self.problem: str | None = None
         """What the store said last, while it fails."""
-        self._pending: list[Filter] = []
+        self._pending: list[EntryFilter] = []
         self._opened = False
         self._opening = asyncio.Lock()
 
-    async def open(self) -> None:
+    async def open_store(self) -> None:
         """A store that is away at the start is tried again like one that goes away later."""
-        await self._ask(self._nothing)
+        await self._call_store(self._no_operation)
 
-    async def find(self, scope: str, exact: str, now: float) -> Entry | None:
-        """See `Store`. Never raises StoreFailed, like everything here."""
-        answered, entry = await self._ask(lambda: self.store.find(scope, exact, now))
-        return entry if answered else await self.memory.find(scope, exact, now)
+    async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
+        """See `CacheStore`. Never raises StoreFailed, like everything here."""
+        answered, entry = await self._call_store(lambda: self.store.find_exact(scope, exact, now))
+        return entry if answered else await self.memory.find_exact(scope, exact, now)
 
-    async def nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[Match]:
-        """See `Store`."""
-        answered, matches = await self._ask(lambda: self.store.nearest(scope, vector, k, now))
+    async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
+        """See `CacheStore`."""
+        answered, matches = await self._call_store(lambda: self.store.find_nearest(scope, vector, k, now))
         if answered and matches is not None:
             return matches
-        return await self.memory.nearest(scope, vector, k, now)
+        return await self.memory.find_nearest(scope, vector, k, now)
 
-    async def put(self, entry: Entry, now: float) -> None:
-        """See `Store`."""
-        await self.memory.put(entry, now)
-        await self._ask(lambda: self.store.put(entry, now))
+    async def put_entry(self, entry: CacheEntry, now: float) -> None:
+        """See `CacheStore`."""
+        await self.memory.put_entry(entry, now)
+        await self._call_store(lambda: self.store.put_entry(entry, now))
 
-    async def used(self, entry: Entry) -> None:
-        """See `Store`. Only the memory evicts by use, and what reaches no server must not close a breaker."""
-        await self.memory.used(entry)
+    async def mark_used(self, entry: CacheEntry) -> None:
+        """See `CacheStore`. Only the memory evicts by use, and what reaches no server must not close a
+        breaker.
+        """
+        await self.memory.mark_used(entry)
 
-    async def remove(self, which: Filter) -> int:
-        """See `Store`. What the store could not be told is made good later; see `pending_removals`."""
-        here = await self.memory.remove(which)
-        answered, there = await self._ask(lambda: self.store.remove(which))
+    async def remove_entries(self, which: EntryFilter) -> int:
+        """See `CacheStore`. What the store could not be told is made good later; see `pending_removals`."""
+        here = await self.memory.remove_entries(which)
+        answered, there = await self._call_store(lambda: self.store.remove_entries(which))
         if not answered and which not in self._pending:
-            self._pending = [Filter()] if len(self._pending) >= _MOST_PENDING else [*self._pending, which]
+            self._pending = (
+                [EntryFilter()] if len(self._pending) >= _MOST_PENDING else [*self._pending, which]
+            )
         return max(here, there or 0)
 
     @property
@@ -119,45 +123,45 @@ class StoreWithFallback:
         """Removals that the store has not heard of yet."""
         return len(self._pending)
 
-    async def size(self) -> int:
-        """See `Store`."""
-        answered, count = await self._ask(self.store.size)
-        return count if answered and count is not None else await self.memory.size()
+    async def count_entries(self) -> int:
+        """See `CacheStore`."""
+        answered, count = await self._call_store(self.store.count_entries)
+        return count if answered and count is not None else await self.memory.count_entries()
 
-    async def close(self) -> None:
-        """See `Store`."""
+    async def close_store(self) -> None:
+        """See `CacheStore`."""
         try:
-            await self.store.close()
-        except StoreFailed as error:
+            await self.store.close_store()
+        except StoreFailedError as error:
             log.warning("semantic cache: %s", error)
 
-    async def _ask(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
+    async def _call_store(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
         """Whether the store answered, and what."""
-        if not self.breaker.admits(monotonic()):
+        if not self.breaker.allows_call(monotonic()):
             return False, None
         try:
             if not self._opened or self._pending:
-                await self._make_ready()
+                await self._open_and_replay()
             answer = await call()
-        except StoreFailed as error:
+        except StoreFailedError as error:
             if self.problem is None:
                 log.warning("semantic cache: %s; the memory goes on", error)
             self.problem = str(error)
-            self.breaker.failed(monotonic())
+            self.breaker.record_failure(monotonic())
             self.on_failure()
             return False, None
         self.problem = None
-        self.breaker.succeeded()
+        self.breaker.record_success()
         return True, answer
 
-    async def _make_ready(self) -> None:
+    async def _open_and_replay(self) -> None:
         async with self._opening:
             if not self._opened:
-                await self.store.open()
+                await self.store.open_store()
                 self._opened = True
             while self._pending:
-                await self.store.remove(self._pending[0])
+                await self.store.remove_entries(self._pending[0])
                 self._pending.pop(0)
 
-    async def _nothing(self) -> None:
+    async def _no_operation(self) -> None:
         return None

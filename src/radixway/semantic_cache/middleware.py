@@ -8,16 +8,16 @@ from collections.abc import Callable
 from time import time
 from typing import Any
 
-from radixway.config import SemanticCacheSection
+from radixway.config import SemanticCacheConfig
 from radixway.pipeline import Endpoint, Next, Reply, Request
 from radixway.semantic_cache import answers
-from radixway.semantic_cache.answers import NotKept
-from radixway.semantic_cache.cache import AnswerCache, Found
-from radixway.semantic_cache.counts import Counts
-from radixway.semantic_cache.directives import Directives, read_directives
-from radixway.semantic_cache.entry import Match
-from radixway.semantic_cache.scope import NotCacheable, Question, read_question
-from radixway.semantic_cache.streams import Overheard, Replayed
+from radixway.semantic_cache.answers import NotStorableError
+from radixway.semantic_cache.cache import AnswerCache, CacheLookup
+from radixway.semantic_cache.counts import CacheMetrics
+from radixway.semantic_cache.directives import CacheDirectives, read_directives
+from radixway.semantic_cache.entry import EntryMatch
+from radixway.semantic_cache.scope import CacheQuestion, NotCacheableError, read_cache_question
+from radixway.semantic_cache.streams import CapturedStream, ReplayedStream
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +38,8 @@ class SemanticCache:
         clock: Callable[[], float] = time,
     ) -> None:
         self.cache = cache
-        self._config: SemanticCacheSection = cache.config
-        self._counts: Counts = cache.counts
+        self._config: SemanticCacheConfig = cache.config
+        self._counts: CacheMetrics = cache.counts
         self.encoder = ""
         """The id of what makes the vectors, part of every scope."""
         self._clock = clock
@@ -52,42 +52,42 @@ class SemanticCache:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """A kept answer, or the answer of whoever comes next."""
         allowed = read_directives(request.cache_control)
-        question = self._question_of(request, allowed)
+        question = self._read_question(request, allowed)
         request.cache_status = "bypass"
         if question is None:
             return await call_next(request)
-        found: Found | None = None
+        found: CacheLookup | None = None
         if allowed.may_answer:
             began_s = request.journal.elapsed_s()
-            found = await self.cache.find(question, allowed, self._least(request))
-            request.journal.timed("semantic_cache lookup", began_s, outcome=found.outcome)
-            self._note(request, question, found)
+            found = await self.cache.find_answer(question, allowed, self._least_similarity(request))
+            request.journal.record_timing("semantic_cache lookup", began_s, outcome=found.outcome)
+            self._record_lookup(request, question, found)
             if found.match is not None:
-                return self._give(request, found.match)
+                return self._cached_reply(request, found.match)
             request.cache_status = "miss"
         reply = await call_next(request)
         if allowed.may_keep:
-            self._overhear(request, question, found, reply, allowed)
+            self._capture_reply(request, question, found, reply, allowed)
         return reply
 
-    def _least(self, request: Request) -> float:
+    def _least_similarity(self, request: Request) -> float:
         """The least similarity: what the request's category says, else what is said for all."""
         config = self._config
         usual = config.similarity_threshold if request.cache_threshold is None else request.cache_threshold
         return config.category_thresholds.get(request.category or "", usual)
 
-    async def settle(self) -> None:
+    async def wait_for_writes(self) -> None:
         """Wait until every answer that came is kept."""
         while self._keeping:
             await asyncio.gather(*self._keeping, return_exceptions=True)
 
-    def read(self, body: dict[str, Any], tenant: str, user: str | None) -> Question:
-        """A body as the cache sees it. Raises NotCacheable."""
+    def read_body(self, body: dict[str, Any], tenant: str, user: str | None) -> CacheQuestion:
+        """A body as the cache sees it. Raises NotCacheableError."""
         config = self._config
-        return read_question(
+        return read_cache_question(
             body,
             tenant=tenant,
-            user=user or _user_of(body),
+            user=user or _body_user(body),
             share=config.share,
             multi_turn=config.multi_turn,
             longest_chars=config.longest_question_chars,
@@ -95,19 +95,19 @@ class SemanticCache:
             encoder=self.encoder,
         )
 
-    def _question_of(self, request: Request, allowed: Directives) -> Question | None:
+    def _read_question(self, request: Request, allowed: CacheDirectives) -> CacheQuestion | None:
         try:
             if request.uncacheable is not None:
-                raise NotCacheable(request.uncacheable)
+                raise NotCacheableError(request.uncacheable)
             if not (allowed.may_answer or allowed.may_keep):
-                raise NotCacheable("no_store")
-            return self.read(request.body, request.cache_namespace, request.user)
-        except NotCacheable as reason:
-            self._counts.passed(str(reason))
+                raise NotCacheableError("no_store")
+            return self.read_body(request.body, request.cache_namespace, request.user)
+        except NotCacheableError as reason:
+            self._counts.count_bypass(str(reason))
             request.journal.add("semantic_cache", outcome="passed", reason=str(reason))
             return None
 
-    def _note(self, request: Request, question: Question, found: Found) -> None:
+    def _record_lookup(self, request: Request, question: CacheQuestion, found: CacheLookup) -> None:
         said: dict[str, Any] = {"outcome": found.outcome, "scope": question.scope}
         if found.match is not None:
             entry = found.match.entry
@@ -121,82 +121,91 @@ class SemanticCache:
             said["refused"] = found.refused
         request.journal.add("semantic_cache", **said)
 
-    def _give(self, request: Request, match: Match) -> Reply:
+    def _cached_reply(self, request: Request, match: EntryMatch) -> Reply:
         stored, now = match.entry.answer, self._clock()
-        request.known_model = match.entry.model or request.known_model
+        request.metrics_model = match.entry.model or request.metrics_model
         headers = [(b"x-vsr-cache-hit", b"true")]
         if not request.stream:
             headers.append((b"content-type", b"application/json"))
-            return Reply(200, headers, WORKER, answers.whole(stored, request.endpoint.reply_form, now))
+            return Reply(
+                200, headers, WORKER, answers.decode_answer(stored, request.endpoint.reply_form, now)
+            )
         headers.append((b"content-type", b"text/event-stream; charset=utf-8"))
         options = request.body.get("stream_options") or {}
-        events = answers.stream(
+        events = answers.decode_answer_events(
             stored,
             request.endpoint.reply_form,
             now,
             chunk_chars=self._config.stream_chunk_chars,
             include_usage=bool(options.get("include_usage")),
         )
-        chunks = Replayed(events)
-        request.opened.append(chunks)
+        chunks = ReplayedStream(events)
+        request.open_streams.append(chunks)
         return Reply(200, headers, WORKER, chunks=chunks)
 
-    def _overhear(
-        self, request: Request, question: Question, found: Found | None, reply: Reply, allowed: Directives
+    def _capture_reply(
+        self,
+        request: Request,
+        question: CacheQuestion,
+        found: CacheLookup | None,
+        reply: Reply,
+        allowed: CacheDirectives,
     ) -> None:
         def heard(body: bytes | None) -> None:
-            self._start_keeping(request, question, found, reply.status, body, allowed)
+            self._start_storing(request, question, found, reply.status, body, allowed)
 
         if reply.chunks is None:
             heard(reply.body)
             return
         most = _STREAM_OVERHEAD * self._config.largest_answer_bytes
-        reply.chunks = Overheard(reply.chunks, most, heard)
-        request.opened.append(reply.chunks)
+        reply.chunks = CapturedStream(reply.chunks, most, heard)
+        request.open_streams.append(reply.chunks)
 
-    def _start_keeping(
+    def _start_storing(
         self,
         request: Request,
-        question: Question,
-        found: Found | None,
+        question: CacheQuestion,
+        found: CacheLookup | None,
         status: int,
         body: bytes | None,
-        allowed: Directives,
+        allowed: CacheDirectives,
     ) -> None:
         """The client does not wait for what follows."""
 
         async def keep() -> None:
             try:
                 if request.uncacheable is not None:  # found out in the answer, or on the way to it
-                    raise NotKept(request.uncacheable)
+                    raise NotStorableError(request.uncacheable)
                 if request.fallback is not None:
-                    raise NotKept("fallback")
-                answer = self._answer_of(request, status, body)
+                    raise NotStorableError("fallback")
+                answer = self._storable_answer(request, status, body)
                 vector = found.vector if found else None
-                entry = await self.cache.keep(question, answer, vector, allowed)
-            except NotKept as reason:
-                self._counts.not_kept(str(reason))
+                entry = await self.cache.store_answer(question, answer, vector, allowed)
+            except NotStorableError as reason:
+                self._counts.count_not_stored(str(reason))
                 request.journal.add("semantic_cache_keep", kept=False, reason=str(reason))
             else:
                 request.journal.add("semantic_cache_keep", kept=True, entry=entry.id)
 
         task = asyncio.get_running_loop().create_task(keep())
         self._keeping.add(task)
-        task.add_done_callback(self._kept)
+        task.add_done_callback(self._storing_finished)
 
-    def _kept(self, task: asyncio.Task[None]) -> None:
+    def _storing_finished(self, task: asyncio.Task[None]) -> None:
         self._keeping.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("an answer could not be kept", exc_info=error)
 
-    def _answer_of(self, request: Request, status: int, body: bytes | None) -> bytes:
+    def _storable_answer(self, request: Request, status: int, body: bytes | None) -> bytes:
         if body is None:
-            raise NotKept("too_large")
+            raise NotStorableError("too_large")
         if request.stream and status == 200:
-            body = answers.assemble(request.endpoint.reply_form, body)
-        return answers.keep(request.endpoint.reply_form, status, body, self._config.largest_answer_bytes)
+            body = answers.assemble_events(request.endpoint.reply_form, body)
+        return answers.encode_answer(
+            request.endpoint.reply_form, status, body, self._config.largest_answer_bytes
+        )
 
 
-def _user_of(body: dict[str, Any]) -> str | None:
+def _body_user(body: dict[str, Any]) -> str | None:
     user = body.get("user") or body.get("safety_identifier")
     return user if isinstance(user, str) else None

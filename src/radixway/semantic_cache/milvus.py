@@ -15,10 +15,10 @@ import numpy as np
 from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import MilvusException
 
-from radixway.config import MilvusSection
-from radixway.semantic_cache.entry import Entry, Filter, Match, Vector
-from radixway.semantic_cache.scope import digest
-from radixway.semantic_cache.store import StoreFailed
+from radixway.config import MilvusConfig
+from radixway.semantic_cache.entry import CacheEntry, EntryFilter, EntryMatch, Vector
+from radixway.semantic_cache.scope import blake_digest
+from radixway.semantic_cache.store import StoreFailedError
 
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every failed call with its traceback
 
@@ -56,68 +56,73 @@ class MilvusStore:
 
     name = "milvus"
 
-    def __init__(self, config: MilvusSection) -> None:
+    def __init__(self, config: MilvusConfig) -> None:
         self._config = config
         self._client: MilvusClient | None = None
         self._threads = ThreadPoolExecutor(config.connections, "milvus")
 
-    async def open(self) -> None:
-        """See `Store`. The collection is made if it is missing."""
-        await self._run(self._connect, timeout_s=_OPEN_S)
+    async def open_store(self) -> None:
+        """See `CacheStore`. The collection is made if it is missing."""
+        await self._run_in_thread(self._connect_client, timeout_s=_OPEN_S)
 
-    async def find(self, scope: str, exact: str, now: float) -> Entry | None:
-        """See `Store`."""
-        where = f"scope == {_quoted(scope)} and exact == {_quoted(exact)} and expires_at > {now!r}"
-        rows = await self._run(self._query, where, [*_FIELDS, "vector", _HAS_VECTOR])
+    async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
+        """See `CacheStore`."""
+        where = (
+            f"scope == {_quote_string(scope)} and exact == {_quote_string(exact)} and expires_at > {now!r}"
+        )
+        rows = await self._run_in_thread(self._query_rows, where, [*_FIELDS, "vector", _HAS_VECTOR])
         newest = max(rows, key=lambda row: float(row["created_at"]), default=None)
-        return None if newest is None else _entry(newest)
+        return None if newest is None else _decode_row(newest)
 
-    async def nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[Match]:
-        """See `Store`."""
-        where = f"scope == {_quoted(scope)} and expires_at > {now!r} and {_HAS_VECTOR} == true"
-        rows = await self._run(self._search, vector.tolist(), where, k)
-        matches = [Match(_entry(row["entity"]), min(float(row["distance"]), 1.0)) for row in rows]
+    async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
+        """See `CacheStore`."""
+        where = f"scope == {_quote_string(scope)} and expires_at > {now!r} and {_HAS_VECTOR} == true"
+        rows = await self._run_in_thread(self._search_vectors, vector.tolist(), where, k)
+        matches = [EntryMatch(_decode_row(row["entity"]), min(float(row["distance"]), 1.0)) for row in rows]
         return sorted(matches, key=lambda match: -match.similarity)
 
-    async def put(self, entry: Entry, now: float) -> None:
-        """See `Store`. An entry that is too large for it is left out."""
-        row = _row(entry)
+    async def put_entry(self, entry: CacheEntry, now: float) -> None:
+        """See `CacheStore`. An entry that is too large for it is left out."""
+        row = _encode_row(entry)
         if len(row["answer"]) <= _LONGEST and len(row["question"].encode()) <= _LONGEST:
-            await self._run(self._upsert, row, now)
+            await self._run_in_thread(self._upsert_row, row, now)
 
-    async def used(self, entry: Entry) -> None:
+    async def mark_used(self, entry: CacheEntry) -> None:
         """Milvus lets go by time alone."""
 
-    async def remove(self, which: Filter) -> int:
-        """See `Store`."""
-        terms = [f"{name} == {_quoted(_named(name, value))}" for name, value in which.given().items()]
-        return await self._run(self._delete, " and ".join(terms) or 'id != ""')
+    async def remove_entries(self, which: EntryFilter) -> int:
+        """See `CacheStore`."""
+        terms = [
+            f"{name} == {_quote_string(_column_value(name, value))}"
+            for name, value in which.given_fields().items()
+        ]
+        return await self._run_in_thread(self._delete_rows, " and ".join(terms) or 'id != ""')
 
-    async def size(self) -> int:
-        """See `Store`."""
-        rows = await self._run(self._query, 'id != ""', ["count(*)"])
+    async def count_entries(self) -> int:
+        """See `CacheStore`."""
+        rows = await self._run_in_thread(self._query_rows, 'id != ""', ["count(*)"])
         return int(rows[0]["count(*)"]) if rows else 0
 
-    async def close(self) -> None:
-        """See `Store`."""
+    async def close_store(self) -> None:
+        """See `CacheStore`."""
         client, self._client = self._client, None
         if client is not None:
             await asyncio.to_thread(client.close)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self, call: Callable[..., T], *args: Any, timeout_s: float | None = None) -> T:
-        """Do what blocks in a thread. Raises StoreFailed."""
+    async def _run_in_thread(self, call: Callable[..., T], *args: Any, timeout_s: float | None = None) -> T:
+        """Do what blocks in a thread. Raises StoreFailedError."""
         timeout_s = self._config.timeout_s if timeout_s is None else timeout_s
         working = asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args))
         try:
             async with asyncio.timeout(timeout_s):
                 return await working
         except TimeoutError:
-            raise StoreFailed(f"milvus did not answer within {timeout_s:g} s") from None
+            raise StoreFailedError(f"milvus did not answer within {timeout_s:g} s") from None
         except (MilvusException, OSError, ValueError, RuntimeError) as error:
-            raise StoreFailed(f"milvus: {_words_of(error)}") from None
+            raise StoreFailedError(f"milvus: {_sanitize_error(error)}") from None
 
-    def _connect(self) -> None:
+    def _connect_client(self) -> None:
         config = self._config
         secrets = {"token": config.token.get_secret_value()} if config.token is not None else {}
         files = {
@@ -133,11 +138,11 @@ class MilvusStore:
             config.uri, db_name=config.database, timeout=_OPEN_S, **secrets, **given, **secure
         )
         if not client.has_collection(config.collection):
-            _create(client, config.collection)
+            _create_collection(client, config.collection)
         client.load_collection(config.collection)
         self._client = client
 
-    def _query(self, where: str, fields: list[str]) -> list[dict[str, Any]]:
+    def _query_rows(self, where: str, fields: list[str]) -> list[dict[str, Any]]:
         rows = self._connected.query(
             self._config.collection,
             filter=where,
@@ -147,7 +152,7 @@ class MilvusStore:
         )
         return list(rows)
 
-    def _search(self, vector: list[float], where: str, k: int) -> list[dict[str, Any]]:
+    def _search_vectors(self, vector: list[float], where: str, k: int) -> list[dict[str, Any]]:
         found = self._connected.search(
             self._config.collection,
             [vector],
@@ -160,15 +165,15 @@ class MilvusStore:
         )
         return list(found[0]) if found else []
 
-    def _upsert(self, row: dict[str, Any], now: float) -> None:
+    def _upsert_row(self, row: dict[str, Any], now: float) -> None:
         client, name = self._connected, self._config.collection
-        same = f"exact == {_quoted(row['exact'])}"
-        older = f"scope == {_quoted(row['scope'])} and ({same} or expires_at <= {now!r})"
+        same = f"exact == {_quote_string(row['exact'])}"
+        older = f"scope == {_quote_string(row['scope'])} and ({same} or expires_at <= {now!r})"
         client.delete(name, filter=older, timeout=self._config.timeout_s)
         client.upsert(name, [row], timeout=self._config.timeout_s)
 
-    def _delete(self, where: str) -> int:
-        gone = self._query(where, ["id"])
+    def _delete_rows(self, where: str) -> int:
+        gone = self._query_rows(where, ["id"])
         self._connected.delete(self._config.collection, filter=where, timeout=self._config.timeout_s)
         return len(gone)
 
@@ -179,7 +184,7 @@ class MilvusStore:
         return self._client
 
 
-def _create(client: MilvusClient, name: str) -> None:
+def _create_collection(client: MilvusClient, name: str) -> None:
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=64)
     for field in ("scope", "exact", *_SHARED):
@@ -195,7 +200,7 @@ def _create(client: MilvusClient, name: str) -> None:
     client.create_collection(name, schema=schema, index_params=index, consistency_level="Strong")
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _encode_row(entry: CacheEntry) -> dict[str, Any]:
     vector = np.zeros(_SIZE, np.float32) if entry.vector is None else entry.vector
     return {
         "id": entry.id,
@@ -203,9 +208,9 @@ def _row(entry: Entry) -> dict[str, Any]:
         "exact": entry.exact,
         "question": entry.question,
         "answer": b64encode(entry.answer).decode("ascii"),
-        "tenant": _named("tenant", entry.tenant),
-        "user": "" if entry.user is None else _named("user", entry.user),
-        "model": _named("model", entry.model),
+        "tenant": _column_value("tenant", entry.tenant),
+        "user": "" if entry.user is None else _column_value("user", entry.user),
+        "model": _column_value("model", entry.model),
         "created_at": entry.created_at,
         "expires_at": min(entry.expires_at, _NEVER),
         _HAS_VECTOR: entry.vector is not None,
@@ -213,10 +218,10 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _entry(row: dict[str, Any]) -> Entry:
+def _decode_row(row: dict[str, Any]) -> CacheEntry:
     vector = np.asarray(row["vector"], np.float32) if row.get(_HAS_VECTOR) and "vector" in row else None
     expires_at = float(row["expires_at"])
-    return Entry(
+    return CacheEntry(
         id=row["id"],
         scope=row["scope"],
         exact=row["exact"],
@@ -231,16 +236,16 @@ def _entry(row: dict[str, Any]) -> Entry:
     )
 
 
-def _named(name: str, value: str) -> str:
+def _column_value(name: str, value: str) -> str:
     """As a column holds it."""
-    return digest(value.encode("utf-8", "replace")) if name in _SHARED else value
+    return blake_digest(value.encode("utf-8", "replace")) if name in _SHARED else value
 
 
-def _quoted(value: str) -> str:
+def _quote_string(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _words_of(error: Exception) -> str:
+def _sanitize_error(error: Exception) -> str:
     """What went wrong, without the addresses and tokens that messages of the client may carry."""
     code = getattr(error, "code", None)
     return type(error).__name__ + (f" (code {code})" if code is not None else "")

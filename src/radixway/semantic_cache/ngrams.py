@@ -14,21 +14,21 @@ from itertools import pairwise
 import numpy as np
 
 from radixway.semantic_cache.entry import Vector
-from radixway.semantic_cache.verifier.chinese import content_of
+from radixway.semantic_cache.verifier.chinese import strip_filler
 from radixway.semantic_cache.verifier.language import is_latin
 
 SIZE = 384
 """Buckets; as many as the encoder's vectors have, so that stores need one column."""
 
 
-def is_by_characters(text: str) -> bool:
+def uses_characters(text: str) -> bool:
     """Whether a question is compared by its characters rather than by the encoder's vectors."""
     return not is_latin(text)
 
 
 def ngram_vector(text: str) -> Vector:
     """[384], unit length: hashed characters and pairs of characters, function words left out."""
-    content = content_of(text)
+    content = strip_filler(text)
     grams = Counter(content)
     grams.update(one + other for one, other in pairwise(content))
     vector = np.zeros(SIZE, np.float32)

@@ -40,12 +40,12 @@ _WITHOUT_INFLUENCE = frozenset(
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class NotCacheable(Exception):
+class NotCacheableError(Exception):
     """The request is not one whose answer could be used again; the text is a short reason for the journal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CacheQuestion:
     """A request as the cache sees it."""
 
     scope: str
@@ -60,7 +60,7 @@ class Question:
     model: str
 
 
-def read_question(
+def read_cache_question(
     body: dict[str, Any],
     *,
     tenant: str,
@@ -70,7 +70,7 @@ def read_question(
     longest_chars: int = 8192,
     max_temperature: float | None = None,
     encoder: str = "",
-) -> Question:
+) -> CacheQuestion:
     """The scope and the question of a body of `/v1/chat/completions` or `/v1/completions`.
 
     `encoder`: what made the vectors; those of different ones cannot be compared.
@@ -80,14 +80,14 @@ def read_question(
     """
     _refuse_unrepeatable(body, max_temperature)
     if share == "user" and user is None:
-        raise NotCacheable("no_user")
+        raise NotCacheableError("no_user")
     before, text = _last_turn(body)
     if not text.strip():
-        raise NotCacheable("no_text")
+        raise NotCacheableError("no_text")
     if len(text) > longest_chars:
-        raise NotCacheable("long_question")
+        raise NotCacheableError("long_question")
     if not multi_turn and any(message.get("role") in ("user", "assistant") for message in before):
-        raise NotCacheable("multi_turn")
+        raise NotCacheableError("multi_turn")
     model = body.get("model") or ""
     scope = {
         "encoder": encoder,
@@ -105,11 +105,13 @@ def read_question(
     try:
         raw = _encode(scope)
     except (TypeError, msgspec.EncodeError, UnicodeEncodeError):
-        raise NotCacheable("not_encodable") from None
-    return Question(digest(raw), digest(normalise(text).encode()), text, tenant, user, model)
+        raise NotCacheableError("not_encodable") from None
+    return CacheQuestion(
+        blake_digest(raw), blake_digest(normalize_question(text).encode()), text, tenant, user, model
+    )
 
 
-def normalise(text: str) -> str:
+def normalize_question(text: str) -> str:
     """The form in which two questions are literally the same.
 
     Unicode composed, no space at the ends; runs of blanks within one line are one. Lines, letter case and
@@ -119,21 +121,21 @@ def normalise(text: str) -> str:
     return text if "\n" in text else " ".join(text.split())
 
 
-def digest(raw: bytes) -> str:
+def blake_digest(raw: bytes) -> str:
     """128 bits of BLAKE2b in hexadecimal."""
     return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
 
 def _refuse_unrepeatable(body: dict[str, Any], max_temperature: float | None) -> None:
     if (body.get("n") or 1) != 1 or (body.get("best_of") or 1) != 1:
-        raise NotCacheable("several_answers")
+        raise NotCacheableError("several_answers")
     if body.get("logprobs") or body.get("echo"):
-        raise NotCacheable("logprobs")
+        raise NotCacheableError("logprobs")
     temperature = body.get("temperature")
     if max_temperature is None or not isinstance(temperature, int | float):
         return
     if temperature > max_temperature:
-        raise NotCacheable("temperature")
+        raise NotCacheableError("temperature")
 
 
 def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
@@ -141,39 +143,43 @@ def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
     if "messages" not in body:
         prompt = body.get("prompt")
         if not isinstance(prompt, str):
-            raise NotCacheable("several_prompts")
+            raise NotCacheableError("several_prompts")
         return [], prompt
     messages = body["messages"]
     if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
-        raise NotCacheable("no_messages")
+        raise NotCacheableError("no_messages")
     last = messages[-1]
     if last.get("role") != "user":
-        raise NotCacheable("not_a_user_turn")
+        raise NotCacheableError("not_a_user_turn")
     if set(last) - {"role", "content"}:
-        raise NotCacheable("named_turn")
+        raise NotCacheableError("named_turn")
     before = [message for message in messages[:-1] if isinstance(message, dict)]
     if len(before) != len(messages) - 1:
-        raise NotCacheable("no_messages")
-    return [_plain(message) for message in before], text_of(last.get("content"))
+        raise NotCacheableError("no_messages")
+    return [_flatten_content(message) for message in before], plain_content_text(last.get("content"))
 
 
-def _plain(message: dict[str, Any]) -> dict[str, Any]:
+def _flatten_content(message: dict[str, Any]) -> dict[str, Any]:
     """The message with content that is only text as one string, however the client spelt it."""
     try:
-        return message | {"content": text_of(message["content"])} if message.get("content") else message
-    except NotCacheable:
+        return (
+            message | {"content": plain_content_text(message["content"])}
+            if message.get("content")
+            else message
+        )
+    except NotCacheableError:
         return message
 
 
-def text_of(content: Any) -> str:
-    """The text of a message's content. Raises NotCacheable where it is more than text."""
+def plain_content_text(content: Any) -> str:
+    """The text of a message's content. Raises NotCacheableError where it is more than text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise NotCacheable("no_text")
+        raise NotCacheableError("no_text")
     parts = []
     for part in content:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            raise NotCacheable("more_than_text")
+            raise NotCacheableError("more_than_text")
         parts.append(part["text"])
     return "\n".join(parts)

@@ -10,7 +10,7 @@ from radixway.semantic_cache.entry import Vector
 _FIRST_ROWS = 4
 
 
-class Shelf:
+class VectorMatrix:
     """Rows 0 … len-1 of a matrix that doubles; a row that goes is filled with the last one."""
 
     def __init__(self, size: int) -> None:
@@ -21,7 +21,7 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def add(self, key: str, vector: Vector) -> None:
+    def add_vector(self, key: str, vector: Vector) -> None:
         """Raises ValueError for a vector of another size."""
         if vector.shape != (self._matrix.shape[1],):
             raise ValueError(f"a vector of {vector.shape}, where others have {self._matrix.shape[1]}")
@@ -32,7 +32,7 @@ class Shelf:
         self._rows[key] = row
         self._ids.append(key)
 
-    def drop(self, key: str) -> None:
+    def drop_vector(self, key: str) -> None:
         row = self._rows.pop(key)
         last = self._ids.pop()
         if last != key:
@@ -40,7 +40,7 @@ class Shelf:
             self._ids[row] = last
             self._rows[last] = row
 
-    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+    def find_nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
         """At most `k` (id, cosine), nearest first."""
         count = len(self._ids)
         if vector.shape != (self._matrix.shape[1],) or not count:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from radixway.pipeline import Chunks
 
 
-class Overheard(Chunks):
+class CapturedStream(Chunks):
     """Passes on every chunk at once and, when the stream has come to its end, hands all of them over.
 
     A stream that breaks off, or whose client leaves, hands over nothing; neither does one of more than
@@ -28,39 +28,39 @@ class Overheard(Chunks):
         try:
             chunk = await self._inner.__anext__()
         except StopAsyncIteration:
-            self._end()
+            self._hand_over()
             raise
-        self._hear(chunk)
+        self._capture_chunk(chunk)
         return chunk
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
         """See `Chunks`."""
 
         async def hear_and_send(chunk: bytes) -> None:
-            self._hear(chunk)
+            self._capture_chunk(chunk)
             await send(chunk)
 
         await self._inner.pass_on(hear_and_send)
-        self._end()
+        self._hand_over()
 
     async def aclose(self) -> None:
         """See `Chunks`."""
         self._heard.clear()
         await self._inner.aclose()
 
-    def _hear(self, chunk: bytes) -> None:
+    def _capture_chunk(self, chunk: bytes) -> None:
         self._room -= len(chunk)
         if self._room < 0:
             self._heard.clear()
         else:
             self._heard.append(chunk)
 
-    def _end(self) -> None:
+    def _hand_over(self) -> None:
         self._at_end(b"".join(self._heard) if self._room >= 0 else None)
         self._heard.clear()
 
 
-class Replayed(Chunks):
+class ReplayedStream(Chunks):
     """The events of a kept answer."""
 
     def __init__(self, events: Sequence[bytes]) -> None:

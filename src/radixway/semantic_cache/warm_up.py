@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from radixway.config import ConfigError
-from radixway.semantic_cache.entry import Entry
+from radixway.semantic_cache.entry import CacheEntry
 
 
-class Known(msgspec.Struct, forbid_unknown_fields=True):
+class KnownAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """One line of the file. Either `question` and `answer`, or the bodies themselves."""
 
     model: str = ""
@@ -31,7 +31,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
     response: dict[str, Any] | None = None
     """And its answer."""
 
-    def bodies(self) -> tuple[dict[str, Any], bytes]:
+    def request_and_response(self) -> tuple[dict[str, Any], bytes]:
         """The request's body and the answer's. Raises ValueError."""
         request, response = self.request, self.response
         if request is None:
@@ -56,10 +56,10 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
         return request, json.dumps(response, ensure_ascii=False).encode()
 
 
-_known = msgspec.json.Decoder(Known)
+_known = msgspec.json.Decoder(KnownAnswer)
 
 
-def read_file(path: Path) -> list[Known]:
+def read_known_answers(path: Path) -> list[KnownAnswer]:
     """The lines of a file. Raises ConfigError naming the line at fault."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -70,7 +70,7 @@ def read_file(path: Path) -> list[Known]:
         if line.strip():
             try:
                 entry = _known.decode(line)
-                entry.bodies()
+                entry.request_and_response()
             except (msgspec.DecodeError, ValueError) as error:
                 raise ConfigError(f"{path}:{number}: {error}") from None
             known.append(entry)
@@ -94,7 +94,7 @@ class _Saved(msgspec.Struct, array_like=True):
 _saved = msgspec.msgpack.Decoder(list[_Saved])
 
 
-def save(entries: Iterator[Entry], path: Path) -> None:
+def save_cache_file(entries: Iterator[CacheEntry], path: Path) -> None:
     """Write entries to a file that only its owner can read, all or nothing. Raises OSError."""
     rows = [
         _Saved(
@@ -123,7 +123,7 @@ def save(entries: Iterator[Entry], path: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def load(path: Path) -> list[Entry]:
+def load_cache_file(path: Path) -> list[CacheEntry]:
     """What `save` wrote, nothing where there is no file. Raises ConfigError for another file."""
     try:
         rows = _saved.decode(path.read_bytes())
@@ -132,7 +132,7 @@ def load(path: Path) -> list[Entry]:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"semantic_cache.persist: {path} cannot be read: {error}") from None
     return [
-        Entry(
+        CacheEntry(
             row.id,
             row.scope,
             row.exact,

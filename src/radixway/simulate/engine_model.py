@@ -55,7 +55,7 @@ class EngineConstants:
             raise ValueError("an engine whose steps take no time cannot be simulated")
 
     @classmethod
-    def parse(cls, text: str) -> EngineConstants:
+    def parse_constants(cls, text: str) -> EngineConstants:
         """From `step_s=0.01,prefill_s=0.0001`; what is not named keeps its default. Raises ValueError."""
         given: dict[str, Any] = {}
         kinds = {"step_tokens": int, "max_running": int}
@@ -74,7 +74,7 @@ class EngineConstants:
         return cls(**given)
 
 
-class CacheObserver(Protocol):
+class BlockCacheObserver(Protocol):
     """Told of what enters and leaves an engine's cache, as KV events would."""
 
     def stored(self, blocks: Sequence[int]) -> None: ...
@@ -85,7 +85,7 @@ class CacheObserver(Protocol):
 class BlockCache:
     """Blocks by name, least recently used first out, those in use never. Counted in blocks."""
 
-    def __init__(self, capacity: int, observer: CacheObserver) -> None:
+    def __init__(self, capacity: int, observer: BlockCacheObserver) -> None:
         self._capacity = capacity
         self._observer = observer
         self._idle: OrderedDict[int, None] = OrderedDict()
@@ -99,7 +99,7 @@ class BlockCache:
         yield from self._uses
         yield from self._idle
 
-    def depth(self, blocks: Sequence[int]) -> int:
+    def match_prefix(self, blocks: Sequence[int]) -> int:
         """How many of `blocks` are here, from the first one on."""
         uses, idle = self._uses, self._idle
         for depth, block in enumerate(blocks):
@@ -107,7 +107,7 @@ class BlockCache:
                 return depth
         return len(blocks)
 
-    def pin(self, blocks: Sequence[int], depth: int, extra: int) -> bool:
+    def allocate_blocks(self, blocks: Sequence[int], depth: int, extra: int) -> bool:
         """Take the first `depth` of `blocks` in use, and room for the others and for `extra` blocks more.
 
         False, and nothing changes, if there is no room now.
@@ -123,10 +123,10 @@ class BlockCache:
                 del self._idle[block]
                 self._uses[block] = 1
         self._reserved += fresh
-        self._evict()
+        self._evict_blocks()
         return True
 
-    def fill(self, blocks: Sequence[int]) -> None:
+    def insert_blocks(self, blocks: Sequence[int]) -> None:
         """`blocks`, for which there is room, have been computed."""
         new = []
         for block in blocks:
@@ -142,7 +142,7 @@ class BlockCache:
         if new:
             self._observer.stored(new)
 
-    def unpin(self, blocks: Sequence[int], extra: int) -> None:
+    def free_blocks(self, blocks: Sequence[int], extra: int) -> None:
         """A request is over: its blocks are no longer in use, the `extra` ones are free."""
         self._reserved -= extra
         uses, idle = self._uses, self._idle
@@ -169,7 +169,7 @@ class BlockCache:
         held = len(self._uses) + len(self._idle) + self._reserved
         assert held <= self._capacity, f"{held} blocks are held or promised, of {self._capacity}"
 
-    def _evict(self) -> None:
+    def _evict_blocks(self) -> None:
         gone = []
         while len(self._uses) + len(self._idle) + self._reserved > self._capacity:
             gone.append(self._idle.popitem(last=False)[0])
@@ -178,7 +178,7 @@ class BlockCache:
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class SimulatedRequest:
     """One request at one engine."""
 
     blocks: Sequence[int]
@@ -196,7 +196,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class _Step:
+class _EngineStep:
     """What the engine is doing: `times` equal steps, each of `seconds`, each prefilling `prefill` tokens."""
 
     seconds: float
@@ -208,7 +208,7 @@ class EngineModel:
     """One engine. Whoever drives it calls `run_until` with times that never go back, then maybe `submit`."""
 
     def __init__(
-        self, constants: EngineConstants, block_tokens: int, kv_tokens: int, observer: CacheObserver
+        self, constants: EngineConstants, block_tokens: int, kv_tokens: int, observer: BlockCacheObserver
     ) -> None:
         self._constants = constants
         self._block_tokens = block_tokens
@@ -221,55 +221,55 @@ class EngineModel:
         self.work_s = 0.0
         """Of `busy_s`, what came from tokens prefilled, requests decoding and their context."""
         self.prefilled_tokens = 0
-        self._waiting: deque[Job] = deque()
-        self._prefilling: deque[Job] = deque()
-        self._decoding: list[tuple[int, int, Job]] = []
+        self._waiting: deque[SimulatedRequest] = deque()
+        self._prefilling: deque[SimulatedRequest] = deque()
+        self._decoding: list[tuple[int, int, SimulatedRequest]] = []
         """A heap by the step in which the last token comes."""
         self._context = 0
         """Tokens that the decoding requests attend to, in all."""
         self._steps = 0
         self._order = 0
-        self._step: _Step | None = None
+        self._step: _EngineStep | None = None
 
     @property
     def running(self) -> int:
         """Requests submitted and not yet finished."""
         return len(self._waiting) + len(self._prefilling) + len(self._decoding)
 
-    def fits(self, input_tokens: int, output_tokens: int) -> bool:
+    def fits_request(self, input_tokens: int, output_tokens: int) -> bool:
         """Whether an empty cache has room for such a request."""
         return -(-(input_tokens + output_tokens) // self._block_tokens) <= self._capacity
 
-    def submit(self, job: Job, now: float) -> None:
+    def submit_request(self, job: SimulatedRequest, now: float) -> None:
         """A request comes; it takes part from the next step on. Call `run_until(now)` before.
 
         Raises ValueError for one that does not fit (see `fits`).
         """
-        if not self.fits(job.input_tokens, job.output_tokens):
+        if not self.fits_request(job.input_tokens, job.output_tokens):
             raise ValueError(f"a request does not fit into a cache of {self._capacity} blocks")
         job.arrived = now
         self._waiting.append(job)
         if self._step is None:
             self.now = now
-            self._begin()
+            self._plan_step()
         elif self._step.times > 1:
             whole = min(int((now - self.now) / self._step.seconds), self._step.times - 1)
             if whole:
-                self._advance(self._step, whole)
+                self._advance_steps(self._step, whole)
             self._step.times = 1
 
-    def run_until(self, now: float) -> Iterator[tuple[float, Job]]:
+    def run_until(self, now: float) -> Iterator[tuple[float, SimulatedRequest]]:
         """Work until `now`: when which request got its first token, and when which was finished.
 
         A job whose `finished` is not set yet got its first token. The step under way at `now` goes on.
         """
         while (step := self._step) is not None and self.now + step.seconds * step.times <= now:
-            self._advance(step, step.times)
+            self._advance_steps(step, step.times)
             if step.prefill:
-                yield from self._prefill(step.prefill)
+                yield from self._prefill_tokens(step.prefill)
             while self._decoding and self._decoding[0][0] <= self._steps:
-                yield self.now, self._finish()
-            self._begin()
+                yield self.now, self._finish_request()
+            self._plan_step()
 
     def check(self) -> None:
         """Recompute every account. Raises AssertionError in words."""
@@ -287,10 +287,10 @@ class EngineModel:
         assert admitted <= self._constants.max_running, "more requests run than may"
         assert (self._step is None) == (not self.running), "it rests though there is work"
 
-    def _begin(self) -> None:
+    def _plan_step(self) -> None:
         """Admit who fits, and plan the next step."""
         while self._waiting and len(self._prefilling) + len(self._decoding) < self._constants.max_running:
-            if not self._admit(self._waiting[0]):
+            if not self._admit_request(self._waiting[0]):
                 break
             self._prefilling.append(self._waiting.popleft())
         constants, decoding = self._constants, len(self._decoding)
@@ -300,14 +300,14 @@ class EngineModel:
             prefill = max(1, min(left, constants.step_tokens - decoding))
             seconds += constants.prefill_s * prefill
             if constants.attention_s:
-                seconds += constants.attention_s * self._attended(prefill)
-            self._step = _Step(seconds, 1, prefill)
+                seconds += constants.attention_s * self._attention_pairs(prefill)
+            self._step = _EngineStep(seconds, 1, prefill)
         elif decoding:
-            self._step = _Step(seconds, self._decoding[0][0] - self._steps, 0)
+            self._step = _EngineStep(seconds, self._decoding[0][0] - self._steps, 0)
         else:
             self._step = None
 
-    def _attended(self, tokens: int) -> int:
+    def _attention_pairs(self, tokens: int) -> int:
         """Pairs of one of the next `tokens` prefilled and one before it in its prompt."""
         pairs = 0
         for job in self._prefilling:
@@ -316,17 +316,17 @@ class EngineModel:
             tokens -= taken
         return pairs
 
-    def _admit(self, job: Job) -> bool:
-        depth = self.cache.depth(job.blocks)
+    def _admit_request(self, job: SimulatedRequest) -> bool:
+        depth = self.cache.match_prefix(job.blocks)
         beside = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
-        if not self.cache.pin(job.blocks, depth, beside):
+        if not self.cache.allocate_blocks(job.blocks, depth, beside):
             return False
         job.reserved_blocks, job.filled = beside, depth
         job.cached_tokens = min(depth * self._block_tokens, job.input_tokens - 1)
         job.left_to_prefill = job.input_tokens - job.cached_tokens
         return True
 
-    def _advance(self, step: _Step, times: int) -> None:
+    def _advance_steps(self, step: _EngineStep, times: int) -> None:
         """`times` of the steps are over."""
         self.now += step.seconds * times
         self.busy_s += step.seconds * times
@@ -335,7 +335,7 @@ class EngineModel:
         self._context += len(self._decoding) * times
         step.times -= times
 
-    def _prefill(self, tokens: int) -> Iterator[tuple[float, Job]]:
+    def _prefill_tokens(self, tokens: int) -> Iterator[tuple[float, SimulatedRequest]]:
         """Give the step's tokens to the requests in their order; who has all gets the first token."""
         self.prefilled_tokens += tokens
         while tokens and self._prefilling:
@@ -345,7 +345,7 @@ class EngineModel:
             job.left_to_prefill -= taken
             computed = (job.input_tokens - job.left_to_prefill) // self._block_tokens
             if computed > job.filled:
-                self.cache.fill(job.blocks[job.filled : computed])
+                self.cache.insert_blocks(job.blocks[job.filled : computed])
                 job.filled = max(job.filled, min(computed, len(job.blocks)))
             if job.left_to_prefill:
                 break
@@ -356,9 +356,9 @@ class EngineModel:
             heappush(self._decoding, (self._steps + job.output_tokens - 1, self._order, job))
             self._context += job.input_tokens
 
-    def _finish(self) -> Job:
+    def _finish_request(self) -> SimulatedRequest:
         job = heappop(self._decoding)[2]
         job.finished = self.now
         self._context -= job.input_tokens + job.output_tokens - 1
-        self.cache.unpin(job.blocks, job.reserved_blocks)
+        self.cache.free_blocks(job.blocks, job.reserved_blocks)
         return job

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import fmean
 
-from radixway.simulate.simulation import Outcome
+from radixway.simulate.simulation import SimulationOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SimulationFigures:
     """Of one policy. Seconds; rates and imbalances are ratios. None where nothing was observed."""
 
     requests: int
@@ -33,16 +33,16 @@ class Figures:
     """The most requests that a worker got over the mean."""
 
 
-def figures_of(outcome: Outcome) -> Figures:
+def compute_figures(outcome: SimulationOutcome) -> SimulationFigures:
     """The figures of a simulation's outcome."""
     ttft = sorted(outcome.ttft_s)
     expected = outcome.expected_cached_tokens
-    return Figures(
+    return SimulationFigures(
         requests=len(ttft),
         skipped=outcome.skipped,
         ttft_mean_s=fmean(ttft) if ttft else None,
-        ttft_p50_s=percentile(ttft, 0.5),
-        ttft_p99_s=percentile(ttft, 0.99),
+        ttft_p50_s=nearest_rank_percentile(ttft, 0.5),
+        ttft_p99_s=nearest_rank_percentile(ttft, 0.99),
         itl_mean_s=fmean(outcome.itl_s) if outcome.itl_s else None,
         hit_rate=_ratio(outcome.cached_tokens, outcome.input_tokens),
         expected_hit_rate=None if expected is None else _ratio(expected, outcome.input_tokens),
@@ -51,7 +51,7 @@ def figures_of(outcome: Outcome) -> Figures:
     )
 
 
-def percentile(ordered: Sequence[float], share: float) -> float | None:
+def nearest_rank_percentile(ordered: Sequence[float], share: float) -> float | None:
     """The smallest of `ordered` values that at least `share` of them do not exceed (nearest rank)."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 

@@ -16,35 +16,35 @@ from typing import Any, Literal
 import msgspec
 
 from radixway.component import Component
-from radixway.config import SimulationsSection
-from radixway.simulate.task import Said, Task
+from radixway.config import SimulationsConfig
+from radixway.simulate.task import SimulationMessage, SimulationTask
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 TRACE = "trace"
 """The file's name in a job's folder, and so in messages about it."""
 
-_LONGEST_LINE = 8 * 2**20
-_said = msgspec.json.Decoder(Said).decode
+_MAX_LINE_BYTES = 8 * 2**20
+_said = msgspec.json.Decoder(SimulationMessage).decode
 
 
-class Full(Exception):
+class SimulationQueueFullError(Exception):
     """So many simulations wait already that there is no place for another."""
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class SimulationJob:
     """A simulation: asked for, under way, or over."""
 
     id: str
     name: str
     """What whoever asked for it calls it."""
-    task: Task
+    task: SimulationTask
     folder: TemporaryDirectory[str]
     """Holds the trace, until it is over."""
     asked_at: float = field(default_factory=time.time)
     """Seconds since the epoch."""
-    state: State = "waiting"
+    state: JobState = "waiting"
     total: int | None = None
     """Requests to be sent, of all policies together; None until the trace is read."""
     sent: int = 0
@@ -54,41 +54,43 @@ class Job:
     work: asyncio.Task[None] | None = None
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Nothing more will become of it."""
         return self.state in ("done", "failed", "cancelled")
 
 
-class Jobs(Component):
+class SimulationJobQueue(Component):
     """The simulations of a gateway. They belong to its event loop."""
 
     name = "simulations"
 
-    def __init__(self, section: SimulationsSection) -> None:
+    def __init__(self, section: SimulationsConfig) -> None:
         self._section = section
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, SimulationJob] = {}
         """By id, the oldest first."""
         self._preparing = 0
         """Jobs whose traces are on their way: they take places, too."""
         self._turn = asyncio.Lock()
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[SimulationJob]:
         return iter(tuple(self._jobs.values()))
 
     async def stop(self) -> None:
         """End them all: no process of theirs is left."""
-        await asyncio.gather(*(self.cancel(job) for job in self))
+        await asyncio.gather(*(self.cancel_job(job) for job in self))
 
     @contextmanager
-    def preparing(self, name: str, task: Task) -> Iterator[Job]:
+    def prepare_job(self, name: str, task: SimulationTask) -> Iterator[SimulationJob]:
         """A job whose trace is written to `trace_of` it in here; then it begins, when its turn comes.
 
-        Raises Full.
+        Raises SimulationQueueFullError.
         """
-        waiting = self._preparing + sum(not job.over for job in self)
+        waiting = self._preparing + sum(not job.is_over for job in self)
         if waiting > self._section.waiting:
-            raise Full(f"{waiting} simulations wait or run: cancel one, or come back later")
-        job = Job(uuid.uuid4().hex, name, task, TemporaryDirectory(prefix="radixway-simulate-"))
+            raise SimulationQueueFullError(
+                f"{waiting} simulations wait or run: cancel one, or come back later"
+            )
+        job = SimulationJob(uuid.uuid4().hex, name, task, TemporaryDirectory(prefix="radixway-simulate-"))
         self._preparing += 1
         try:
             yield job
@@ -98,31 +100,31 @@ class Jobs(Component):
         finally:
             self._preparing -= 1
         self._jobs[job.id] = job
-        job.work = asyncio.get_running_loop().create_task(self._carry_out(job))
+        job.work = asyncio.get_running_loop().create_task(self._run_job(job))
 
-    def find(self, job_id: str) -> Job | None:
+    def find_job(self, job_id: str) -> SimulationJob | None:
         """The job, if it is still remembered."""
         return self._jobs.get(job_id)
 
-    async def cancel(self, job: Job) -> None:
+    async def cancel_job(self, job: SimulationJob) -> None:
         """End it now, if it is not over."""
-        if job.work is not None and not job.over:
+        if job.work is not None and not job.is_over:
             job.work.cancel()
             await asyncio.wait({job.work})
 
-    def forget(self, job: Job) -> None:
+    def remove_job(self, job: SimulationJob) -> None:
         """One that is over is not remembered any more."""
-        if job.over:
+        if job.is_over:
             self._jobs.pop(job.id, None)
 
-    async def _carry_out(self, job: Job) -> None:
+    async def _run_job(self, job: SimulationJob) -> None:
         began = time.monotonic()
         try:
             async with self._turn:
                 job.state, began = "running", time.monotonic()
                 async with asyncio.timeout(self._section.time_s):
-                    await self._simulate(job)
-            ended: State = "failed" if job.result is None else "done"
+                    await self._run_process(job)
+            ended: JobState = "failed" if job.result is None else "done"
         except TimeoutError:
             ended = "failed"
             job.error = f"this took longer than the {self._section.time_s:g} s that simulations may take"
@@ -131,9 +133,9 @@ class Jobs(Component):
         job.took_s = time.monotonic() - began
         job.state = ended
         job.folder.cleanup()
-        self._make_room()
+        self._drop_finished()
 
-    async def _simulate(self, job: Job) -> None:
+    async def _run_process(self, job: SimulationJob) -> None:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -142,14 +144,14 @@ class Jobs(Component):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             cwd=job.folder.name,
-            limit=_LONGEST_LINE,
+            limit=_MAX_LINE_BYTES,
         )
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(msgspec.json.encode(job.task) + b"\n")
             async for line in process.stdout:
                 with suppress(msgspec.DecodeError):  # half a line of one that was killed
-                    self._hear(job, _said(line))
+                    self._apply_message(job, _said(line))
             code = await process.wait()
         finally:
             if process.returncode is None:
@@ -158,7 +160,7 @@ class Jobs(Component):
         if job.result is None and job.error is None:
             job.error = f"the process that simulated ended with {code} before it was done"
 
-    def _hear(self, job: Job, said: Said) -> None:
+    def _apply_message(self, job: SimulationJob, said: SimulationMessage) -> None:
         if said.total is not None:
             job.total = said.total
         if said.done is not None:
@@ -168,12 +170,12 @@ class Jobs(Component):
         if said.result is not None:
             job.result, job.sent = said.result, job.total or 0
 
-    def _make_room(self) -> None:
-        over = [job for job in self if job.over]
+    def _drop_finished(self) -> None:
+        over = [job for job in self if job.is_over]
         for job in over[: max(0, len(over) - self._section.kept)]:
             del self._jobs[job.id]
 
 
-def trace_of(job: Job) -> Path:
+def trace_path(job: SimulationJob) -> Path:
     """Where its trace belongs."""
     return Path(job.folder.name) / TRACE

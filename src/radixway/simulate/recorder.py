@@ -17,7 +17,7 @@ from radixway.simulate.trace import TraceError, TraceLine
 _decode = msgspec.json.Decoder(TraceLine).decode
 
 
-class Recorder:
+class TraceRecorder:
     """Hands lines of a trace to `write` as lines of traffic come in."""
 
     def __init__(self, write: Callable[[bytes], object], block_tokens: int | None = None) -> None:
@@ -30,7 +30,7 @@ class Recorder:
         self._blocks: dict[tuple[int, int], int] = {}
         self._sessions: dict[int, int] = {}
 
-    def take(self, text: bytes) -> None:
+    def record_line(self, text: bytes) -> None:
         """A line of traffic. Raises TraceError if it is none."""
         try:
             line = _decode(text)
@@ -42,7 +42,7 @@ class Recorder:
         if size % line.block_size and line.block_size % size:
             self.left_out += 1
             return
-        names = self._named(line.hash_ids, line.block_size, size)
+        names = self._resize_blocks(line.hash_ids, line.block_size, size)
         line.hash_ids = [self._blocks.setdefault(name, len(self._blocks)) for name in names]
         line.block_size = size
         if line.session is not None:
@@ -51,7 +51,7 @@ class Recorder:
         self.recorded += 1
 
     @staticmethod
-    def _named(blocks: list[int], theirs: int, ours: int) -> list[tuple[int, int]]:
+    def _resize_blocks(blocks: list[int], theirs: int, ours: int) -> list[tuple[int, int]]:
         """The blocks of our size: which block of theirs, and which part of it."""
         if theirs > ours:
             return [(block, part) for block in blocks for part in range(theirs // ours)]

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from radixway.simulate.figures import Figures
-from radixway.simulate.simulation import Outcome
+from radixway.simulate.figures import SimulationFigures
+from radixway.simulate.simulation import SimulationOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,32 +20,34 @@ _SLICES = 60
 """Of the trace's time, in the plot over time."""
 
 
-class NoPlots(Exception):
+class PlottingUnavailableError(Exception):
     """The plotting library is not installed; the message says how to get it."""
 
 
-def draw(path: Path, outcomes: Mapping[str, Outcome], figures: Mapping[str, Figures]) -> None:
-    """Write the plots as a PNG. Raises NoPlots, OSError."""
+def draw_plots(
+    path: Path, outcomes: Mapping[str, SimulationOutcome], figures: Mapping[str, SimulationFigures]
+) -> None:
+    """Write the plots as a PNG. Raises PlottingUnavailableError, OSError."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise NoPlots(
+        raise PlottingUnavailableError(
             f"there are no plots, because {error.name} is not installed: pip install 'radixway[simulate]'"
         ) from None
     figure = Figure(figsize=(13, 9 + 0.25 * len(outcomes)), layout="constrained", dpi=110)
     FigureCanvasAgg(figure)
     (shares, times), (bars, workers) = figure.subplots(2, 2)
-    _draw_shares(shares, outcomes)
+    _draw_ttft_distribution(shares, outcomes)
     _draw_over_time(times, outcomes)
     _draw_bars(bars, figures)
-    _draw_workers(workers, outcomes)
+    _draw_worker_load(workers, outcomes)
     handles, labels = shares.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, metadata={"Software": None})
 
 
-def _draw_shares(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:
+def _draw_ttft_distribution(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
     for name, outcome in outcomes.items():
         ordered = sorted(outcome.ttft_s)
         axes.plot(ordered, [(at + 1) / len(ordered) for at in range(len(ordered))], label=name)
@@ -53,7 +55,7 @@ def _draw_shares(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:
     axes.grid(alpha=0.3)
 
 
-def _draw_over_time(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:
+def _draw_over_time(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
     for outcome in outcomes.values():
         width = (max(outcome.arrived_s) or 1.0) / _SLICES
         slices: dict[int, list[float]] = defaultdict(list)
@@ -65,7 +67,7 @@ def _draw_over_time(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:
     axes.grid(alpha=0.3)
 
 
-def _draw_bars(axes: Axes, figures: Mapping[str, Figures]) -> None:
+def _draw_bars(axes: Axes, figures: Mapping[str, SimulationFigures]) -> None:
     """TTFT mean, with the hit rate beside each bar."""
     means = [of.ttft_mean_s or 0.0 for of in figures.values()]
     colours = [f"C{place % 10}" for place in range(len(figures))]
@@ -76,7 +78,7 @@ def _draw_bars(axes: Axes, figures: Mapping[str, Figures]) -> None:
     axes.set(xlabel="mean time to first token, s")
 
 
-def _draw_workers(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:
+def _draw_worker_load(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
     """Each worker's work over the mean, busiest first."""
     for outcome in outcomes.values():
         mean = fmean(outcome.work_s) or 1.0
@@ -87,7 +89,7 @@ def _draw_workers(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:
     axes.grid(alpha=0.3)
 
 
-def write_page(path: Path, headline: str, document: Mapping[str, Any], picture: Path | None) -> None:
+def write_html_page(path: Path, headline: str, document: Mapping[str, Any], picture: Path | None) -> None:
     """Write one HTML file that needs no other. `document` as `--json` has it. Raises OSError."""
     shown = ""
     if picture is not None:
@@ -96,21 +98,24 @@ def write_page(path: Path, headline: str, document: Mapping[str, Any], picture: 
         )
     policies: Mapping[str, Mapping[str, Any]] = document["policies"]
     columns = list(next(iter(policies.values())))
-    rows = (_row("td", name, (_cell(of[column]) for column in columns)) for name, of in policies.items())
+    rows = (
+        _table_row("td", name, (_format_cell(of[column]) for column in columns))
+        for name, of in policies.items()
+    )
     given = document["setting"] | {f"engine: {name}": value for name, value in document["constants"].items()}
     path.write_text(
         _PAGE.format(
             headline=escape(headline),
-            head=_row("th", "policy", columns),
+            head=_table_row("th", "policy", columns),
             rows="\n".join(rows),
             picture=shown,
-            given="\n".join(_row("td", name, [str(value)]) for name, value in given.items()),
+            given="\n".join(_table_row("td", name, [str(value)]) for name, value in given.items()),
         ),
         encoding="utf-8",
     )
 
 
-def _row(kind: str, name: str, cells: Iterable[str]) -> str:
+def _table_row(kind: str, name: str, cells: Iterable[str]) -> str:
     return (
         f"<tr><th>{escape(name)}</th>"
         + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells)
@@ -118,7 +123,7 @@ def _row(kind: str, name: str, cells: Iterable[str]) -> str:
     )
 
 
-def _cell(value: float | None) -> str:
+def _format_cell(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -10,17 +10,17 @@ from math import inf
 from operator import itemgetter
 
 from radixway.config import AnyPolicy
-from radixway.routing import Choice, Lease, RoutingRequest, Worker
-from radixway.simulate.engine_model import EngineConstants, EngineModel, Job
+from radixway.routing import RoutingRequest, Worker, WorkerChoice, WorkerLease
+from radixway.simulate.engine_model import EngineConstants, EngineModel, SimulatedRequest
 from radixway.simulate.gateways import LoadExchange, SimulatedGateway
-from radixway.simulate.trace import Trace
+from radixway.simulate.trace import RequestTrace
 
 _TEXT_OFFSET = 0xE000
 """Blocks become characters for policies by text: from here on none is a surrogate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SimulationSettings:
     """What is simulated beside the trace and the policy."""
 
     workers: int = 8
@@ -58,7 +58,7 @@ class Setting:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationOutcome:
     """What became of every request, in the order in which they were finished, and of every worker."""
 
     ttft_s: list[float] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Outcome:
     """Per worker."""
 
 
-class _Feed:
+class _EventFeed:
     """One worker's KV events on their way to the index."""
 
     def __init__(self) -> None:
@@ -93,10 +93,10 @@ class _Feed:
         self.pending.append((self.engine.now, False, blocks))
 
 
-class Simulation:
+class TraceSimulation:
     """One policy over one trace. Deterministic: the same arguments give the same outcome."""
 
-    def __init__(self, trace: Trace, policy: AnyPolicy, setting: Setting) -> None:
+    def __init__(self, trace: RequestTrace, policy: AnyPolicy, setting: SimulationSettings) -> None:
         self._trace = trace
         self._setting = setting
         self._now = 0.0
@@ -106,47 +106,47 @@ class Simulation:
                 policy, setting.workers, setting.kv_tokens, self._clock, setting.seed + number
             )
             for worker in gateway.workers:
-                gateway.selector.index.follow(worker.slot, setting.events)
+                gateway.selector.index.set_followed(worker.slot, setting.events)
             self._gateways.append(gateway)
         self._exchange: LoadExchange | None = None
         if setting.sync_delay_s is not None:
             self._exchange = LoadExchange(self._gateways, setting.sync_delay_s, self._clock)
-        self._feeds: list[_Feed] = []
+        self._feeds: list[_EventFeed] = []
         for _ in range(setting.workers):
             self._add_engine()
-        self._leases: dict[int, Lease] = {}
-        self._outcome = Outcome()
+        self._leases: dict[int, WorkerLease] = {}
+        self._outcome = SimulationOutcome()
 
-    def run(self, progress: Callable[[int], None] = lambda done: None) -> Outcome:
+    def run_trace(self, progress: Callable[[int], None] = lambda done: None) -> SimulationOutcome:
         """Replay the whole trace. `progress` is called now and then with the requests sent so far."""
-        policy, expected = self._gateways[0].selector.policy(None), 0
+        policy, expected = self._gateways[0].selector.policy_for_model(None), 0
         for number, asked in enumerate(self._trace.requests):
             if number % 256 == 0:
                 progress(number)
-            if not self._feeds[0].engine.fits(asked.input_tokens, asked.output_tokens):
+            if not self._feeds[0].engine.fits_request(asked.input_tokens, asked.output_tokens):
                 self._outcome.skipped += 1
                 continue
             now = asked.at / self._setting.speedup
-            self._work_until(now)
+            self._run_engines_until(now)
             self._now = now
-            self._hear(now)
+            self._deliver_events(now)
             request = RoutingRequest(
                 tokens=asked.input_tokens,
                 blocks=asked.blocks,
                 block_tokens=self._trace.block_tokens,
                 tokenized=True,
                 session=None if asked.session is None else str(asked.session),
-                text=_as_text(asked.blocks) if policy.reads_text else "",
+                text=_blocks_to_text(asked.blocks) if policy.reads_text else "",
                 stream=True,
             )
             gateway = self._gateways[number % len(self._gateways)]
-            choice = gateway.selector.pick(request, self._candidates(gateway))
-            job = Job(asked.blocks, asked.input_tokens, asked.output_tokens, now)
+            choice = gateway.selector.select_worker(request, self._candidates(gateway))
+            job = SimulatedRequest(asked.blocks, asked.input_tokens, asked.output_tokens, now)
             self._leases[id(job)] = gateway.selector.reserve(choice)
-            self._feeds[gateway.workers.index(choice.worker)].engine.submit(job, now)
+            self._feeds[gateway.workers.index(choice.worker)].engine.submit_request(job, now)
             expected += choice.cached_tokens
-            self._sent(choice)
-        self._work_until(inf)
+            self._on_sent(choice)
+        self._run_engines_until(inf)
         progress(len(self._trace.requests))
         self._outcome.expected_cached_tokens = expected if policy.reads_blocks else None
         self._outcome.work_s = [feed.engine.work_s for feed in self._feeds]
@@ -169,7 +169,7 @@ class Simulation:
 
     def _add_engine(self) -> None:
         setting = self._setting
-        feed = _Feed()
+        feed = _EventFeed()
         feed.engine = EngineModel(setting.constants, self._trace.block_tokens, setting.kv_tokens, feed)
         self._feeds.append(feed)
 
@@ -177,36 +177,36 @@ class Simulation:
         """Who may be sent a request now."""
         return gateway.workers
 
-    def _sent(self, choice: Choice) -> None:
+    def _on_sent(self, choice: WorkerChoice) -> None:
         """A request is on its way."""
 
-    def _came(self, job: Job) -> None:
+    def _on_token(self, job: SimulatedRequest) -> None:
         """A request's first token has come or, once it is `finished`, its last."""
 
-    def _work_until(self, now: float) -> None:
+    def _run_engines_until(self, now: float) -> None:
         happened = merge(*(feed.engine.run_until(now) for feed in self._feeds), key=itemgetter(0))
         for when, job in happened:
             self._exchange_until(when)
             self._now = when
             if job.finished:
                 self._leases.pop(id(job)).release()
-                self._note(job)
+                self._record_finished(job)
             else:
-                self._leases[id(job)].prefill_done()
-            self._came(job)
+                self._leases[id(job)].mark_prefill_done()
+            self._on_token(job)
         self._exchange_until(now)
 
     def _exchange_until(self, now: float) -> None:
         """What gateways hear of each other by `now`."""
         exchange = self._exchange
-        while exchange is not None and (at := exchange.next_at) is not None and at <= now:
+        while exchange is not None and (at := exchange.next_delivery_at) is not None and at <= now:
             self._now = at
-            exchange.deliver()
+            exchange.deliver_next()
 
     def _clock(self) -> float:
         return self._now
 
-    def _hear(self, now: float) -> None:
+    def _deliver_events(self, now: float) -> None:
         """The events of the workers that have arrived by `now`."""
         if not self._setting.events:
             return
@@ -217,9 +217,9 @@ class Simulation:
                 _, stored, blocks = pending.popleft()
                 for gateway in self._gateways:
                     index, slot = gateway.selector.index, gateway.workers[number].slot
-                    (index.stored if stored else index.removed)(slot, blocks)
+                    (index.add_blocks if stored else index.remove_blocks)(slot, blocks)
 
-    def _note(self, job: Job) -> None:
+    def _record_finished(self, job: SimulatedRequest) -> None:
         outcome = self._outcome
         outcome.arrived_s.append(job.arrived)
         outcome.ttft_s.append(job.first_token - job.arrived)
@@ -229,7 +229,7 @@ class Simulation:
         outcome.cached_tokens += job.cached_tokens
 
 
-def _as_text(blocks: Sequence[int]) -> str:
+def _blocks_to_text(blocks: Sequence[int]) -> str:
     return "".join(map(chr, _characters(blocks)))
 
 

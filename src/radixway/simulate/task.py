@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from radixway.simulate.engine_model import EngineConstants
-from radixway.simulate.simulation import Setting
+from radixway.simulate.simulation import SimulationSettings
 
 
-class Task(msgspec.Struct, kw_only=True):
+class SimulationTask(msgspec.Struct, kw_only=True):
     """What is to be simulated, and with how much."""
 
     trace: str
@@ -32,13 +32,15 @@ class Task(msgspec.Struct, kw_only=True):
     """A trace with more is refused."""
     memory_bytes: int
 
-    def setting(self) -> Setting:
+    def to_settings(self) -> SimulationSettings:
         """Raises ValueError."""
-        constants = EngineConstants.parse(self.engine) if self.engine else EngineConstants()
-        return Setting(self.workers, self.kv_tokens, self.speedup, self.events, self.event_delay_s, constants)
+        constants = EngineConstants.parse_constants(self.engine) if self.engine else EngineConstants()
+        return SimulationSettings(
+            self.workers, self.kv_tokens, self.speedup, self.events, self.event_delay_s, constants
+        )
 
 
-class Said(msgspec.Struct, kw_only=True, omit_defaults=True):
+class SimulationMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A line of the answer."""
 
     total: int | None = None

@@ -60,7 +60,7 @@ class TraceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class RequestTrace:
     """Requests in the order of their times, and the size of the blocks that they name."""
 
     requests: list[TraceRequest]
@@ -69,7 +69,7 @@ class Trace:
 
 def read_trace(
     path: Path, default_block_tokens: int = BLOCK_TOKENS, most_requests: int | None = None
-) -> Trace:
+) -> RequestTrace:
     """Read a trace, whose blocks have that size unless its lines say otherwise.
 
     Raises TraceError, also where it has more than `most_requests`.
@@ -77,13 +77,13 @@ def read_trace(
     requests: list[TraceRequest] = []
     block_tokens: int | None = None
     decode = msgspec.json.Decoder(TraceLine).decode
-    for number, text in enumerate(_lines(path), 1):
+    for number, text in enumerate(_read_lines(path), 1):
         if not text.strip():
             continue
         try:
             line = decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise TraceError(f"{path}:{number}: {_why(error, text)}") from None
+            raise TraceError(f"{path}:{number}: {_explain_bad_line(error, text)}") from None
         said = line.block_size or default_block_tokens
         if block_tokens not in (None, said):
             raise TraceError(f"{path}:{number}: block_size changes from {block_tokens} to {said}")
@@ -101,10 +101,10 @@ def read_trace(
     if not requests:
         raise TraceError(f"{path}: there is no request in it")
     requests.sort(key=lambda request: request.at)
-    return Trace(requests, block_tokens or default_block_tokens)
+    return RequestTrace(requests, block_tokens or default_block_tokens)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             zipped = file.peek(2)[:2] == _GZIP
@@ -115,7 +115,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise TraceError(f"cannot read {path}: {reason}") from None
 
 
-def _why(error: Exception, text: bytes) -> str:
+def _explain_bad_line(error: Exception, text: bytes) -> str:
     if text.lstrip()[:1] != b"{" and b"," in text:
         return (
             "this is no JSON object; a trace in CSV, like Azure's, does not say which prompts share a "

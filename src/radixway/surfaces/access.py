@@ -8,10 +8,10 @@ from collections.abc import Collection
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from radixway.config import GatewaySection
-from radixway.pipeline import Forbidden, Unauthorized
-from radixway.surfaces.callers import Callers
-from radixway.surfaces.networks import is_within
+from radixway.config import GatewayConfig
+from radixway.pipeline import ForbiddenError, UnauthorizedError
+from radixway.surfaces.callers import CallerAuthenticator
+from radixway.surfaces.networks import is_in_networks
 from radixway.web import OriginCheck, Scope
 from radixway.web.request_origin import is_loopback, proxy_header, quoted_host
 
@@ -30,8 +30,8 @@ class AdminAccess:
 
     def __init__(
         self,
-        config: GatewaySection,
-        callers: Callers | None = None,
+        config: GatewayConfig,
+        callers: CallerAuthenticator | None = None,
         scopes: Collection[str] = ("admin",),
         origins: OriginCheck | None = None,
     ) -> None:
@@ -39,7 +39,7 @@ class AdminAccess:
         self._key = config.admin_key.get_secret_value() if config.admin_key else None
         self._networks = config.admin_networks
         self._callers = callers if callers is not None and callers.needs_keys else None
-        self._check_wrong_key = None if callers is None else callers.check_wrong_key
+        self._check_wrong_key = None if callers is None else callers.count_wrong_key
         self._scopes = frozenset(scopes)
         self._origins = origins or OriginCheck(hosts=config.hosts)
 
@@ -49,30 +49,34 @@ class AdminAccess:
         return self._key is not None or self._callers is not None
 
     def __call__(self, request: Request) -> None:
-        """Raises Unauthorized; Forbidden for a tenant's key that is not for this; TooManyWrongKeys."""
-        if self.passes(request):
-            request.scope[BY] = self._who(request)
+        """Raises UnauthorizedError; ForbiddenError for a tenant's key that is not for this;
+        TooManyWrongKeys.
+        """
+        if self.is_allowed(request):
+            request.scope[BY] = self._caller_name(request)
             return
         request.scope[BY] = NOBODY
         if self._callers is not None:
-            if self._callers.key_of(request.scope) is not None:
-                raise Forbidden(f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}")
+            if self._callers.known_key_of(request.scope) is not None:
+                raise ForbiddenError(
+                    f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}"
+                )
         elif self._key is None:
-            raise Unauthorized(self._why_not_local(request.scope))
+            raise UnauthorizedError(self._why_not_local(request.scope))
         if self._check_wrong_key is not None:
             self._check_wrong_key(request.scope)
-        raise Unauthorized("this call needs `Authorization: Bearer` with the gateway's admin key")
+        raise UnauthorizedError("this call needs `Authorization: Bearer` with the gateway's admin key")
 
-    def passes(self, request: HTTPConnection) -> bool:
+    def is_allowed(self, request: HTTPConnection) -> bool:
         """Whether it does."""
-        return (self.needs_key and self.has_key(request)) or self._passes_keyless(request.scope)
+        return (self.needs_key and self.has_admin_key(request)) or self._passes_keyless(request.scope)
 
     def _passes_keyless(self, scope: Scope) -> bool:
         """Whether its address is enough, because no page of another site is behind it."""
         origins, client = self._origins, scope.get("client")
         if not client:
             return False
-        if is_within(client[0], self._networks):  # these may be whole offices, browsers and all
+        if is_in_networks(client[0], self._networks):  # these may be whole offices, browsers and all
             is_browser = any(name == b"origin" for name, _ in scope["headers"])
             return not origins.is_cross_site(scope) and not (is_browser and origins.has_foreign_host(scope))
         return (
@@ -100,17 +104,17 @@ class AdminAccess:
             )
         return "a page of another site asked for this: set gateway.admin_key, and send it"
 
-    def _who(self, request: Request) -> str:
+    def _caller_name(self, request: Request) -> str:
         """Who calls, as the audit log knows them: users are not named there."""
-        key = None if self._callers is None else self._callers.key_of(request.scope)
+        key = None if self._callers is None else self._callers.known_key_of(request.scope)
         if key is not None:
             return f"tenant:{key.tenant}"
-        return "admin_key" if self.has_key(request) else "network"
+        return "admin_key" if self.has_admin_key(request) else "network"
 
-    def has_key(self, request: HTTPConnection) -> bool:
+    def has_admin_key(self, request: HTTPConnection) -> bool:
         """Whether it brings a key with which it passes from anywhere."""
         if self._callers is not None:
-            key = self._callers.key_of(request.scope)
+            key = self._callers.known_key_of(request.scope)
             if key is not None and not self._scopes.isdisjoint(key.scopes):
                 return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")

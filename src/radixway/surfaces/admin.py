@@ -10,18 +10,18 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from radixway import __version__
-from radixway.pipeline import BadRequest, NoWorkers, Tenancy
-from radixway.routing import Registry, Worker, WorkerState
-from radixway.surfaces.gate import Gate
-from radixway.telemetry import Journal, Metrics
+from radixway.pipeline import BadRequest, NoWorkersError, TenantPolicy
+from radixway.routing import Worker, WorkerRegistry, WorkerState
+from radixway.surfaces.gate import PathAuthorization
+from radixway.telemetry import Journal, MetricsRegistry
 
 
-def admin_routes(
-    registry: Registry,
-    metrics: Metrics,
+def health_routes(
+    registry: WorkerRegistry,
+    metrics: MetricsRegistry,
     reports: Mapping[str, Callable[[], Any]] | None = None,
     cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
-    gate: Gate | None = None,
+    gate: PathAuthorization | None = None,
 ) -> APIRouter:
     """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
 
@@ -39,7 +39,7 @@ def admin_routes(
         """The gateway is alive; `degraded` names the parts of which something does not work. Administrators,
         and keys of the scope `metrics`, are told how each part is; all others whether it works."""
         parts = {name: part for name, report in (reports or {}).items() if (part := report()) != {}}
-        degraded = [name for name, part in parts.items() if _has_trouble(part)]
+        degraded = [name for name, part in parts.items() if _reports_problem(part)]
         told: dict[str, Any] = {
             "status": "degraded" if degraded else "ok",
             "degraded": degraded,
@@ -49,7 +49,7 @@ def admin_routes(
         if gate is not None and not gate.shows_details(request):
             return told | {"components": {name: "down" if name in degraded else "up" for name in parts}}
         told["breakers"] = {
-            worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
+            worker.name: state for worker in registry if (state := _breaker_state(worker)) != "closed"
         }
         told["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
         return told | parts
@@ -58,7 +58,7 @@ def admin_routes(
     async def ready() -> dict[str, Any]:
         """At least one worker can answer; 503 otherwise."""
         if not registry.candidates(None):
-            raise NoWorkers(f"none of {len(registry)} workers can answer")
+            raise NoWorkersError(f"none of {len(registry)} workers can answer")
         return {"status": "ready", "workers": ready_workers()}
 
     @router.get("/metrics")
@@ -70,7 +70,7 @@ def admin_routes(
         if _wants_prometheus(request):
             return await prometheus(request)
         if gate is not None:
-            gate.check_scrape(request)
+            gate.authorize_scrape(request)
         loads = {worker.url: worker.load.requests for worker in registry}
         told: dict[str, Any] = {
             "router": {
@@ -87,17 +87,17 @@ def admin_routes(
     async def prometheus(request: Request) -> Response:
         """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
         if gate is not None:
-            gate.check_scrape(request)
+            gate.authorize_scrape(request)
         told = await metrics.scrape(request.headers.get("accept", ""))
         return Response(told.body, media_type=told.content_type)
 
     return router
 
 
-def _has_trouble(part: Any) -> bool:
+def _reports_problem(part: Any) -> bool:
     """Whether a part's own report says, at any depth, that something of it does not work."""
     if isinstance(part, list):
-        return any(map(_has_trouble, part))
+        return any(map(_reports_problem, part))
     if not isinstance(part, Mapping):
         return False
     return (
@@ -105,18 +105,18 @@ def _has_trouble(part: Any) -> bool:
         or part.get("status") == "degraded"
         or part.get("state") in ("down", "failing")
         or part.get("store", "ok") != "ok"
-        or any(map(_has_trouble, part.values()))
+        or any(map(_reports_problem, part.values()))
     )
 
 
-def _breaker(worker: Worker) -> str:
+def _breaker_state(worker: Worker) -> str:
     return worker.breaker.state(monotonic()).value
 
 
-def tenant_of(journal: Journal) -> str | None:
+def tenant_of_journal(journal: Journal) -> str | None:
     """Whose request it was; None where no tenants are configured."""
     for step, _, said in journal.entries:
-        if step == "tenant" and isinstance(said, Tenancy):
+        if step == "tenant" and isinstance(said, TenantPolicy):
             return said.name
     return None
 

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Request
 from msgspec import Meta
 
 from radixway.routing import Selector
-from radixway.web import read_fields, read_json
+from radixway.web import decode_json, decode_query
 
 
-class _Finish(msgspec.Struct):
+class _FinishSessionBody(msgspec.Struct):
     session_id: Annotated[str, Meta(min_length=1)]
 
 
-_decoder = msgspec.json.Decoder(_Finish)
+_decoder = msgspec.json.Decoder(_FinishSessionBody)
 
 
 def affinity_routes(selector: Selector) -> APIRouter:
@@ -27,7 +27,7 @@ def affinity_routes(selector: Selector) -> APIRouter:
     async def finish_session(request: Request) -> dict[str, Any]:
         """Forget where the session was. May be called again, and for sessions never seen."""
         raw = await request.body()
-        said = read_json(_decoder, raw) if raw else read_fields(request.query_params, _Finish)
-        return {"session_id": said.session_id, "finished": selector.finish_session(said.session_id)}
+        said = decode_json(_decoder, raw) if raw else decode_query(request.query_params, _FinishSessionBody)
+        return {"session_id": said.session_id, "finished": selector.end_session(said.session_id)}
 
     return router

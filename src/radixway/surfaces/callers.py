@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from radixway.config import DEFAULT_TENANT
-from radixway.pipeline import Forbidden, Request, Tenancy, Unauthorized
-from radixway.surfaces.hop import TrustedHops
-from radixway.tenants import KeyRing, KnownKey, keys_in
+from radixway.pipeline import ForbiddenError, Request, TenantPolicy, UnauthorizedError
+from radixway.surfaces.hop import TrustedProxies
+from radixway.tenants import KeyRing, KnownKey, request_keys
 from radixway.web import AttemptLimiter, Scope
 
 _TENANT = b"x-tenant-id"
-_LONGEST = 64
+_MAX_TENANT_CHARS = 64
 """Characters of a tenant's name."""
 
 
-class UnknownTenant(Forbidden):
+class UnknownTenantError(ForbiddenError):
     """A trusted caller names a tenant that is not configured."""
 
     code = "unknown_tenant"
     param = "x-tenant-id"
 
 
-class Callers:
+class CallerAuthenticator:
     """Tells tenants apart, where there are any.
 
     With keys configured every request needs one, or a trusted hop that names its tenant; without, all are
     the tenant `default`'s, unless a trusted hop says otherwise.
     """
 
-    def __init__(self, hops: TrustedHops, ring: KeyRing | None, tenancies: Mapping[str, Tenancy]) -> None:
+    def __init__(
+        self, hops: TrustedProxies, ring: KeyRing | None, tenancies: Mapping[str, TenantPolicy]
+    ) -> None:
         """`tenancies`: empty where no tenants are configured; a trusted hop may then name any."""
         self._hops = hops
         self._ring = ring
@@ -39,7 +41,7 @@ class Callers:
         """There is something to find out about a request."""
         self._attempts = AttemptLimiter()
 
-    def introduce(self, request: Request, scope: Scope) -> bool:
+    def authenticate(self, request: Request, scope: Scope) -> bool:
         """Note on the request whose it is; whether what it says of its way is to be believed (`obey`).
 
         Raises:
@@ -48,61 +50,61 @@ class Callers:
             TooManyWrongKeys: it is one more of many that are not known.
         """
         try:
-            trusted, name, user = self._who(scope)
-        except Unauthorized:
-            self.check_wrong_key(scope)
+            trusted, name, user = self._identify(scope)
+        except UnauthorizedError:
+            self.count_wrong_key(scope)
             raise
         if self._tenancies:
-            request.tenancy = tenancy = self._tenancies[name]
+            request.tenant_policy = tenancy = self._tenancies[name]
             request.journal.add("tenant", tenancy)
         request.tenant, request.user = name, user
         return trusted
 
-    def obey(self, request: Request, scope: Scope) -> None:
+    def apply_overrides(self, request: Request, scope: Scope) -> None:
         """Do what a trusted caller's headers say. Raises BadRequest naming the one that makes no sense."""
-        self._hops.obey(request, scope)
+        self._hops.apply_overrides(request, scope)
 
-    def tenancy_of(self, scope: Scope) -> Tenancy | None:
+    def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
         """Whose request it is; None where no tenants are configured. Raises as `introduce`."""
-        return self._tenancies[self._who(scope)[1]] if self._tenancies else None
+        return self._tenancies[self._identify(scope)[1]] if self._tenancies else None
 
-    def key_of(self, scope: Scope) -> KnownKey | None:
+    def known_key_of(self, scope: Scope) -> KnownKey | None:
         """The known key that a request brings."""
-        return None if self._ring is None else self._ring.find(scope["headers"])
+        return None if self._ring is None else self._ring.find_key(scope["headers"])
 
-    def check_wrong_key(self, scope: Scope) -> None:
+    def count_wrong_key(self, scope: Scope) -> None:
         """Count the key of a request for which nobody knows it, if it brings one.
 
         Raises TooManyWrongKeys.
         """
-        if keys_in(scope["headers"]):
-            self._attempts.check_wrong_key(scope)
+        if request_keys(scope["headers"]):
+            self._attempts.count_wrong_key(scope)
 
-    def _who(self, scope: Scope) -> tuple[bool, str, str | None]:
+    def _identify(self, scope: Scope) -> tuple[bool, str, str | None]:
         """Whether its word is believed, its tenant, its user."""
-        key = self.key_of(scope) if self.needs_keys else None
-        by_hop = self._hops.any and self._hops.vouch_for(scope)
+        key = self.known_key_of(scope) if self.needs_keys else None
+        by_hop = self._hops.any and self._hops.is_trusted(scope)
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
-        named = self._named(scope) if trusted else None
+        named = self._named_tenant(scope) if trusted else None
         if named is not None:
             return True, named, None
         if key is not None:
-            if not key.may_ask:
-                raise Forbidden(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")
+            if not key.may_use_models:
+                raise ForbiddenError(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")
             return trusted, key.tenant, key.user
-        if self.needs_keys and not (by_hop and self._hops.has_key(scope)):
-            raise Unauthorized(
+        if self.needs_keys and not (by_hop and self._hops.has_trusted_key(scope)):
+            raise UnauthorizedError(
                 "this gateway needs a key of its own: `Authorization: Bearer KEY` or `x-api-key: KEY`",
                 code="invalid_api_key",
             )
         return trusted, DEFAULT_TENANT, None
 
-    def _named(self, scope: Scope) -> str | None:
-        """The tenant that a trusted caller names. Raises UnknownTenant."""
+    def _named_tenant(self, scope: Scope) -> str | None:
+        """The tenant that a trusted caller names. Raises UnknownTenantError."""
         for header, value in scope["headers"]:
             name: str = value.decode("latin-1").strip() if header == _TENANT else ""
             if name:
-                if name in self._tenancies or (not self._tenancies and len(name) <= _LONGEST):
+                if name in self._tenancies or (not self._tenancies and len(name) <= _MAX_TENANT_CHARS):
                     return name
-                raise UnknownTenant(f"there is no tenant {name[:_LONGEST]!r}")
+                raise UnknownTenantError(f"there is no tenant {name[:_MAX_TENANT_CHARS]!r}")
         return None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from radixway.pipeline import Request
 
 
-class End(NamedTuple):
+class RequestSummary(NamedTuple):
     """The journal's last entry, as far as its client is concerned."""
 
     status: int
@@ -28,7 +28,9 @@ class End(NamedTuple):
         return told | {name: value for name, value in named.items() if value is not None}
 
 
-def end_of(request: Request, status: int, first_byte_s: float | None) -> End:
+def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:
     """The end of a request for which nobody does anything any more."""
-    known = None if request.known_model == "unknown" else request.known_model
-    return End(status, first_byte_s, request.answering or known, request.category, request.decision)
+    known = None if request.metrics_model == "unknown" else request.metrics_model
+    return RequestSummary(
+        status, first_byte_s, request.resolved_model or known, request.category, request.decision
+    )

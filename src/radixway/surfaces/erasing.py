@@ -10,15 +10,15 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.component import Subject
-from radixway.erasure import Erasure
+from radixway.erasure import ErasureService
 from radixway.pipeline import BadRequest
 from radixway.surfaces.access import AdminAccess
-from radixway.web import read_json
+from radixway.web import decode_json
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
-class _Whose(msgspec.Struct, forbid_unknown_fields=True):
+class _EraseBody(msgspec.Struct, forbid_unknown_fields=True):
     tenant: _Name
     user: _Name | None = None
     session: _Name | None = None
@@ -29,21 +29,21 @@ class _Whose(msgspec.Struct, forbid_unknown_fields=True):
     """Workers' prefix caches too, which are emptied for it."""
 
 
-_whose = msgspec.json.Decoder(_Whose)
+_whose = msgspec.json.Decoder(_EraseBody)
 
 
-def erasure_routes(erasure: Erasure, access: AdminAccess) -> APIRouter:
+def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
     """For administrators alone."""
     router = APIRouter(tags=["erasure"], dependencies=[Depends(access)])
 
     @router.post("/admin/erase")
     async def erase(request: Request) -> JSONResponse:
         """Forget whoever it names, in every room; 207 where some are out of reach, and asked again."""
-        asked = read_json(_whose, await request.body())
+        asked = decode_json(_whose, await request.body())
         subject = Subject(asked.tenant, asked.user, asked.session, asked.request, asked.workers)
         if len(subject.given()) == 1 and not asked.all:
             raise BadRequest("say whose: user, session or request; or all: true for the tenant", param="user")
         erased = await erasure.erase_everywhere(subject)
-        return JSONResponse(erased.told(), 200 if erased.complete else 207)
+        return JSONResponse(erased.to_dict(), 200 if erased.is_complete else 207)
 
     return router

@@ -10,27 +10,27 @@ from radixway.web import HttpError
 
 def add_error_handlers(app: FastAPI) -> None:
     """Refusals, Starlette's own and defects are told alike."""
-    app.add_exception_handler(HttpError, _refused)
-    app.add_exception_handler(HTTPException, _not_served)
-    app.add_exception_handler(Exception, _defect)
+    app.add_exception_handler(HttpError, _handle_http_error)
+    app.add_exception_handler(HTTPException, _handle_starlette_error)
+    app.add_exception_handler(Exception, _handle_defect)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _handle_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HttpError)
     headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
     return Response(error.body(), error.status, headers)
 
 
-async def _not_served(request: Request, error: Exception) -> Response:
+async def _handle_starlette_error(request: Request, error: Exception) -> Response:
     """Starlette's own 404 and 405; or what FastAPI has made of an error of ours while it read the body."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, HttpError):
-        return await _refused(request, error.__cause__)
+        return await _handle_http_error(request, error.__cause__)
     message = f"{error.detail}: {request.method} {request.url.path}"
     code = "not_found" if error.status_code == 404 else "invalid_request"
-    return await _refused(request, HttpError(message, status=error.status_code, code=code))
+    return await _handle_http_error(request, HttpError(message, status=error.status_code, code=code))
 
 
-async def _defect(request: Request, error: Exception) -> Response:
+async def _handle_defect(request: Request, error: Exception) -> Response:
     """A defect of ours; Starlette logs it."""
-    return await _refused(request, HttpError(f"internal error ({type(error).__name__})"))
+    return await _handle_http_error(request, HttpError(f"internal error ({type(error).__name__})"))

@@ -21,12 +21,18 @@ import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
-from radixway.pipeline import AbortedRequests, BadRequest, InHand, NoWorkers, WorkerNotFound
-from radixway.routing import Registry, WeightVersions, Worker, read_version
+from radixway.pipeline import (
+    AbortedRequests,
+    BadRequest,
+    InFlightRequests,
+    NoWorkersError,
+    WorkerNotFoundError,
+)
+from radixway.routing import WeightVersionTracker, Worker, WorkerRegistry, parse_version
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.headers import target_of
-from radixway.transports import Call, FanOut, Outcome
-from radixway.web import HttpError, read_json
+from radixway.surfaces.headers import request_target
+from radixway.transports import FanOut, FanOutCall, FanOutResult
+from radixway.web import HttpError, decode_json
 
 _CALLS = (
     "/pause_generation",
@@ -45,7 +51,7 @@ _UPDATES = (
 )
 
 
-class _Named(msgspec.Struct):
+class _FleetCallFields(msgspec.Struct):
     """What is looked at of a body; what is wrong with it the workers say."""
 
     weight_version: Any = None
@@ -54,25 +60,25 @@ class _Named(msgspec.Struct):
     abort_all: Any = None
 
 
-class _Expectation(msgspec.Struct):
+class _ExpectWeightVersionBody(msgspec.Struct):
     """The body of /expect_weight_version."""
 
     weight_version: str | int | None
 
 
-_named = msgspec.json.Decoder(_Named)
-_expectation = msgspec.json.Decoder(_Expectation)
+_named = msgspec.json.Decoder(_FleetCallFields)
+_expectation = msgspec.json.Decoder(_ExpectWeightVersionBody)
 
 
-class Fleet:
+class FleetControl:
     """The workers as one."""
 
     def __init__(
         self,
-        registry: Registry,
+        registry: WorkerRegistry,
         fan_out: FanOut,
-        weights: WeightVersions,
-        in_hand: InHand,
+        weights: WeightVersionTracker,
+        in_hand: InFlightRequests,
         aborted: AbortedRequests,
     ) -> None:
         self.weights = weights
@@ -83,68 +89,68 @@ class Fleet:
         self._updates = asyncio.Lock()
         """Two updates at once would leave workers with different weights."""
 
-    async def tell(self, request: Request) -> Response:
+    async def broadcast_call(self, request: Request) -> Response:
         """Pass the call on to all workers, or to those it names."""
-        call, named = await _read_call(request)
-        return _answer(await self._fan_out(call, self._addressed(named)))
+        call, named = await _read_fleet_call(request)
+        return _combined_response(await self._fan_out(call, self._named_workers(named)))
 
-    async def update(self, request: Request) -> Response:
+    async def broadcast_weight_update(self, request: Request) -> Response:
         """The same for new weights: from then on only workers that have them are used."""
-        call, named = await _read_call(request)
-        version = _version_of(request, call)
+        call, named = await _read_fleet_call(request)
+        version = _requested_version(request, call)
         async with self._updates:
-            workers = self._addressed(named)
-            with self.weights.updating(version):
+            workers = self._named_workers(named)
+            with self.weights.update_in_progress(version):
                 outcomes = await self._fan_out(call, workers)
                 taken = {
-                    worker: _said_version(outcome) or version
+                    worker: _reported_version(outcome) or version
                     for worker, outcome in outcomes.items()
-                    if outcome.done
+                    if outcome.is_done
                 }
-                self.weights.updated(taken, outcomes.keys() - taken.keys(), None if named else version)
-        return _answer(outcomes)
+                self.weights.record_update(taken, outcomes.keys() - taken.keys(), None if named else version)
+        return _combined_response(outcomes)
 
-    async def abort(self, request: Request) -> Response:
+    async def abort_requests(self, request: Request) -> Response:
         """End a request wherever it is, or all of them."""
-        call, named = await _read_call(request)
-        said = _look(call)
+        call, named = await _read_fleet_call(request)
+        said = _decode_fields(call)
         workers: Sequence[Worker] = ()
         if said.abort_all is True:
-            self._aborted.abort_all()
+            self._aborted.mark_all_aborted()
         elif isinstance(said.rid, str) and said.rid:
-            self._aborted.abort(said.rid)
-            names = {name for found in self._in_hand.find(said.rid) for name in found.workers}
+            self._aborted.mark_aborted(said.rid)
+            names = {name for found in self._in_hand.match_requests(said.rid) for name in found.workers}
             workers = [worker for worker in self._registry if worker.name in names]
         if named or not workers:
-            workers = self._addressed(named)
-        return _answer(await self._fan_out(call, workers))
+            workers = self._named_workers(named)
+        return _combined_response(await self._fan_out(call, workers))
 
-    def _addressed(self, named: Sequence[str]) -> Sequence[Worker]:
-        """Raises WorkerNotFound, NoWorkers."""
+    def _named_workers(self, named: Sequence[str]) -> Sequence[Worker]:
+        """Raises WorkerNotFoundError, NoWorkersError."""
         if not named:
             if workers := tuple(self._registry):
                 return workers
-            raise NoWorkers("there are no workers: /add_worker")
+            raise NoWorkersError("there are no workers: /add_worker")
         wanted = dict.fromkeys(name.rstrip("/") for name in named)
         by_name = {name: worker for worker in self._registry for name in (worker.url, worker.name)}
         for name in wanted:
             if name not in by_name:
                 message = f"there is no worker {name!r}; /list_workers names them all"
-                raise WorkerNotFound(message, param="worker")
+                raise WorkerNotFoundError(message, param="worker")
         return list(dict.fromkeys(by_name[name] for name in wanted))
 
 
-def fleet_routes(fleet: Fleet, access: AdminAccess) -> APIRouter:
+def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
     """The calls that go to all workers, and `/expect_weight_version`."""
     router = APIRouter(tags=["fleet"])
     guarded = [Depends(access)]
     for path in _CALLS:
-        router.add_api_route(path, fleet.tell, methods=["POST"], dependencies=guarded)
+        router.add_api_route(path, fleet.broadcast_call, methods=["POST"], dependencies=guarded)
     for path in _UPDATES:
-        router.add_api_route(path, fleet.update, methods=["POST"], dependencies=guarded)
+        router.add_api_route(path, fleet.broadcast_weight_update, methods=["POST"], dependencies=guarded)
     for method in ("GET", "POST"):  # a route each: OpenAPI wants another name for each
-        router.add_api_route("/flush_cache", fleet.tell, methods=[method], dependencies=guarded)
-    router.add_api_route("/abort_request", fleet.abort, methods=["POST"], dependencies=guarded)
+        router.add_api_route("/flush_cache", fleet.broadcast_call, methods=[method], dependencies=guarded)
+    router.add_api_route("/abort_request", fleet.abort_requests, methods=["POST"], dependencies=guarded)
 
     @router.get("/get_weight_version")
     @router.get("/weight_version")
@@ -155,21 +161,21 @@ def fleet_routes(fleet: Fleet, access: AdminAccess) -> APIRouter:
     @router.post("/expect_weight_version", dependencies=guarded)
     async def expect_weight_version(request: Request) -> dict[str, Any]:
         """Use only workers of this version, however they came by it; null: of any version again."""
-        given = read_json(_expectation, await request.body()).weight_version
-        version = read_version(given)
+        given = decode_json(_expectation, await request.body()).weight_version
+        version = parse_version(given)
         if version is None and given is not None:
             raise BadRequest("weight_version has 1 to 256 characters, or is null", param="weight_version")
-        fleet.weights.expect(version)
+        fleet.weights.set_expected(version)
         return fleet.weights.describe()
 
     return router
 
 
-async def _read_call(request: Request) -> tuple[Call, Sequence[str]]:
+async def _read_fleet_call(request: Request) -> tuple[FanOutCall, Sequence[str]]:
     """What to pass on, and the workers that it is for if it names any."""
     named = request.query_params.getlist("worker")
-    call = Call(
-        target_of(request, without="worker"),
+    call = FanOutCall(
+        request_target(request, without="worker"),
         await request.body(),
         request.headers.get("content-type", "application/json"),
         request.headers.get("via"),
@@ -177,32 +183,32 @@ async def _read_call(request: Request) -> tuple[Call, Sequence[str]]:
     return call, named
 
 
-def _look(call: Call) -> _Named:
+def _decode_fields(call: FanOutCall) -> _FleetCallFields:
     if call.content_type.partition(";")[0].strip().lower() == "application/json":
         try:
             return _named.decode(call.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-    return _Named()
+    return _FleetCallFields()
 
 
-def _version_of(request: Request, call: Call) -> str | None:
+def _requested_version(request: Request, call: FanOutCall) -> str | None:
     """The version that an update gives the weights, if it names one."""
-    said = _look(call)
+    said = _decode_fields(call)
     if request.url.path == "/update_weight_version":
-        return read_version(said.new_version)
-    return read_version(said.weight_version) or read_version(request.query_params.get("weight_version"))
+        return parse_version(said.new_version)
+    return parse_version(said.weight_version) or parse_version(request.query_params.get("weight_version"))
 
 
-def _said_version(outcome: Outcome) -> str | None:
+def _reported_version(outcome: FanOutResult) -> str | None:
     if not isinstance(outcome.answer, dict):
         return None
     said = outcome.answer
-    return read_version(said.get("weight_version")) or read_version(said.get("new_version"))
+    return parse_version(said.get("weight_version")) or parse_version(said.get("new_version"))
 
 
-def _answer(outcomes: Mapping[Worker, Outcome]) -> Response:
-    done = sum(outcome.done for outcome in outcomes.values())
+def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
+    done = sum(outcome.is_done for outcome in outcomes.values())
     told: dict[str, Any] = {
         "success": done == len(outcomes),
         "message": f"{done} of {len(outcomes)} workers did it",
@@ -212,7 +218,7 @@ def _answer(outcomes: Mapping[Worker, Outcome]) -> Response:
         return JSONResponse(told)
     statuses = {outcome.status for outcome in outcomes.values()}
     error = HttpError(told["message"] + "; `workers` has each one's answer", status=502, code="worker_failed")
-    if all(outcome.refused for outcome in outcomes.values()):
+    if all(outcome.is_refused for outcome in outcomes.values()):
         status = statuses.pop() if len(statuses) == 1 else 400
         error = HttpError("the workers refuse the call; `workers` has their words", status=status)
         error.code = "refused_by_workers"

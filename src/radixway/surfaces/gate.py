@@ -8,15 +8,15 @@ from collections.abc import Collection
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from radixway.config import GatewaySection
-from radixway.pipeline import GatewayError, Tenancy, Unauthorized
+from radixway.config import GatewayConfig
+from radixway.pipeline import GatewayError, TenantPolicy, UnauthorizedError
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.callers import Callers
-from radixway.surfaces.hop import TrustedHops
-from radixway.surfaces.networks import is_within
-from radixway.tenants import TenantsRoom
+from radixway.surfaces.callers import CallerAuthenticator
+from radixway.surfaces.hop import TrustedProxies
+from radixway.surfaces.networks import is_in_networks
+from radixway.tenants import TenantService
 from radixway.web import OriginCheck, Scope, is_loopback_host
-from radixway.web.request_origin import ForeignHost
+from radixway.web.request_origin import ForeignHostError
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +29,17 @@ _CONSOLE = "/console"
 _FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
 
 
-class Gate:
+class PathAuthorization:
     """Asked for every path that FastAPI serves; it has nothing to do unless tenants have keys."""
 
-    def __init__(self, config: GatewaySection, room: TenantsRoom | None, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self, config: GatewayConfig, room: TenantService | None, hosts: Collection[str] = ()
+    ) -> None:
         """`hosts`: under which browsers reach the gateway, beside its addresses."""
         ring = None if room is None else room.ring
-        self.callers = Callers(TrustedHops(config), ring, {} if room is None else room.tenancies)
+        self.callers = CallerAuthenticator(
+            TrustedProxies(config), ring, {} if room is None else room.tenancies
+        )
         self.origins = OriginCheck(
             hosts=hosts,
             origins=config.cors_origins,
@@ -53,10 +57,10 @@ class Gate:
         self._names_tenants = self.access.needs_key or room is not None
         self._known_networks = (*config.admin_networks, *config.trusted_hops)
         if not self.callers.needs_keys:
-            _warn_if_open(config.host)
+            _warn_if_exposed(config.host)
 
     def check_origin(self, scope: Scope) -> None:
-        """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request.
+        """Raise CrossSiteRequest or ForeignHostError where a page of another site may be behind a request.
 
         Of every request and WebSocket, before anything else is done with it.
         """
@@ -65,76 +69,78 @@ class Gate:
         if not self.callers.needs_keys and path not in _ANY_HOST and not path.startswith(_CONSOLE):
             try:
                 self.origins.check_host(scope)
-            except ForeignHost:
+            except ForeignHostError:
                 client = scope["client"][0]
-                if is_within(client, self._known_networks) or self.access.has_key(HTTPConnection(scope)):
+                if is_in_networks(client, self._known_networks) or self.access.has_admin_key(
+                    HTTPConnection(scope)
+                ):
                     return
                 raise
 
     def __call__(self, request: Request) -> None:
-        """Raises Unauthorized, Forbidden, TooManyWrongKeys."""
+        """Raises UnauthorizedError, Forbidden, TooManyWrongKeys."""
         path = request.url.path
         if not self.callers.needs_keys or path in _OPEN:
             return
         if path in _FOR_WORKERS:
             self.workers_access(request)
-        elif not self.access.passes(request):
+        elif not self.access.is_allowed(request):
             try:
-                self.callers.tenancy_of(request.scope)
-            except Unauthorized:
-                self.callers.check_wrong_key(request.scope)
+                self.callers.tenant_policy_of(request.scope)
+            except UnauthorizedError:
+                self.callers.count_wrong_key(request.scope)
                 raise
 
     def shows_details(self, request: Request) -> bool:
         """Whether the call may see names, addresses and paths of what runs here."""
-        return self._metrics_access.passes(request)
+        return self._metrics_access.is_allowed(request)
 
-    def check_scrape(self, request: Request) -> None:
-        """Raise Unauthorized or Forbidden where metrics name what the caller is not to know."""
+    def authorize_scrape(self, request: Request) -> None:
+        """Raise UnauthorizedError or Forbidden where metrics name what the caller is not to know."""
         if not self._names_tenants:
             return
         try:
             self._metrics_access(request)
-        except Unauthorized:
-            raise Unauthorized(
+        except UnauthorizedError:
+            raise UnauthorizedError(
                 "metrics name tenants and workers: scrape with `Authorization: Bearer KEY` (in Prometheus, "
                 "`authorization` of scrape_configs), with gateway.admin_key or a key of the scope metrics or "
                 "admin (tenants.NAME.keys), or from a network in gateway.admin_networks"
             ) from None
 
-    def knows(self, scope: Scope) -> bool:
+    def has_valid_key(self, scope: Scope) -> bool:
         """Whether a request's head brings the key that it needs, if any: else there is no use in its body."""
-        if not self.callers.needs_keys or self.access.passes(Request(scope)):
+        if not self.callers.needs_keys or self.access.is_allowed(Request(scope)):
             return True
         try:
-            self.callers.tenancy_of(scope)
+            self.callers.tenant_policy_of(scope)
         except GatewayError:
             return False
         return True
 
-    def tenancy_of(self, request: Request) -> Tenancy | None:
+    def tenant_policy_of(self, request: Request) -> TenantPolicy | None:
         """Whose call it is, where tenants are configured and it is one's."""
         try:
-            return self.callers.tenancy_of(request.scope)
+            return self.callers.tenant_policy_of(request.scope)
         except GatewayError:
             return None  # an administrator's
 
-    def confined_to(self, request: Request) -> str | None:
+    def visible_tenant(self, request: Request) -> str | None:
         """The tenant whose affairs alone the call may see; None: everybody's. Raises as `tenancy_of`."""
-        if self.access.passes(request):
+        if self.access.is_allowed(request):
             return None
-        tenancy = self.callers.tenancy_of(request.scope)
+        tenancy = self.callers.tenant_policy_of(request.scope)
         return None if tenancy is None else tenancy.name
 
-    def shown_to(self, request: Request) -> str | None:
+    def visible_tenant_or_admin(self, request: Request) -> str | None:
         """As `confined_to`, where only tenants and administrators see anything. Raises as `access` too."""
         if not self.callers.needs_keys:
             self.access(request)
             return None
-        return self.confined_to(request)
+        return self.visible_tenant(request)
 
 
-def _warn_if_open(host: str) -> None:
+def _warn_if_exposed(host: str) -> None:
     """Say so where anybody on the network may ask."""
     if not is_loopback_host(host):
         log.warning(

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote_plus
 from starlette.requests import HTTPConnection
 
 from radixway.pipeline import BadRequest, Request
-from radixway.web import request_id_of
+from radixway.web import choose_request_id
 
 # Believed only from a trusted hop, or about a connection that ends here.
 _STRIPPED = (
@@ -60,10 +60,10 @@ def read_headers(
                 given = value
             elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
                 passed.append(header)
-    return request_id_of(given), tuple(passed), own
+    return choose_request_id(given), tuple(passed), own
 
 
-def target_of(request: HTTPConnection, *, without: str = "") -> str:
+def request_target(request: HTTPConnection, *, without: str = "") -> str:
     """Path and query of a call that is passed on, as they came, byte for byte.
 
     `without`: a field of the query that is for the gateway.
@@ -76,10 +76,10 @@ def target_of(request: HTTPConnection, *, without: str = "") -> str:
     return f"{quote(scope['path'])}?{query}" if query else quote(scope["path"])
 
 
-def obey_own_headers(request: Request, own: dict[bytes, bytes]) -> None:
+def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
     """Do what the client's headers for the gateway say. Raises BadRequest naming the header at fault."""
     if (ttft_ms := own.get(b"x-radixway-ttft-ms")) is not None:
-        request.ttft_s = _seconds(ttft_ms)
+        request.ttft_s = _parse_milliseconds(ttft_ms)
     if (staleness := own.get(b"x-radixway-max-staleness")) is not None:
         if not staleness.isdigit() or len(staleness) > 9:
             message = "x-radixway-max-staleness must be a whole number of versions, 0 or more"
@@ -96,7 +96,7 @@ def obey_own_headers(request: Request, own: dict[bytes, bytes]) -> None:
         request.preference = preference.decode(errors="replace")
 
 
-def _seconds(milliseconds: bytes) -> float:
+def _parse_milliseconds(milliseconds: bytes) -> float:
     """Raises BadRequest naming the header."""
     try:
         number = float(milliseconds)

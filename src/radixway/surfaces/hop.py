@@ -5,73 +5,73 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
-from radixway.config import GatewaySection
+from radixway.config import GatewayConfig
 from radixway.pipeline import BadRequest, Request
-from radixway.surfaces.networks import is_within
+from radixway.surfaces.networks import is_in_networks
 from radixway.web import Scope
 
 _MODEL = (b"x-vsr-selected-model", b"x-vsr-model")
 _WORKER = (b"x-radixway-worker", b"x-worker-instance-id")
 _PRIORITY = b"x-radixway-priority"
-_LONGEST = 256
+_MAX_HEADER_CHARS = 256
 """Characters: what these headers say is kept in journals."""
 
 
-class TrustedHops:
+class TrustedProxies:
     """Believes the headers of configured networks and keys; everybody else's have been stripped."""
 
-    def __init__(self, config: GatewaySection) -> None:
+    def __init__(self, config: GatewayConfig) -> None:
         self._networks = config.trusted_hops
         self._keys = [key.get_secret_value().encode() for key in config.trusted_keys]
         self.any = bool(self._networks or self._keys)
         """Somebody is trusted."""
 
-    def vouch_for(self, scope: Scope) -> bool:
+    def is_trusted(self, scope: Scope) -> bool:
         """Whether the request comes straight from a trusted network, or carries a trusted key."""
         client = scope.get("client")
-        if self._networks and client is not None and is_within(client[0], self._networks):
+        if self._networks and client is not None and is_in_networks(client[0], self._networks):
             return True
-        return self.has_key(scope)
+        return self.has_trusted_key(scope)
 
-    def has_key(self, scope: Scope) -> bool:
+    def has_trusted_key(self, scope: Scope) -> bool:
         """Whether it carries a trusted key."""
         return bool(self._keys) and any(
-            hmac.compare_digest(_bearer(value), key)
+            hmac.compare_digest(_bearer_key(value), key)
             for name, value in scope["headers"]
             if name == b"authorization"
             for key in self._keys
         )
 
-    def obey(self, request: Request, scope: Scope) -> None:
+    def apply_overrides(self, request: Request, scope: Scope) -> None:
         """Do what a trusted hop's headers say: another model, one certain worker, another priority.
 
         Raises BadRequest naming the header that makes no sense.
         """
         headers = dict(scope["headers"])
         told: dict[str, Any] = {}
-        if (model := _text(headers, _MODEL)) is not None and model != request.model:
+        if (model := _first_header(headers, _MODEL)) is not None and model != request.model:
             request.edit(model=model)
             request.model = told["model"] = model
-        if (worker := _text(headers, _WORKER)) is not None:
+        if (worker := _first_header(headers, _WORKER)) is not None:
             request.pinned = told["worker"] = worker.rstrip("/")
-        if (priority := _text(headers, (_PRIORITY,))) is not None:
-            request.priority = told["priority"] = _whole_number(priority)
+        if (priority := _first_header(headers, (_PRIORITY,))) is not None:
+            request.priority = told["priority"] = _parse_priority(priority)
         if told:
             request.journal.add("hop", **told)
 
 
-def _bearer(value: bytes) -> bytes:
+def _bearer_key(value: bytes) -> bytes:
     scheme, _, key = value.partition(b" ")
     return key.strip() if scheme.lower() == b"bearer" else b""
 
 
-def _text(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str | None:
+def _first_header(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str | None:
     """The first of these headers that is there."""
     for name in names:
         value = headers.get(name, b"").strip()
         if value:
-            if len(value) > _LONGEST:
-                raise BadRequest(f"at most {_LONGEST} characters", param=name.decode("ascii"))
+            if len(value) > _MAX_HEADER_CHARS:
+                raise BadRequest(f"at most {_MAX_HEADER_CHARS} characters", param=name.decode("ascii"))
             try:
                 return value.decode()
             except UnicodeDecodeError:
@@ -79,7 +79,7 @@ def _text(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str | None:
     return None
 
 
-def _whole_number(text: str) -> int:
+def _parse_priority(text: str) -> int:
     try:
         return int(text)
     except ValueError:

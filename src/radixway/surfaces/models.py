@@ -7,17 +7,17 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from radixway.pipeline import ModelNotFound, Tenancy
-from radixway.routing import Registry
+from radixway.pipeline import ModelNotServedError, TenantPolicy
+from radixway.routing import WorkerRegistry
 
-Owners = Mapping[str, str]
+ModelOwners = Mapping[str, str]
 """By model, who answers for it (`owned_by`)."""
 
 
 def model_routes(
-    registry: Registry,
-    others: Callable[[], Owners] = dict,
-    tenancy_of: Callable[[Request], Tenancy | None] = lambda request: None,
+    registry: WorkerRegistry,
+    others: Callable[[], ModelOwners] = dict,
+    tenancy_of: Callable[[Request], TenantPolicy | None] = lambda request: None,
 ) -> APIRouter:
     """`/v1/models` and `/v1/models/{model}`, in OpenAI's shape.
 
@@ -26,36 +26,36 @@ def model_routes(
     """
     router = APIRouter(tags=["gateway"])
 
-    def known(request: Request) -> Owners:
+    def known(request: Request) -> ModelOwners:
         tenancy = tenancy_of(request)
-        if tenancy is None or not tenancy.confines:
-            served: Collection[str] = registry.models()
+        if tenancy is None or not tenancy.restricts_workers:
+            served: Collection[str] = registry.known_models()
         else:
-            workers = [worker for worker in registry if tenancy.may_use(worker.pools, worker.models)]
-            served = {model for worker in workers for model in worker.models if tenancy.allows(model)}
+            workers = [worker for worker in registry if tenancy.may_use_worker(worker.pools, worker.models)]
+            served = {model for worker in workers for model in worker.models if tenancy.allows_model(model)}
         return dict.fromkeys(served, "radixway") | {
-            name: owner for name, owner in others().items() if name not in registry.models()
+            name: owner for name, owner in others().items() if name not in registry.known_models()
         }
 
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
         """Every name that a request may ask for."""
-        return {"object": "list", "data": _in_order(known(request).items())}
+        return {"object": "list", "data": _sorted_models(known(request).items())}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> dict[str, Any]:
         """One model."""
         owner = known(request).get(model)
         if owner is None:
-            raise ModelNotFound(model)
-        return _model(model, owner)
+            raise ModelNotServedError(model)
+        return _model_object(model, owner)
 
     return router
 
 
-def _in_order(owners: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    return [_model(name, owner) for name, owner in sorted(owners)]
+def _sorted_models(owners: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [_model_object(name, owner) for name, owner in sorted(owners)]
 
 
-def _model(name: str, owner: str) -> dict[str, Any]:
+def _model_object(name: str, owner: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}

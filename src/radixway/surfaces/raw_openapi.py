@@ -21,7 +21,7 @@ _ERRORS = {
 }
 
 
-def describe_raw(app: FastAPI) -> None:
+def describe_raw_paths(app: FastAPI) -> None:
     """`app` tells of the endpoints, too, with the fields that the gateway itself reads; all others travel on.
 
     Nothing is made before somebody asks.
@@ -37,14 +37,14 @@ def describe_raw(app: FastAPI) -> None:
             )
             for endpoint, schema in zip(endpoints, schemas, strict=True):
                 for path in endpoint.paths:
-                    document["paths"][path] = {"post": _operation(endpoint, path, schema)}
+                    document["paths"][path] = {"post": _openapi_operation(endpoint, path, schema)}
             document.setdefault("components", {}).setdefault("schemas", {}).update(components)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _operation(endpoint: Endpoint, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _openapi_operation(endpoint: Endpoint, path: str, schema: dict[str, Any]) -> dict[str, Any]:
     ok: dict[str, Any] = {"application/json": {}}
     if endpoint.streams:
         ok["text/event-stream"] = {}

@@ -6,41 +6,41 @@ from typing import Any, Protocol
 
 from fastapi import APIRouter, Depends, Request
 
-from radixway.config import WorkerSection
-from radixway.pipeline import BadRequest, WorkerNotFound
-from radixway.routing import HealthMonitor, Registry, Worker
+from radixway.config import WorkerSettings
+from radixway.pipeline import BadRequest, WorkerNotFoundError
+from radixway.routing import HealthMonitor, Worker, WorkerRegistry
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.workers import find_worker, read_fields, read_worker
+from radixway.surfaces.workers import find_worker, parse_worker, read_worker_fields
 
-_BEATS = 3
+_HEARTBEATS_PER_LEASE = 3
 """In the time that a worker's word holds: one that is lost does no harm."""
 _OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "ttl_s"}
 
 
-class Registrar(Protocol):
+class WorkerRegistrar(Protocol):
     """Who keeps the leases of workers."""
 
     most_ttl_s: float
 
-    def register(self, section: WorkerSection, ttl_s: float | None) -> float:
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float:
         """A worker is there, for that time; returns how long."""
         ...
 
-    def deregister(self, worker: Worker) -> None:
+    def deregister_worker(self, worker: Worker) -> None:
         """It is to get nothing new, and to be forgotten when it has nothing in hand."""
         ...
 
-    def forget(self, url: str) -> None:
+    def forget_worker(self, url: str) -> None:
         """Whatever stood there leaves, of which nothing but its word is left, if that."""
         ...
 
-    def left_s(self, url: str) -> float | None:
+    def lease_left_s(self, url: str) -> float | None:
         """How long the worker's word holds still, if it has given one."""
         ...
 
 
 def registration_routes(
-    registry: Registry, registrar: Registrar, health: HealthMonitor, access: AdminAccess
+    registry: WorkerRegistry, registrar: WorkerRegistrar, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
     """`POST`, `DELETE` and `GET /workers`."""
     router = APIRouter(tags=["workers"])
@@ -49,36 +49,39 @@ def registration_routes(
     @router.post("/workers", dependencies=guarded)
     async def register(request: Request) -> dict[str, Any]:
         """A worker is there, for `ttl_s` seconds; the same call again is its heartbeat."""
-        fields = await read_fields(request)
+        fields = await read_worker_fields(request)
         _refuse_unknown(fields)
         ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
         if "model" in fields:
             fields.setdefault("models", [_read_model(fields.pop("model"))])
-        section = read_worker(fields)
-        ttl_s = registrar.register(section, ttl_s)
-        worker = registry.get(section.url)
+        section = parse_worker(fields)
+        ttl_s = registrar.register_worker(section, ttl_s)
+        worker = registry.get_worker(section.url)
         if worker is not None:
-            await health.first_look(worker)
-        return _state(section.url, worker) | {"ttl_s": ttl_s, "heartbeat_s": round(ttl_s / _BEATS, 3)}
+            await health.wait_first_probe(worker)
+        return _registration_state(section.url, worker) | {
+            "ttl_s": ttl_s,
+            "heartbeat_s": round(ttl_s / _HEARTBEATS_PER_LEASE, 3),
+        }
 
     @router.delete("/workers", dependencies=guarded)
     async def deregister(request: Request) -> dict[str, Any]:
         """A worker leaves: it gets nothing new, and is forgotten when it has nothing in hand."""
-        fields = await read_fields(request)
+        fields = await read_worker_fields(request)
         try:
             worker = find_worker(registry, fields)
-        except WorkerNotFound:
-            registrar.forget(fields["url"])
+        except WorkerNotFoundError:
+            registrar.forget_worker(fields["url"])
             raise
-        registrar.deregister(worker)
-        return _state(worker.url, registry.get(worker.url))
+        registrar.deregister_worker(worker)
+        return _registration_state(worker.url, registry.get_worker(worker.url))
 
     @router.get("/workers")
     async def workers() -> dict[str, Any]:
         """All of them as in `/list_workers`, and how long the word of each holds that registered."""
         return {
             "workers": [
-                worker.describe() | {"lease_left_s": _rounded(registrar.left_s(worker.url))}
+                worker.describe() | {"lease_left_s": _rounded(registrar.lease_left_s(worker.url))}
                 for worker in registry
             ]
         }
@@ -86,7 +89,7 @@ def registration_routes(
     return router
 
 
-def _state(url: str, worker: Worker | None) -> dict[str, Any]:
+def _registration_state(url: str, worker: Worker | None) -> dict[str, Any]:
     if worker is None:
         return {"url": url, "state": "gone", "in_flight": 0}
     return {"url": url, "state": worker.state.value, "in_flight": worker.load.requests}
@@ -95,7 +98,7 @@ def _state(url: str, worker: Worker | None) -> dict[str, Any]:
 def _refuse_unknown(fields: dict[str, Any]) -> None:
     """Whoever registers is told of a field that would have no effect."""
     for name in fields:
-        if name not in WorkerSection.model_fields and name not in _OTHER_NAMES:
+        if name not in WorkerSettings.model_fields and name not in _OTHER_NAMES:
             raise BadRequest(f"{name}: there is no such field of a worker", param=name)
 
 

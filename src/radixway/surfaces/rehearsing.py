@@ -16,15 +16,15 @@ from fastapi import Request as HttpRequest
 from pydantic import BaseModel
 
 from radixway.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
-from radixway.routing import PromptReader, Registry, Selector
+from radixway.routing import PromptReader, Selector, WorkerRegistry
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.headers import obey_own_headers, read_headers
-from radixway.surfaces.selector import Chooser
+from radixway.surfaces.headers import apply_gateway_headers, read_headers
+from radixway.surfaces.selector import WorkerChooser
 from radixway.telemetry import Journal
 from radixway.web import HttpError
 
 
-class Refusal(BaseModel):
+class DryRunRefusal(BaseModel):
     """Why a request would be refused, as its client would read it."""
 
     status: int
@@ -33,7 +33,7 @@ class Refusal(BaseModel):
     param: str | None
 
 
-class Rehearsed(BaseModel):
+class DryRunReport(BaseModel):
     """What would become of the request."""
 
     outcome: Literal["worker", "answered", "refused"]
@@ -48,7 +48,7 @@ class Rehearsed(BaseModel):
     """The body that the worker would get."""
     answer: dict[str, Any] | None
     """What was answered on the way."""
-    refusal: Refusal | None
+    refusal: DryRunRefusal | None
 
 
 _ASKED: dict[str, Any] = {
@@ -60,14 +60,14 @@ _ASKED: dict[str, Any] = {
 }
 
 
-class Road(Protocol):
+class DryRunTarget(Protocol):
     """What stands between a request that knows its model and its worker."""
 
     selector: Selector
     prompts: PromptReader
 
 
-class _Arrived(Exception):
+class _WorkerChosen(Exception):
     """There is a worker that would be asked."""
 
     def __init__(self, model: str | None, worker: str, sent: bytes) -> None:
@@ -76,24 +76,24 @@ class _Arrived(Exception):
         self.sent = sent
 
 
-def rehearsal_routes(
-    middlewares: Iterable[Middleware], registry: Registry, road: Road, access: AdminAccess
+def dry_run_routes(
+    middlewares: Iterable[Middleware], registry: WorkerRegistry, road: DryRunTarget, access: AdminAccess
 ) -> APIRouter:
     """`middlewares`: those that read a request, and decide about it."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
-    chooser = Chooser(registry, road.selector, road.prompts)
+    chooser = WorkerChooser(registry, road.selector, road.prompts)
 
     async def look(request: Request) -> Reply:
-        choice = await chooser.choose(request)
+        choice = await chooser.choose_worker(request)
         request.journal.add("select", choice)
         models = choice.worker.models
         model = request.model if request.model not in (None, "auto") else next(iter(models), None)
-        raise _Arrived(model, choice.worker.name, request.raw)
+        raise _WorkerChosen(model, choice.worker.name, request.raw)
 
     rehearsal = Pipeline(list(middlewares), look)
 
-    @router.post("/rehearse", response_model=Rehearsed, openapi_extra=_ASKED)
-    async def rehearse(http: HttpRequest) -> Rehearsed:
+    @router.post("/rehearse", response_model=DryRunReport, openapi_extra=_ASKED)
+    async def rehearse(http: HttpRequest) -> DryRunReport:
         """Every step of the road for a body of `/v1/chat/completions`, as a real one's journal has them.
 
         No worker is asked and nothing is reserved, kept or entered in the audit log.
@@ -109,41 +109,43 @@ def rehearsal_routes(
             raw=raw,
             model=asked.model,
             headers=headers,
-            rehearsed=True,
+            is_dry_run=True,
         )
         if own:
-            obey_own_headers(request, own)
-        return await _walk(rehearsal, request)
+            apply_gateway_headers(request, own)
+        return await _run_pipeline(rehearsal, request)
 
     return router
 
 
-async def _walk(road: Pipeline, request: Request) -> Rehearsed:
-    told = Rehearsed(
+async def _run_pipeline(road: Pipeline, request: Request) -> DryRunReport:
+    told = DryRunReport(
         outcome="worker", model=None, worker=None, steps=[], sent=None, answer=None, refusal=None
     )
     try:
         reply = await road(request)
         told.outcome, told.worker = "answered", reply.worker
         told.model = request.model
-        told.answer = _object(reply.body)
-    except _Arrived as arrived:
-        told.model, told.worker, told.sent = arrived.model, arrived.worker, _object(arrived.sent)
+        told.answer = _decode_object(reply.body)
+    except _WorkerChosen as arrived:
+        told.model, told.worker, told.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
     except GatewayError as error:
         told.outcome = "refused"
-        told.refusal = _refusal(error)
+        told.refusal = _describe_refusal(error)
     finally:
-        for chunks in request.opened:
+        for chunks in request.open_streams:
             await chunks.aclose()
     told.steps = request.journal.explain()["steps"]
     return told
 
 
-def _refusal(error: HttpError) -> Refusal:
-    return Refusal(status=error.status, code=error.code, message=error.sentence, param=error.param)
+def _describe_refusal(error: HttpError) -> DryRunRefusal:
+    return DryRunRefusal(
+        status=error.status, code=error.code, message=error.client_message, param=error.param
+    )
 
 
-def _object(raw: bytes) -> dict[str, Any] | None:
+def _decode_object(raw: bytes) -> dict[str, Any] | None:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.DecodeError:

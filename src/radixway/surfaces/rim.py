@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from radixway.guard.audit import AuditLog, name_or_digest
 from radixway.surfaces.access import BY, NOBODY
 from radixway.telemetry import log_fields
-from radixway.web import App, Message, Receive, Scope, Send, request_id_of
+from radixway.web import App, Message, Receive, Scope, Send, choose_request_id
 
 log = logging.getLogger("radixway.admin")
 
@@ -22,13 +22,13 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _PATH = re.compile(r"[A-Za-z0-9/._:~@%+-]{1,200}")
 _TARGETS = ("url", "worker", "name")
 """Of a query, what says to whom the call is done."""
-_MOST_REFUSED = 20
+_MAX_REFUSALS_LOGGED = 20
 """Refused calls that are written down within …"""
 _WITHIN_S = 10.0
 """… so many seconds; others are only counted. Whoever guesses keys could fill the disk otherwise."""
 
 
-class Rim:
+class AdminAuditMiddleware:
     """An ASGI application around another."""
 
     def __init__(self, app: App, audit: AuditLog | None, clock: Callable[[], float] = monotonic) -> None:
@@ -44,7 +44,7 @@ class Rim:
             await self._app(scope, receive, send)
             return
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
-        request_id, status = request_id_of(given), 499
+        request_id, status = choose_request_id(given), 499
 
         async def named(message: Message) -> None:
             nonlocal status
@@ -60,24 +60,24 @@ class Rim:
             await self._app(scope, receive, named)
         finally:
             if BY in scope and (scope["method"] not in _READING or scope[BY] == NOBODY):
-                self._note(scope, request_id, status)
+                self._write_audit_entry(scope, request_id, status)
 
-    def _note(self, scope: Scope, request_id: str, status: int) -> None:
+    def _write_audit_entry(self, scope: Scope, request_id: str, status: int) -> None:
         by, unwritten = scope[BY], 0
         if by == NOBODY:
             now = self._clock()
             if now - self._since > _WITHIN_S:
-                unwritten = max(0, self._refused - _MOST_REFUSED)
+                unwritten = max(0, self._refused - _MAX_REFUSALS_LOGGED)
                 self._since, self._refused = now, 0
             self._refused += 1
-            if self._refused > _MOST_REFUSED:
+            if self._refused > _MAX_REFUSALS_LOGGED:
                 return
         client = scope.get("client")
         fields: dict[str, Any] = {
             "request": name_or_digest(request_id),
             "method": scope["method"],
             "path": name_or_digest(scope["path"], _PATH),
-            "target": _target_of(scope["query_string"]),
+            "target": _audit_target(scope["query_string"]),
             "by": by,
             "address": None if client is None else client[0],
             "status": status,
@@ -86,10 +86,10 @@ class Rim:
             fields["refused_before"] = unwritten
         log_fields(log, logging.INFO, "admin call", fields)
         if self._audit is not None:
-            self._audit.note("admin_call", **fields)
+            self._audit.record_event("admin_call", **fields)
 
 
-def _target_of(query: bytes) -> str | None:
+def _audit_target(query: bytes) -> str | None:
     try:
         asked = parse_qs(query.decode("latin-1"), max_num_fields=20)
     except ValueError:

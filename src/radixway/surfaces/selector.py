@@ -30,29 +30,29 @@ from radixway.pipeline import (
     Endpoint,
     GatewayError,
     ModelName,
-    ModelNotFound,
-    NoWorkers,
+    ModelNotServedError,
+    NoWorkersError,
 )
 from radixway.pipeline import Request as RoadRequest
 from radixway.routing import (
-    AlreadyReserved,
-    Choice,
+    AlreadyReservedError,
+    LeaseReservations,
     PromptReader,
-    Registry,
-    Reservations,
     RoutingRequest,
     Selector,
-    TooManyReserved,
+    TooManyReservationsError,
     Worker,
+    WorkerChoice,
+    WorkerRegistry,
 )
 from radixway.surfaces.access import AdminAccess
 from radixway.telemetry import Journal
-from radixway.web import read_json, request_id_of
+from radixway.web import choose_request_id, decode_json
 
 _Id = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
-class _Question(msgspec.Struct):
+class _SelectBody(msgspec.Struct):
     """What is ours of a body of `/select`; the prompt is read as on the road."""
 
     request_id: _Id | None = None
@@ -69,18 +69,18 @@ class _Question(msgspec.Struct):
         return CHAT_COMPLETIONS if self.messages else COMPLETIONS if self.prompt else GENERATE
 
 
-class _Sign(msgspec.Struct):
+class _ReservationBody(msgspec.Struct):
     """A body of the calls that follow a reservation."""
 
     request_id: _Id
     blocks: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
 
 
-_question = msgspec.json.Decoder(_Question)
-_sign = msgspec.json.Decoder(_Sign)
+_question = msgspec.json.Decoder(_SelectBody)
+_sign = msgspec.json.Decoder(_ReservationBody)
 
 
-class ReservationNotFound(GatewayError):
+class ReservationNotFoundError(GatewayError):
     """Never made, freed, or given up after nothing was heard of it."""
 
     status = 404
@@ -88,14 +88,14 @@ class ReservationNotFound(GatewayError):
     param = "request_id"
 
 
-class TooManyReservations(GatewayError):
+class ReservationLimitError(GatewayError):
     """Those there are have to be freed, or to run out, first."""
 
     status = 429
     code = "too_many_reservations"
 
 
-class ReservationExists(GatewayError):
+class ReservationExistsError(GatewayError):
     """Two reservations of one id could not be told apart."""
 
     status = 409
@@ -104,104 +104,106 @@ class ReservationExists(GatewayError):
 
 
 def selector_routes(
-    registry: Registry,
+    registry: WorkerRegistry,
     selector: Selector,
     prompts: PromptReader,
-    reservations: Reservations,
+    reservations: LeaseReservations,
     access: AdminAccess,
 ) -> APIRouter:
     """`/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free`."""
     router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
-    sweeper = _Sweeper(reservations)
-    chooser = Chooser(registry, selector, prompts)
+    sweeper = _ReservationSweeper(reservations)
+    chooser = WorkerChooser(registry, selector, prompts)
 
-    async def choose(raw: bytes) -> tuple[_Question, Choice]:
-        question: _Question = read_json(_question, raw)
+    async def choose(raw: bytes) -> tuple[_SelectBody, WorkerChoice]:
+        question: _SelectBody = decode_json(_question, raw)
         road = RoadRequest(
             id="", endpoint=question.endpoint, path="", journal=Journal(""), raw=raw, model=question.model
         )
         road.stream = question.stream
-        return question, await chooser.choose(road, question.workers, question.session)
+        return question, await chooser.choose_worker(road, question.workers, question.session)
 
     @router.post("/select")
     async def select(request: Request) -> dict[str, Any]:
         """Where the request should go, and why; nothing is reserved."""
         _, choice = await choose(await request.body())
-        return _told(choice)
+        return _choice_object(choice)
 
     @router.post("/select_and_reserve")
     async def select_and_reserve(request: Request) -> dict[str, Any]:
         """The same, and its place is taken there until `/free`."""
         question, choice = await choose(await request.body())
-        request_id = question.request_id or request_id_of(None)
+        request_id = question.request_id or choose_request_id(None)
         try:
-            reservations.check_room(request_id)
-        except AlreadyReserved:
-            raise ReservationExists(f"there is a reservation {request_id!r}: free it first") from None
-        except TooManyReserved:
+            reservations.check_capacity(request_id)
+        except AlreadyReservedError:
+            raise ReservationExistsError(f"there is a reservation {request_id!r}: free it first") from None
+        except TooManyReservationsError:
             message = f"{len(reservations)} places are reserved, as many as may be: free some first"
-            raise TooManyReservations(message) from None
-        reservations.hold(request_id, selector.reserve(choice))
+            raise ReservationLimitError(message) from None
+        reservations.hold_lease(request_id, selector.reserve(choice))
         sweeper.wake()
-        return {"request_id": request_id} | _told(choice)
+        return {"request_id": request_id} | _choice_object(choice)
 
-    async def sign(request: Request) -> tuple[_Sign, Any]:
-        said: _Sign = read_json(_sign, await request.body())
-        lease = reservations.find(said.request_id)
+    async def sign(request: Request) -> tuple[_ReservationBody, Any]:
+        said: _ReservationBody = decode_json(_sign, await request.body())
+        lease = reservations.find_lease(said.request_id)
         if lease is None:
-            raise ReservationNotFound(f"there is no reservation {said.request_id!r}, or not any more")
+            raise ReservationNotFoundError(f"there is no reservation {said.request_id!r}, or not any more")
         return said, lease
 
     @router.post("/prefill_complete")
     async def prefill_complete(request: Request) -> dict[str, Any]:
         """The first token has come."""
         said, lease = await sign(request)
-        lease.prefill_done()
+        lease.mark_prefill_done()
         return {"request_id": said.request_id}
 
     @router.post("/output_block")
     async def output_block(request: Request) -> dict[str, Any]:
         """The answer has filled `blocks` more blocks."""
         said, lease = await sign(request)
-        lease.output_block(said.blocks)
+        lease.add_output_blocks(said.blocks)
         return {"request_id": said.request_id}
 
     @router.post("/free")
     async def free(request: Request) -> dict[str, Any]:
         """The request has ended, however."""
         said, _ = await sign(request)
-        reservations.free(said.request_id)
+        reservations.release_reservation(said.request_id)
         return {"request_id": said.request_id}
 
     return router
 
 
-class Chooser:
+class WorkerChooser:
     """Says where a request would go now; nothing is reserved."""
 
-    def __init__(self, registry: Registry, selector: Selector, prompts: PromptReader) -> None:
+    def __init__(self, registry: WorkerRegistry, selector: Selector, prompts: PromptReader) -> None:
         self._registry = registry
         self._selector = selector
         self._prompts = prompts
 
-    async def choose(
+    async def choose_worker(
         self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
-    ) -> Choice:
-        """`workers`: only these, by URL or name. Raises ModelNotFound, NoWorkers, BadRequest."""
+    ) -> WorkerChoice:
+        """`workers`: only these, by URL or name. Raises ModelNotServedError, NoWorkersError, BadRequest."""
         model = None if road.model == ANY_MODEL else road.model
-        candidates = _candidates(self._registry, model, workers)
-        prompt = self._prompts.read(road, self._selector.policy(model), candidates)
+        candidates = _candidate_workers(self._registry, model, workers)
+        prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
-            candidates = _candidates(self._registry, model, workers)  # much may have happened meanwhile
+            candidates = _candidate_workers(
+                self._registry, model, workers
+            )  # much may have happened meanwhile
         prompt.session = session or prompt.session
-        return self._selector.pick(prompt, candidates)
+        return self._selector.select_worker(prompt, candidates)
 
 
-class _Sweeper:
+class _ReservationSweeper:
     """Ends reservations when their time is over. Asleep while there are none."""
 
-    def __init__(self, reservations: Reservations) -> None:
+    def __init__(self, reservations: LeaseReservations) -> None:
         self._reservations = reservations
         self._asleep = True
 
@@ -211,16 +213,18 @@ class _Sweeper:
             self._sweep()
 
     def _sweep(self) -> None:
-        pause_s = self._reservations.sweep()
+        pause_s = self._reservations.sweep_expired()
         self._asleep = pause_s is None
         if pause_s is not None:
             asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
 
-def _candidates(registry: Registry, model: str | None, workers: Collection[str] | None) -> tuple[Worker, ...]:
+def _candidate_workers(
+    registry: WorkerRegistry, model: str | None, workers: Collection[str] | None
+) -> tuple[Worker, ...]:
     ready = tuple(worker for worker in registry.candidates(model) if worker.answers_alone)
-    if not ready and model is not None and registry.surely_lacks(model):
-        raise ModelNotFound(model)
+    if not ready and model is not None and registry.definitely_lacks_model(model):
+        raise ModelNotServedError(model)
     if workers is not None:
         wanted = {name.rstrip("/") for name in workers}
         known = {name for worker in registry for name in (worker.url, worker.name)}
@@ -228,9 +232,9 @@ def _candidates(registry: Registry, model: str | None, workers: Collection[str] 
             raise BadRequest(f"no worker {min(unknown)!r}; /list_workers names them all", param="workers")
         ready = tuple(worker for worker in ready if worker.url in wanted or worker.name in wanted)
     if not ready:
-        raise NoWorkers("none of the workers asked for can answer now")
+        raise NoWorkersError("none of the workers asked for can answer now")
     return tuple(worker for worker in ready if not worker.breaker.tripped) or ready
 
 
-def _told(choice: Choice) -> dict[str, Any]:
+def _choice_object(choice: WorkerChoice) -> dict[str, Any]:
     return {"url": choice.worker.url} | choice.explain()

@@ -10,17 +10,17 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.pipeline import GatewayError
-from radixway.surfaces.gate import Gate
+from radixway.surfaces.gate import PathAuthorization
 from radixway.surfaces.rules import rules_routes
-from radixway.telemetry import JournalBook
-from radixway.web import BadBody, join, read_json
+from radixway.telemetry import JournalStore
+from radixway.web import BadBodyError, decode_json, include_routes
 
 if TYPE_CHECKING:
-    from radixway.guard.audit import AuditRoom
-    from radixway.semantic import SemanticRoom
+    from radixway.guard.audit import AuditService
+    from radixway.semantic import SemanticService
 
 
-class DecisionNotKnown(GatewayError):
+class DecisionNotFoundError(GatewayError):
     """No decision of that request is remembered, or it was judged already."""
 
     status = 404
@@ -28,17 +28,17 @@ class DecisionNotKnown(GatewayError):
     param = "request_id"
 
 
-class _Judgement(msgspec.Struct):
+class _FeedbackBody(msgspec.Struct):
     request_id: Annotated[str, Meta(min_length=1, max_length=256)]
     rating: Literal["up", "down"] | None = None
     score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Judgement)
+_decoder = msgspec.json.Decoder(_FeedbackBody)
 
 
 def semantic_routes(
-    room: SemanticRoom | None, book: JournalBook, gate: Gate, audit: AuditRoom | None
+    room: SemanticService | None, book: JournalStore, gate: PathAuthorization, audit: AuditService | None
 ) -> APIRouter:
     """`POST /feedback`, `GET` and `POST /config/semantic`, and what `rules_routes` has.
 
@@ -46,7 +46,9 @@ def semantic_routes(
     """
     router = APIRouter(tags=["semantic"])
     access = gate.access
-    join(router, rules_routes(room, book, access, None if audit is None else audit.log.note))
+    include_routes(
+        router, rules_routes(room, book, access, None if audit is None else audit.log.record_event)
+    )
     if room is None:
         return router
 
@@ -56,13 +58,13 @@ def semantic_routes(
 
         It moves the score that the model has in that category. Tenants judge answers of their own.
         """
-        said: _Judgement = read_json(_decoder, await request.body())
+        said: _FeedbackBody = decode_json(_decoder, await request.body())
         if (said.rating is None) == (said.score is None):
-            raise BadBody("give either a rating, up or down, or a score from 0 to 1", param="rating")
+            raise BadBodyError("give either a rating, up or down, or a score from 0 to 1", param="rating")
         reward = said.score if said.score is not None else float(said.rating == "up")
-        known = room.feedback.judge(said.request_id, reward, gate.confined_to(request))
+        known = room.feedback.record_feedback(said.request_id, reward, gate.visible_tenant(request))
         if known is None:
-            raise DecisionNotKnown(f"no decision on {said.request_id!r} is waiting to be judged")
+            raise DecisionNotFoundError(f"no decision on {said.request_id!r} is waiting to be judged")
         return {"category": known[0], "model": known[1]}
 
     @router.get("/config/semantic", dependencies=[Depends(access)])
@@ -73,7 +75,7 @@ def semantic_routes(
     @router.post("/config/semantic/reload", dependencies=[Depends(access)])
     async def reload() -> JSONResponse:
         """Read the configuration again. 409, and why, when it cannot be used: the last good one stays."""
-        outcome = await room.snapshots.reload()
+        outcome = await room.snapshots.reload_config()
         return JSONResponse({"ok": outcome.ok, "message": outcome.said}, 200 if outcome.ok else 409)
 
     return router

@@ -12,23 +12,23 @@ from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError
-from radixway.semantic_cache import CacheRoom, Filter, Known, exact_of
-from radixway.surfaces.admin import tenant_of
-from radixway.surfaces.gate import Gate
-from radixway.telemetry import JournalBook
-from radixway.web import read_json
+from radixway.semantic_cache import CacheRoom, EntryFilter, KnownAnswer, exact_digest
+from radixway.surfaces.admin import tenant_of_journal
+from radixway.surfaces.gate import PathAuthorization
+from radixway.telemetry import JournalStore
+from radixway.web import decode_json
 
 _Name = Annotated[str, Meta(min_length=1, max_length=8192)]
 
 
-class EntryNotFound(GatewayError):
+class CacheEntryNotFoundError(GatewayError):
     """No such entry, or not any more."""
 
     status = 404
     code = "cache_entry_not_found"
 
 
-class _Purge(msgspec.Struct, forbid_unknown_fields=True):
+class _PurgeBody(msgspec.Struct, forbid_unknown_fields=True):
     tenant: _Name | None = None
     user: _Name | None = None
     model: _Name | None = None
@@ -37,27 +37,27 @@ class _Purge(msgspec.Struct, forbid_unknown_fields=True):
     all: bool = False
 
 
-class _Report(msgspec.Struct, forbid_unknown_fields=True):
+class _ReportBody(msgspec.Struct, forbid_unknown_fields=True):
     request_id: _Name | None = None
     entry: _Name | None = None
 
 
-class _Pair(msgspec.Struct, forbid_unknown_fields=True):
+class _QuestionPairBody(msgspec.Struct, forbid_unknown_fields=True):
     one: _Name
     other: _Name
 
 
-class _WarmUp(msgspec.Struct, forbid_unknown_fields=True):
-    entries: Annotated[list[Known], Meta(min_length=1, max_length=10_000)]
+class _WarmUpBody(msgspec.Struct, forbid_unknown_fields=True):
+    entries: Annotated[list[KnownAnswer], Meta(min_length=1, max_length=10_000)]
 
 
-_purge = msgspec.json.Decoder(_Purge)
-_report = msgspec.json.Decoder(_Report)
-_pair = msgspec.json.Decoder(_Pair)
-_warm_up = msgspec.json.Decoder(_WarmUp)
+_purge = msgspec.json.Decoder(_PurgeBody)
+_report = msgspec.json.Decoder(_ReportBody)
+_pair = msgspec.json.Decoder(_QuestionPairBody)
+_warm_up = msgspec.json.Decoder(_WarmUpBody)
 
 
-def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
+def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
     """Statistics, purge, report of a false hit, warm-up, and the verifier's opinion of two questions."""
     router = APIRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
@@ -72,10 +72,10 @@ def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
     @router.post("/api/v1/response-cache/invalidate", dependencies=admin)
     async def purge(request: Request) -> dict[str, Any]:
         """Let go of the entries that agree with every field given: tenant, user, model, query, entry."""
-        asked = read_json(_purge, await request.body())
-        query = None if asked.query is None else exact_of(asked.query)
-        which = Filter(asked.entry, asked.tenant, asked.user, asked.model, query)
-        if not which.given() and not asked.all:
+        asked = decode_json(_purge, await request.body())
+        query = None if asked.query is None else exact_digest(asked.query)
+        which = EntryFilter(asked.entry, asked.tenant, asked.user, asked.model, query)
+        if not which.given_fields() and not asked.all:
             raise BadRequest("say which: tenant, user, model, query or entry; or all: true", param="all")
         return await removed(which)
 
@@ -83,7 +83,7 @@ def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
     @router.post("/api/v1/response-cache/flush", dependencies=admin)
     async def flush() -> dict[str, Any]:
         """Let go of everything."""
-        return await removed(Filter())
+        return await removed(EntryFilter())
 
     @router.post("/cache/report")
     async def report(request: Request) -> dict[str, Any]:
@@ -92,24 +92,24 @@ def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
         Whoever got the answer knows its `x-request-id`; no admin key is needed. Tenants report answers of
         their own.
         """
-        asked = read_json(_report, await request.body())
+        asked = decode_json(_report, await request.body())
         if (asked.request_id is None) == (asked.entry is None):
             raise BadRequest("give request_id or entry", param="request_id")
         entry, pair = asked.entry or "", None
-        tenant = gate.confined_to(request)
+        tenant = gate.visible_tenant(request)
         if asked.request_id is not None:
             entry, pair = hit_of(asked.request_id, tenant)
-        tenancy = None if tenant is None else gate.tenancy_of(request)
+        tenancy = None if tenant is None else gate.tenant_policy_of(request)
         namespace = None if tenancy is None else tenancy.cache_namespace or tenancy.name
-        return {"entry": entry, "removed": await room.cache.report(entry, pair, namespace)}
+        return {"entry": entry, "removed": await room.cache.report_wrong(entry, pair, namespace)}
 
     @router.post("/cache/warm-up", dependencies=admin)
     async def warm_up(request: Request) -> dict[str, Any]:
         """Keep answers that are known already; the lines of a warm-up file as a list."""
-        asked = read_json(_warm_up, await request.body())
+        asked = decode_json(_warm_up, await request.body())
         for at, known in enumerate(asked.entries):
             try:
-                known.bodies()
+                known.request_and_response()
             except ValueError as error:
                 raise BadRequest(str(error), param=f"entries.{at}") from None
         return {"kept": await room.warm_up(asked.entries)}
@@ -117,8 +117,8 @@ def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
     @router.post("/cache/compare", dependencies=admin)
     async def compare(request: Request) -> dict[str, Any]:
         """How near two questions are, and whether the verifier lets one's answer stand for the other."""
-        asked = read_json(_pair, await request.body())
-        similarity = await room.cache.similarity(asked.one, asked.other)
+        asked = decode_json(_pair, await request.body())
+        similarity = await room.cache.question_similarity(asked.one, asked.other)
         if similarity is None:
             raise GatewayError("the encoder cannot read them now", status=503, code="encoder_unavailable")
         verdict = room.cache.verify(asked.one, asked.other, similarity)
@@ -129,19 +129,21 @@ def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
             "likelihood": round(verdict.likelihood, 4),
         }
 
-    async def removed(which: Filter) -> dict[str, Any]:
-        count = await room.cache.purge(which)
+    async def removed(which: EntryFilter) -> dict[str, Any]:
+        count = await room.cache.purge_entries(which)
         pending = room.behind.pending_removals if room.behind is not None else 0
         return {"removed": count, "pending_at_store": pending}
 
     def hit_of(request_id: str, tenant: str | None) -> tuple[str, tuple[str, str]]:
-        journal = book.find(request_id)
-        if journal is not None and tenant not in (None, tenant_of(journal)):
+        journal = book.find_journal(request_id)
+        if journal is not None and tenant not in (None, tenant_of_journal(journal)):
             journal = None
         for step, _, said in journal.entries if journal is not None else ():
             if step == "semantic_cache" and isinstance(said, dict) and "entry" in said:
                 asked_for, kept = said["questions"]
                 return said["entry"], (asked_for, kept)
-        raise EntryNotFound(f"request {request_id!r} was not answered from the cache", param="request_id")
+        raise CacheEntryNotFoundError(
+            f"request {request_id!r} was not answered from the cache", param="request_id"
+        )
 
     return router

@@ -7,9 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
-from radixway.pipeline import Chunks, Next, Reply, Request, Used
+from radixway.pipeline import Chunks, Next, Reply, Request, TokenUsage
 from radixway.telemetry import log_fields
-from radixway.telemetry.tracing import LONGEST_PROMPT, Ended, Span, Tracing, spans_of_request
+from radixway.telemetry.tracing import (
+    MAX_PROMPT_BYTES,
+    FinishedRequest,
+    RequestTracer,
+    TraceSpan,
+    spans_of_request,
+)
 from radixway.web import HttpError
 
 log = logging.getLogger("radixway.requests")
@@ -26,16 +32,16 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
         "trace": None if journal.trace is None else journal.trace.id,
         "tenant": request.tenant,
         "surface": request.endpoint.name,
-        "model": request.known_model,
-        "worker": request.asked[-1] if request.asked else None,
+        "model": request.metrics_model,
+        "worker": request.attempted_workers[-1] if request.attempted_workers else None,
         "status": status,
         "error": error,
         "total_ms": round(journal.elapsed_s() * 1e3, 3),
         "first_byte_ms": None if first_byte_s is None else round(first_byte_s * 1e3, 3),
-        "attempts": len(request.asked),
+        "attempts": len(request.attempted_workers),
     }
     for step, _, said in reversed(journal.entries):
-        if step == "tokens" and isinstance(said, Used):
+        if step == "tokens" and isinstance(said, TokenUsage):
             fields["prompt_tokens"] = said.prompt_tokens
             fields["completion_tokens"] = said.completion_tokens
             fields["cached_tokens"] = said.cached_tokens
@@ -43,7 +49,7 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
     log_fields(log, level, "request", fields)
 
 
-def spans_to_make(
+def deferred_request_spans(
     request: Request,
     method: str | None,
     path: str,
@@ -52,38 +58,38 @@ def spans_to_make(
     error: str | None,
     *,
     with_prompt: bool,
-) -> Callable[[], list[Span]]:
+) -> Callable[[], list[TraceSpan]]:
     """Makes a traced request's spans when somebody wants them: not here, where the next request waits.
 
     `method`: None where nobody asked over HTTP; `path` then says what was done.
     """
     journal, trace = request.journal, request.journal.trace
     assert trace is not None
-    ended = Ended(
+    ended = FinishedRequest(
         surface=request.endpoint.name,
         operation=request.endpoint.operation,
         method=method,
         path=path,
         tenant=request.tenant,
         model=request.model,
-        answering=request.answering,
-        workers=tuple(request.asked),
+        resolved_model=request.resolved_model,
+        workers=tuple(request.attempted_workers),
         status=status,
         error=error,
         first_byte_s=first_byte_s,
         total_s=journal.elapsed_s(),
-        prompt=request.raw[:LONGEST_PROMPT] if with_prompt else None,
+        prompt=request.raw[:MAX_PROMPT_BYTES] if with_prompt else None,
     )
     return partial(spans_of_request, journal, trace, ended)
 
 
-class ToldRoad:
+class TracedPipeline:
     """A pipeline for requests of ours, which no `Exchange` tells of: answers of chats, and their titles.
 
     It ends with what the request has opened, which whoever made it closes, whatever became of it.
     """
 
-    def __init__(self, road: Next, tracing: Tracing | None, what: str) -> None:
+    def __init__(self, road: Next, tracing: RequestTracer | None, what: str) -> None:
         """`what`: the name of its spans."""
         self._road = road
         self._tracing = tracing
@@ -92,23 +98,23 @@ class ToldRoad:
     async def __call__(self, request: Request) -> Reply:
         """The road's reply. Raises what the road raises."""
         if self._tracing is not None:
-            request.journal.trace = self._tracing.begin(None, believed=True)
-        end = _End(request, self._tracing, self._what)
+            request.journal.trace = self._tracing.start_trace(None, believed=True)
+        end = _LoggedChunks(request, self._tracing, self._what)
         try:
             reply = await self._road(request)
         except HttpError as error:
             end.status, end.error = error.status, error.code
             raise
         finally:
-            request.opened.append(end)  # the last to be closed, so that all is known by then
+            request.open_streams.append(end)  # the last to be closed, so that all is known by then
         end.status, end.first_byte_s = reply.status, request.journal.elapsed_s()
         return reply
 
 
-class _End(Chunks):
+class _LoggedChunks(Chunks):
     """Tells of a request when it is closed."""
 
-    def __init__(self, request: Request, tracing: Tracing | None, what: str) -> None:
+    def __init__(self, request: Request, tracing: RequestTracer | None, what: str) -> None:
         self.status = 499
         self.error: str | None = None
         self.first_byte_s: float | None = None
@@ -130,8 +136,8 @@ class _End(Chunks):
         log_request(request, self.status, self.first_byte_s, self.error)
         if self._tracing is not None and request.journal.is_traced:
             with_prompt = self._tracing.records_prompts
-            self._tracing.end(
-                spans_to_make(
+            self._tracing.export_trace(
+                deferred_request_spans(
                     request,
                     None,
                     self._what,

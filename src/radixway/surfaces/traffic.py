@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
 from radixway.surfaces.access import AdminAccess
-from radixway.transports import Follower, Traffic
+from radixway.transports import TrafficFeed, TrafficFollower
 
 
-def traffic_routes(traffic: Traffic, access: AdminAccess) -> APIRouter:
+def traffic_routes(traffic: TrafficFeed, access: AdminAccess) -> APIRouter:
     """`/traffic`."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
 
@@ -21,14 +21,14 @@ def traffic_routes(traffic: Traffic, access: AdminAccess) -> APIRouter:
 
         The stream ends when the gateway stops, or when its reader falls too far behind.
         """
-        return StreamingResponse(_lines(traffic.follow()), media_type="application/x-ndjson")
+        return StreamingResponse(_traffic_lines(traffic.add_follower()), media_type="application/x-ndjson")
 
     return router
 
 
-async def _lines(follower: Follower) -> AsyncIterator[bytes]:
+async def _traffic_lines(follower: TrafficFollower) -> AsyncIterator[bytes]:
     try:
         async for line in follower:
             yield line
     finally:
-        follower.close()
+        follower.stop_following()

@@ -13,18 +13,18 @@ from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError, TokenizerOf
 from radixway.pipeline.endpoints import ModelName
-from radixway.trajectories import Retrieval, Retrieved, Tries
-from radixway.web import read_json
+from radixway.trajectories import RetrievedTokens, TokenRetrieval, TrieRegistry
+from radixway.web import decode_json
 
 
-class TrajectoriesOff(GatewayError):
+class TrajectoriesOffError(GatewayError):
     """Nothing is recorded."""
 
     status = 404
     code = "trajectories_off"
 
 
-class NotExact(GatewayError):
+class NotExactError(GatewayError):
     """Part of the text is not known as it was sampled, and the client would not have it made up."""
 
     status = 409
@@ -32,7 +32,7 @@ class NotExact(GatewayError):
     param = "text"
 
 
-class _Asked(msgspec.Struct, kw_only=True):
+class _RetrieveFields(msgspec.Struct, kw_only=True):
     strict: bool = False
     """Refuse what is not exact, rather than answer with a mask that means nothing."""
     session_id: str | None = None
@@ -40,35 +40,35 @@ class _Asked(msgspec.Struct, kw_only=True):
     model: ModelName | None = None
 
 
-class _Text(_Asked, kw_only=True):
+class _RetrieveTextBody(_RetrieveFields, kw_only=True):
     text: Annotated[str, Meta(min_length=1)]
 
 
-class _Messages(_Asked, kw_only=True):
+class _RetrieveMessagesBody(_RetrieveFields, kw_only=True):
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
     tools: list[dict[str, Any]] | None = None
     add_generation_prompt: bool = True
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-_text = msgspec.json.Decoder(_Text)
-_messages = msgspec.json.Decoder(_Messages)
+_text = msgspec.json.Decoder(_RetrieveTextBody)
+_messages = msgspec.json.Decoder(_RetrieveMessagesBody)
 
 
-def trajectory_routes(tries: Tries | None, tokenizer_of: TokenizerOf) -> APIRouter:
+def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> APIRouter:
     """The published calls; `tries` is None where nothing is recorded."""
     router = APIRouter(tags=["trajectories"])
 
     @router.post("/retrieve_from_text")
     async def retrieve_from_text(request: Request) -> dict[str, Any]:
         """Tokens, loss mask and log-probabilities of a whole text, and how much of that is a record."""
-        asked = read_json(_text, await request.body())
+        asked = decode_json(_text, await request.body())
         return await answer(asked, asked.text)
 
     @router.post("/retrieve_from_messages_template")
     async def retrieve_from_messages_template(request: Request) -> dict[str, Any]:
         """The same for messages, as the model's chat template writes them."""
-        asked = read_json(_messages, await request.body())
+        asked = decode_json(_messages, await request.body())
         _, tokenizer = await tokenizer_of(asked.model)
         if tokenizer is None:
             raise BadRequest(
@@ -89,25 +89,27 @@ def trajectory_routes(tries: Tries | None, tokenizer_of: TokenizerOf) -> APIRout
             raise BadRequest(str(error), param=error.param) from None
         return await answer(asked, text)
 
-    async def answer(asked: _Asked, text: str) -> dict[str, Any]:
+    async def answer(asked: _RetrieveFields, text: str) -> dict[str, Any]:
         if tries is None:
-            raise TrajectoriesOff("nothing is recorded: start with --trajectories or trajectories.enabled")
-        trie = await tries.of(asked.model)
-        found = trie.store.find(text, asked.session_id, whole=True)
-        trie.count(found)
+            raise TrajectoriesOffError(
+                "nothing is recorded: start with --trajectories or trajectories.enabled"
+            )
+        trie = await tries.trie_for(asked.model)
+        found = trie.store.match_prefix(text, asked.session_id, whole=True)
+        trie.count_lookup(found)
         try:
-            retrieval = Retrieval(trie.store, text, found, trie.encoder)
-            told = retrieval.finish(await asyncio.to_thread(retrieval.encode))
+            retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)
+            told = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
         except ValueError as error:
-            raise NotExact(str(error)) from None
+            raise NotExactError(str(error)) from None
         if asked.strict and not told.exact:
-            raise NotExact(_why(told))
-        return _tell(text, told)
+            raise NotExactError(_inexact_reason(told))
+        return _retrieved_object(text, told)
 
     return router
 
 
-def _why(told: Retrieved) -> str:
+def _inexact_reason(told: RetrievedTokens) -> str:
     if told.trajectory.ambiguous:
         return "this is another session's record, or one of several: give the session_id that is meant"
     if told.coverage < 1:
@@ -115,7 +117,7 @@ def _why(told: Retrieved) -> str:
     return "a worker did not tell the log-probabilities of all tokens"
 
 
-def _tell(text: str, told: Retrieved) -> dict[str, Any]:
+def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
     known = told.trajectory
     spans, start = [], 0
     for end, label in known.spans:

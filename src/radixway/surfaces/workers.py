@@ -8,14 +8,14 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 
-from radixway.config import WorkerSection, check_worker_url
-from radixway.pipeline import BadRequest, WorkerNotFound
-from radixway.routing import API, HealthMonitor, Membership, Registry, Worker, WorkerState
+from radixway.config import WorkerSettings, check_worker_url
+from radixway.pipeline import BadRequest, WorkerNotFoundError
+from radixway.routing import API, FleetMembership, HealthMonitor, Worker, WorkerRegistry, WorkerState
 from radixway.surfaces.access import AdminAccess
 
 
 def worker_routes(
-    registry: Registry, membership: Membership, health: HealthMonitor, access: AdminAccess
+    registry: WorkerRegistry, membership: FleetMembership, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
     """`/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`."""
     router = APIRouter(tags=["workers"])
@@ -27,20 +27,22 @@ def worker_routes(
 
         If it is well it does so before this returns.
         """
-        await health.first_look(membership.join(API, read_worker(await read_fields(request))))
-        return _loads(registry)
+        await health.wait_first_probe(
+            membership.join_worker(API, parse_worker(await read_worker_fields(request)))
+        )
+        return _worker_loads(registry)
 
     @router.post("/remove_worker", dependencies=guarded)
     async def remove_worker(request: Request) -> dict[str, Any]:
         """Forget a worker. Requests it is answering go on to their end."""
-        registry.remove(find_worker(registry, await read_fields(request)).url)
-        return _loads(registry)
+        registry.remove_worker(find_worker(registry, await read_worker_fields(request)).url)
+        return _worker_loads(registry)
 
     @router.post("/drain_worker", dependencies=guarded)
     async def drain_worker(request: Request) -> dict[str, Any]:
         """Send a worker nothing new; it stays listed. `/add_worker` brings it back."""
-        registry.set_state(find_worker(registry, await read_fields(request)), WorkerState.DRAINING)
-        return _loads(registry)
+        registry.set_state(find_worker(registry, await read_worker_fields(request)), WorkerState.DRAINING)
+        return _worker_loads(registry)
 
     @router.get("/list_workers")
     async def list_workers() -> dict[str, Any]:
@@ -53,14 +55,14 @@ def worker_routes(
     return router
 
 
-def _loads(registry: Registry) -> dict[str, Any]:
+def _worker_loads(registry: WorkerRegistry) -> dict[str, Any]:
     return {
         "status": "success",
         "worker_urls": {worker.url: worker.load.requests for worker in registry},
     }
 
 
-async def read_fields(request: Request) -> dict[str, Any]:
+async def read_worker_fields(request: Request) -> dict[str, Any]:
     """The query's and the JSON body's fields together; `worker_url` is another name of `url`."""
     fields: dict[str, Any] = dict(request.query_params)
     raw = await request.body()
@@ -79,22 +81,22 @@ async def read_fields(request: Request) -> dict[str, Any]:
     return fields
 
 
-def read_worker(fields: dict[str, Any]) -> WorkerSection:
+def parse_worker(fields: dict[str, Any]) -> WorkerSettings:
     """What the fields say of a worker; others are ignored. Raises BadRequest."""
     for several in ("models", "pools"):
         if isinstance(fields.get(several), str):  # a query can only carry text
             fields[several] = [name for name in fields[several].split(",") if name]
-    _read_worker_type(fields)
-    known = {name: value for name, value in fields.items() if name in WorkerSection.model_fields}
+    _apply_worker_type(fields)
+    known = {name: value for name, value in fields.items() if name in WorkerSettings.model_fields}
     try:
-        return WorkerSection.model_validate(known)
+        return WorkerSettings.model_validate(known)
     except ValidationError as error:
         mistake = error.errors()[0]
         field = ".".join(str(part) for part in mistake["loc"])
         raise BadRequest(f"{field}: {mistake['msg'].removeprefix('Value error, ')}", param=field) from None
 
 
-def _read_worker_type(fields: dict[str, Any]) -> None:
+def _apply_worker_type(fields: dict[str, Any]) -> None:
     """Slime's `worker_type` and `bootstrap_port` are our `role` and `disaggregation`."""
     kind = fields.get("worker_type") or "regular"
     if kind not in ("regular", "prefill", "decode"):
@@ -105,12 +107,12 @@ def _read_worker_type(fields: dict[str, Any]) -> None:
         fields.setdefault("disaggregation", {"dialect": "sglang"} | port)
 
 
-def find_worker(registry: Registry, fields: dict[str, Any]) -> Worker:
-    """The one that `url` names. Raises WorkerNotFound."""
+def find_worker(registry: WorkerRegistry, fields: dict[str, Any]) -> Worker:
+    """The one that `url` names. Raises WorkerNotFoundError."""
     try:
-        worker = registry.get(check_worker_url(fields["url"]))
+        worker = registry.get_worker(check_worker_url(fields["url"]))
     except ValueError:
         worker = None
     if worker is None:
-        raise WorkerNotFound("there is no worker of that URL; /list_workers names them all")
+        raise WorkerNotFoundError("there is no worker of that URL; /list_workers names them all")
     return worker

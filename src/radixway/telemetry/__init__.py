@@ -4,49 +4,49 @@
 """
 
 from radixway.telemetry.console import ServerConsole
-from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
+from radixway.telemetry.figures import GatewayStats, WorkerStats, read_gateway_stats, read_worker_stats
 from radixway.telemetry.heap_freezer import HeapFreezer
-from radixway.telemetry.journal import Journal, JournalBook
-from radixway.telemetry.journal_pages import NOT_PACKED, Shared
+from radixway.telemetry.journal import Journal, JournalStore
+from radixway.telemetry.journal_pages import NOT_PACKED, SharedObject
 from radixway.telemetry.logs import configure_logging, flush_logs, log_fields
 from radixway.telemetry.metrics import (
-    Answers,
-    Buckets,
-    Metrics,
+    AttemptSeries,
+    AttemptUsage,
+    HistogramBuckets,
+    LabeledCounter,
+    MetricsRegistry,
     Outcome,
-    Prediction,
-    Spent,
-    Steps,
-    Tally,
-    expose,
+    StepMetrics,
+    UsagePrediction,
+    render_exposition,
 )
-from radixway.telemetry.scrapes import Change, NotMetrics, Scrape, Scrapes
+from radixway.telemetry.scrapes import InvalidMetricsError, MetricsScrape, ScrapeDelta, ScrapeHistory
 
 __all__ = [
     "NOT_PACKED",
-    "Answers",
-    "Buckets",
-    "Change",
-    "Figures",
+    "AttemptSeries",
+    "AttemptUsage",
+    "GatewayStats",
     "HeapFreezer",
+    "HistogramBuckets",
+    "InvalidMetricsError",
     "Journal",
-    "JournalBook",
-    "Metrics",
-    "NotMetrics",
+    "JournalStore",
+    "LabeledCounter",
+    "MetricsRegistry",
+    "MetricsScrape",
     "Outcome",
-    "Prediction",
-    "Scrape",
-    "Scrapes",
+    "ScrapeDelta",
+    "ScrapeHistory",
     "ServerConsole",
-    "Shared",
-    "Spent",
-    "Steps",
-    "Tally",
-    "WorkerFigures",
+    "SharedObject",
+    "StepMetrics",
+    "UsagePrediction",
+    "WorkerStats",
     "configure_logging",
-    "expose",
     "flush_logs",
     "log_fields",
-    "read_figures",
-    "read_worker_figures",
+    "read_gateway_stats",
+    "read_worker_stats",
+    "render_exposition",
 ]

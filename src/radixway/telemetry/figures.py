@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from radixway.telemetry.scrapes import Change
+from radixway.telemetry.scrapes import ScrapeDelta
 
 _TOKENS = "radixway_tokens_total"
 _FIRST_TOKEN = "radixway_time_to_first_token_seconds"
@@ -17,7 +17,7 @@ _PROMPTS = "radixway_prefix_prompt_tokens_total"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class GatewayStats:
     """A gateway over a time. None: nobody did what would be measured."""
 
     at: float
@@ -48,7 +48,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFigures:
+class WorkerStats:
     """One worker over the same time."""
 
     requests_per_s: float
@@ -58,10 +58,10 @@ class WorkerFigures:
     reported_hits: float | None
 
 
-def read_figures(change: Change) -> Figures:
+def read_gateway_stats(change: ScrapeDelta) -> GatewayStats:
     """What the gateway did between two scrapes, and how it is by the later one."""
-    now, statuses = change.later, change.rates("status", "radixway_requests_total")
-    return Figures(
+    now, statuses = change.later, change.rates_by("status", "radixway_requests_total")
+    return GatewayStats(
         at=now.at,
         requests_per_s=sum(statuses.values()),
         errors_per_s=sum(rate for status, rate in statuses.items() if status.startswith("5")),
@@ -73,13 +73,13 @@ def read_figures(change: Change) -> Figures:
         first_token_p95_s=change.quantile(0.95, _FIRST_TOKEN),
         between_tokens_p50_s=change.quantile(0.5, _BETWEEN_TOKENS),
         between_tokens_p95_s=change.quantile(0.95, _BETWEEN_TOKENS),
-        predicted_hits=_share(
+        predicted_hits=_ratio_or_none(
             change.increase(_CACHED, by="predicted"), change.increase(_PROMPTS, by="predicted")
         ),
-        reported_hits=_share(
+        reported_hits=_ratio_or_none(
             change.increase(_CACHED, by="reported"), change.increase(_PROMPTS, by="reported")
         ),
-        semantic_hits=_share(
+        semantic_hits=_ratio_or_none(
             hits := change.increase("llm_cache_hits_total"),
             hits + change.increase("llm_cache_misses_total"),
         ),
@@ -90,23 +90,23 @@ def read_figures(change: Change) -> Figures:
     )
 
 
-def read_worker_figures(change: Change) -> dict[str, WorkerFigures]:
+def read_worker_stats(change: ScrapeDelta) -> dict[str, WorkerStats]:
     """The same of each worker, by its name."""
-    requests = change.rates("worker", "radixway_worker_requests_total")
-    completion = change.rates("worker", _TOKENS, kind="completion")
-    cached = change.rates("worker", _CACHED, by="reported")
-    prompts = change.rates("worker", _PROMPTS, by="reported")
-    usage = change.later.by("worker", "radixway_worker_kv_usage_ratio")
+    requests = change.rates_by("worker", "radixway_worker_requests_total")
+    completion = change.rates_by("worker", _TOKENS, kind="completion")
+    cached = change.rates_by("worker", _CACHED, by="reported")
+    prompts = change.rates_by("worker", _PROMPTS, by="reported")
+    usage = change.later.totals_by("worker", "radixway_worker_kv_usage_ratio")
     return {
-        worker: WorkerFigures(
+        worker: WorkerStats(
             requests_per_s=requests.get(worker, 0.0),
             completion_tokens_per_s=completion.get(worker, 0.0),
             kv_usage=usage.get(worker),
-            reported_hits=_share(cached.get(worker, 0.0), prompts.get(worker, 0.0)),
+            reported_hits=_ratio_or_none(cached.get(worker, 0.0), prompts.get(worker, 0.0)),
         )
-        for worker in change.later.by("worker", "radixway_breaker") | requests
+        for worker in change.later.totals_by("worker", "radixway_breaker") | requests
     }
 
 
-def _share(part: float, whole: float) -> float | None:
+def _ratio_or_none(part: float, whole: float) -> float | None:
     return part / whole if whole else None

@@ -12,11 +12,11 @@ from typing import Any
 _ASKED = "driver_version,name,memory.total,memory.used,utilization.gpu,uuid"
 _MB = 1 << 20
 _GOOD_FOR_S = 5.0
-_PATIENCE_S = 10.0
+_PROGRAM_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuStatus:
     """One of them, as it was a moment ago. None: it does not tell, as a MIG slice's load."""
 
     driver: str
@@ -28,11 +28,11 @@ class Gpu:
     uuid: str
     """What the driver calls it."""
 
-    def hardware(self) -> dict[str, Any]:
+    def hardware_info(self) -> dict[str, Any]:
         """`WorkerGPUInfo`."""
         return {"name": self.name, "total_memory": int((self.total_mb or 0) * _MB)}
 
-    def metrics(self) -> dict[str, Any]:
+    def utilization_info(self) -> dict[str, Any]:
         """`GPUMetricsInfo`."""
         share = None
         if self.total_mb and self.used_mb is not None:
@@ -40,44 +40,44 @@ class Gpu:
         return {"gpu_usage": self.busy, "mem_usage": share}
 
 
-class Gpus:
+class GpuMonitor:
     """Belongs to one event loop. Asks again after some seconds, and not at all where nobody can answer."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """`clock`: seconds that only go up."""
         self._clock = clock
         self._program = shutil.which("nvidia-smi")
-        self._known: list[Gpu] = []
+        self._known: list[GpuStatus] = []
         self._asked_at = -_GOOD_FOR_S
         self._asking = asyncio.Lock()
 
-    async def now(self) -> list[Gpu]:
+    async def read_gpus(self) -> list[GpuStatus]:
         """In the order of their numbers."""
         async with self._asking:
             if self._program is not None and self._clock() >= self._asked_at + _GOOD_FOR_S:
-                self._known = read(await _output(self._program))
+                self._known = parse_nvidia_smi(await _run_program(self._program))
                 self._asked_at = self._clock()
         return self._known
 
 
-def read(output: str) -> list[Gpu]:
+def parse_nvidia_smi(output: str) -> list[GpuStatus]:
     """Lines of `nvidia-smi --query-gpu=… --format=csv,noheader,nounits`; what is none is left out."""
     rows = ([field.strip() for field in line.split(",")] for line in output.splitlines())
     return [
-        Gpu(row[0], row[1], _number(row[2]), _number(row[3]), _number(row[4]), row[5])
+        GpuStatus(row[0], row[1], _parse_number(row[2]), _parse_number(row[3]), _parse_number(row[4]), row[5])
         for row in rows
         if len(row) == _ASKED.count(",") + 1
     ]
 
 
-def _number(field: str) -> float | None:
+def _parse_number(field: str) -> float | None:
     try:
         return float(field)
     except ValueError:  # [N/A], [Not Supported] …
         return None
 
 
-async def _output(program: str) -> str:
+async def _run_program(program: str) -> str:
     try:
         process = await asyncio.create_subprocess_exec(
             program,
@@ -89,7 +89,7 @@ async def _output(program: str) -> str:
     except OSError:
         return ""
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_PROGRAM_TIMEOUT_S):
             output, _ = await process.communicate()
     except TimeoutError:
         process.kill()

@@ -29,7 +29,7 @@ class HeapFreezer:
         self._late_freezes_left = max_late_freezes
         self._began_s = 0.0
 
-    def freeze_started(self) -> None:
+    def freeze_startup_objects(self) -> None:
         """Free what is garbage after the start and freeze the rest."""
         gc.collect()
         gc.freeze()

@@ -15,14 +15,14 @@ from radixway.component import Component, Subject
 from radixway.telemetry.journal_pages import JournalPage
 
 if TYPE_CHECKING:
-    from radixway.telemetry.tracing.trace import Trace
+    from radixway.telemetry.tracing.trace import TraceRecord
 
 
 JournalKey = tuple[str | None, str]
 """Of a journal: its tenant, and the request's id."""
 
 
-class Explains(Protocol):
+class ExplainableDecision(Protocol):
     """A decision that puts itself into words when somebody asks, not for every request."""
 
     def explain(self) -> dict[str, Any]:
@@ -54,32 +54,32 @@ class Journal:
         """Whose request it was, like the next two: so that it is found when they are to be forgotten."""
         self.user: str | None = None
         self.session: str | None = None
-        self.trace: Trace | None = None
+        self.trace: TraceRecord | None = None
         """Its place in a trace, where traces are kept."""
-        self.entries: list[tuple[str, float, dict[str, Any] | Explains]] = []
+        self.entries: list[tuple[str, float, dict[str, Any] | ExplainableDecision]] = []
         self.number = 0
         """The how manieth its book has kept."""
-        self._book: JournalBook | None = None
+        self._book: JournalStore | None = None
         """Told of what is added once the request is over."""
 
-    def add(self, step: str, decision: Explains | None = None, **fields: Any) -> None:
+    def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
         """Append what `step` found or decided: a decision, or fields, which must be JSON values.
 
         Neither may hold prompt text.
         """
         self.entries.append((step, perf_counter() - self._origin, decision or fields))
         if self._book is not None:
-            self._book.amend(self)
+            self._book.update_journal(self)
 
-    def timed(self, name: str, began_s: float, **fields: Any) -> None:
+    def record_timing(self, name: str, began_s: float, **fields: Any) -> None:
         """Note how long what began at `began_s` (see `elapsed_s`) took, where the request is traced.
 
         `fields` as of `add`.
         """
         if self.trace is not None:
-            self.trace.add(name, began_s, self.elapsed_s(), **fields)
+            self.trace.add_stage(name, began_s, self.elapsed_s(), **fields)
             if self._book is not None:
-                self._book.amend(self)
+                self._book.update_journal(self)
 
     def since_origin_s(self, at: float) -> float:
         """A reading of `perf_counter` as `elapsed_s` gives it."""
@@ -130,12 +130,12 @@ class Journal:
         }
 
 
-_PAGE = 16
+_JOURNALS_PER_BLOCK = 16
 """Journals that are packed together: fewer share less, and more take longer than a turn of the loop may."""
 _MAX_BYTES = 256 * 2**20
 
 
-class JournalBook(Component):
+class JournalStore(Component):
     """The journals of the latest `capacity` requests, by tenant and request id.
 
     Of an id that a tenant repeats the newest is kept; nobody's takes the place of another tenant's.
@@ -159,7 +159,7 @@ class JournalBook(Component):
         self._oldest = 1
         self._open: list[Journal | None] = []
         self._open_from = 1
-        self._pages: deque[_Page] = deque()
+        self._pages: deque[_JournalBlock] = deque()
         self._numbers: dict[JournalKey, int] = {}
         self.size_bytes = 0
         """Of all pages."""
@@ -167,7 +167,7 @@ class JournalBook(Component):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def keep(self, journal: Journal) -> None:
+    def save_journal(self, journal: Journal) -> None:
         """Remember a journal; beyond the capacity the oldest is forgotten.
 
         What is added to it later is kept too, as long as it is.
@@ -178,10 +178,10 @@ class JournalBook(Component):
         self._numbers[journal.key] = journal.number
         while self._kept - self._oldest >= self._capacity:
             self._forget_oldest()
-        if len(self._open) >= _PAGE:
+        if len(self._open) >= _JOURNALS_PER_BLOCK:
             self._pack_open()
 
-    def amend(self, journal: Journal) -> None:
+    def update_journal(self, journal: Journal) -> None:
         """Something was added to a journal that was kept."""
         if self._oldest <= journal.number < self._open_from:
             page = self._page_of(journal.number)
@@ -190,7 +190,7 @@ class JournalBook(Component):
                 page.amended[journal.number] = JournalPage([journal])
                 self.size_bytes += page.size_bytes - before
 
-    def forget(self, which: Callable[[Journal], bool]) -> int:
+    def forget_journals(self, which: Callable[[Journal], bool]) -> int:
         """Forget journals, those that a newer one of the same id hides too; how many there were."""
         gone = 0
         for page in self._pages:
@@ -221,9 +221,9 @@ class JournalBook(Component):
             }
             return subject.given().items() <= said.items()
 
-        return self.forget(is_meant)
+        return self.forget_journals(is_meant)
 
-    def before(self, number: int | None, most: int) -> list[Journal]:
+    def journals_before(self, number: int | None, most: int) -> list[Journal]:
         """The latest `most` journals kept before the one of that number; None: of all. Newest first.
 
         Those that a newer one of the same id hides are among them. Takes no longer in a book that is full.
@@ -231,7 +231,7 @@ class JournalBook(Component):
         found: list[Journal] = []
         end = self._kept + 1 if number is None else min(number, self._kept + 1)
         while end > self._oldest and len(found) < most:
-            first, journals = self._around(end - 1)
+            first, journals = self._neighbors_of(end - 1)
             found += [
                 each
                 for each in reversed(journals[max(0, self._oldest - first) : end - first])
@@ -241,12 +241,12 @@ class JournalBook(Component):
         del found[most:]
         return found
 
-    def latest(self, most: int) -> Iterator[Journal]:
+    def latest_journals(self, most: int) -> Iterator[Journal]:
         """The latest `most` journals of now, newest first. May be gone through in any thread."""
-        parts: list[_Page | _Open] = [*self._pages, _Open(self._open_from, [*self._open])]
-        return _unpacked(parts, self._oldest, most)
+        parts: list[_JournalBlock | _OpenBlock] = [*self._pages, _OpenBlock(self._open_from, [*self._open])]
+        return _unpack_blocks(parts, self._oldest, most)
 
-    def find(self, request_id: str, tenant: str | None = None) -> Journal | None:
+    def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
         """The newest journal of that id, if it is still remembered.
 
         `tenant`: whose it must be; None: of whoever used the id first, so that who repeats it hides nothing.
@@ -257,12 +257,12 @@ class JournalBook(Component):
             number = next((number for (_, name), number in self._numbers.items() if name == request_id), None)
         if number is None:
             return None
-        first, journals = self._around(number)
+        first, journals = self._neighbors_of(number)
         return journals[number - first]
 
     def cache_entry_of(self, request_id: str, tenant: str) -> str | None:
         """Return the entry of the semantic cache that a tenant's request left, if it is known here."""
-        journal = self.find(request_id, tenant)
+        journal = self.find_journal(request_id, tenant)
         for step, _, said in journal.entries if journal is not None else ():
             if step == "semantic_cache_keep" and isinstance(said, dict) and "entry" in said:
                 return str(said["entry"])
@@ -272,18 +272,18 @@ class JournalBook(Component):
         """Whether it is kept, and its tenant has repeated its id with none since."""
         return self._numbers.get(journal.key) == journal.number
 
-    def _around(self, number: int) -> tuple[int, list[Journal | None]]:
+    def _neighbors_of(self, number: int) -> tuple[int, list[Journal | None]]:
         """The journals that are kept beside that one, and the number of the first."""
         if number >= self._open_from:
             return self._open_from, self._open
         page = self._page_of(number)
         return page.first, page.unpack()
 
-    def _page_of(self, number: int) -> _Page:
-        return self._pages[(number - self._pages[0].first) // _PAGE]
+    def _page_of(self, number: int) -> _JournalBlock:
+        return self._pages[(number - self._pages[0].first) // _JOURNALS_PER_BLOCK]
 
     def _pack_open(self) -> None:
-        page = _Page(self._open_from, self._open)
+        page = _JournalBlock(self._open_from, self._open)
         self._pages.append(page)
         self.size_bytes += page.size_bytes
         self._open_from += len(self._open)
@@ -316,7 +316,7 @@ class JournalBook(Component):
         return 1
 
 
-class _Page:
+class _JournalBlock:
     """Journals of numbers that follow one another, packed."""
 
     __slots__ = ("_packed", "amended", "first", "keys")
@@ -346,7 +346,7 @@ class _Page:
         return self._packed.size_bytes + sum(each.size_bytes for each in self.amended.values())
 
 
-class _Open:
+class _OpenBlock:
     """The same of journals that are not packed."""
 
     def __init__(self, first: int, journals: list[Journal | None]) -> None:
@@ -358,7 +358,7 @@ class _Open:
         return self._journals
 
 
-def _unpacked(parts: list[_Page | _Open], oldest: int, most: int) -> Iterator[Journal]:
+def _unpack_blocks(parts: list[_JournalBlock | _OpenBlock], oldest: int, most: int) -> Iterator[Journal]:
     for part in reversed(parts):
         journals = part.unpack()
         for at in range(len(journals) - 1, -1, -1):

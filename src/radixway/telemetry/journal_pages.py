@@ -19,14 +19,14 @@ from typing import Any
 from pydantic import BaseModel
 
 
-class Shared:
+class SharedObject:
     """A base of what outlives requests: a page refers to such an object, and does not copy it."""
 
     __slots__ = ()
 
 
 _SHARED = (
-    *(Shared, BaseModel, re.Pattern, MappingProxyType),
+    *(SharedObject, BaseModel, re.Pattern, MappingProxyType),
     *(FunctionType, BuiltinFunctionType, MethodType),
 )
 NOT_PACKED = {"packed": False}
@@ -59,10 +59,10 @@ class JournalPage:
     def __init__(self, content: Sequence[Any]) -> None:
         """Pack `content`. What cannot be pickled of it is kept as it is, each of `content` by itself."""
         try:
-            self._packed, self._shared = _pack(content, frozenset())
+            self._packed, self._shared = _pack_content(content, frozenset())
         except _NOT_PICKLED:
             unfit = frozenset(id(each) for each in content if not _is_picklable(each))
-            self._packed, self._shared = _pack(content, unfit)
+            self._packed, self._shared = _pack_content(content, unfit)
 
     def unpack(self) -> list[Any]:
         """The content. In any thread."""
@@ -77,7 +77,7 @@ class JournalPage:
 _NOT_PICKLED = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError)
 
 
-def _pack(content: Sequence[Any], unfit: frozenset[int]) -> tuple[bytes, tuple[Any, ...]]:
+def _pack_content(content: Sequence[Any], unfit: frozenset[int]) -> tuple[bytes, tuple[Any, ...]]:
     file = BytesIO()
     pickler = _Pickler(file, unfit)
     pickler.dump(list(content))
@@ -86,7 +86,7 @@ def _pack(content: Sequence[Any], unfit: frozenset[int]) -> tuple[bytes, tuple[A
 
 def _is_picklable(content: Any) -> bool:
     try:
-        _pack([content], frozenset())
+        _pack_content([content], frozenset())
     except _NOT_PICKLED:
         return False
     return True
@@ -110,7 +110,7 @@ class _Pickler(pickle.Pickler):
             return kind, treatment(thing)
         if treatment is _Treatment.REFER:
             self.shared.append(thing)
-            return _Reference, (len(self.shared) - 1,)
+            return _SharedReference, (len(self.shared) - 1,)
         if treatment is _Treatment.KEEP_WHOLE:
             raise pickle.PicklingError(kind.__qualname__)
         return NotImplemented
@@ -123,12 +123,12 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """See `pickle.Unpickler`."""
-        if name == _Reference.__name__ and module == __name__:
+        if name == _SharedReference.__name__ and module == __name__:
             return self._shared.__getitem__
         return super().find_class(module, name)
 
 
-class _Reference:
+class _SharedReference:
     """Stands in a page for what it refers to, by number."""
 
 

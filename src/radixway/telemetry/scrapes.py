@@ -18,16 +18,16 @@ Series = Mapping[Labels, float]
 
 _NONE: Series = {}
 
-_MOST = 1e18
+_MAX_VALUE = 1e18
 """What is larger, or no number, nobody counted: such samples are left out, so that sums stay numbers."""
 
 
-class NotMetrics(ValueError):
+class InvalidMetricsError(ValueError):
     """A text that is no Prometheus exposition."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scrape:
+class MetricsScrape:
     """One reading of all metrics."""
 
     at: float
@@ -36,43 +36,43 @@ class Scrape:
     """By the sample's whole name (`…_total`, `…_bucket`), then by labels."""
 
     @classmethod
-    def read(cls, text: str, at: float) -> Scrape:
-        """Read an exposition in Prometheus' text format. Raises NotMetrics."""
+    def parse_text(cls, text: str, at: float) -> MetricsScrape:
+        """Read an exposition in Prometheus' text format. Raises InvalidMetricsError."""
         samples: dict[str, dict[Labels, float]] = {}
         try:
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
                     if "le" in sample.labels:
                         float(sample.labels["le"])
-                    if not abs(sample.value) <= _MOST:
+                    if not abs(sample.value) <= _MAX_VALUE:
                         continue
                     samples.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
         except (ValueError, IndexError, KeyError) as error:
-            raise NotMetrics(f"no Prometheus exposition: {error}") from None
+            raise InvalidMetricsError(f"no Prometheus exposition: {error}") from None
         return cls(at, samples)
 
-    def has(self, name: str) -> bool:
+    def has_sample(self, name: str) -> bool:
         """Whether there is any such sample."""
         return bool(self.samples.get(name))
 
     def total(self, name: str, /, **having: str) -> float:
         """The sum of a name's samples, of those that have these labels; 0 without any."""
-        return sum(value for _, value in self._of(name, having))
+        return sum(value for _, value in self._series_of(name, having))
 
-    def by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
+    def totals_by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
         """The same for each value of one label; samples without it count under an empty one."""
-        return _by(label, self._of(name, having))
+        return _sum_by_label(label, self._series_of(name, having))
 
-    def _of(self, name: str, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
-        return _select(self.samples.get(name, _NONE), having)
+    def _series_of(self, name: str, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
+        return _select_series(self.samples.get(name, _NONE), having)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScrapeDelta:
     """What happened between two scrapes of one gateway."""
 
-    earlier: Scrape
-    later: Scrape
+    earlier: MetricsScrape
+    later: MetricsScrape
 
     @property
     def seconds(self) -> float:
@@ -81,15 +81,15 @@ class Change:
 
     def increase(self, name: str, /, **having: str) -> float:
         """By how much a counter grew, over all its series that have these labels."""
-        return sum(grown for _, grown in _select(self._grown(name), having))
+        return sum(grown for _, grown in _select_series(self._increases_of(name), having))
 
     def rate(self, name: str, /, **having: str) -> float:
         """The same in each second."""
         return self.increase(name, **having) / self.seconds
 
-    def rates(self, label: str, name: str, /, **having: str) -> dict[str, float]:
+    def rates_by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
         """The rate for each value of one label."""
-        grown = _by(label, _select(self._grown(name), having))
+        grown = _sum_by_label(label, _select_series(self._increases_of(name), having))
         return {value: growth / self.seconds for value, growth in grown.items()}
 
     def mean(self, histogram: str, /, **having: str) -> float | None:
@@ -102,57 +102,59 @@ class Change:
 
         As `histogram_quantile` has it: linear within a bucket, and of the last one its lower bound.
         """
-        buckets = _by("le", _select(self._grown(f"{histogram}_bucket"), having))
-        return _quantile(q, sorted((float(bound), count) for bound, count in buckets.items() if bound))
+        buckets = _sum_by_label("le", _select_series(self._increases_of(f"{histogram}_bucket"), having))
+        return _histogram_quantile(
+            q, sorted((float(bound), count) for bound, count in buckets.items() if bound)
+        )
 
-    def _grown(self, name: str) -> dict[Labels, float]:
+    def _increases_of(self, name: str) -> dict[Labels, float]:
         before = self.earlier.samples.get(name, _NONE)
         return {
-            labels: _growth(before.get(labels, 0.0), value)
+            labels: _counter_increase(before.get(labels, 0.0), value)
             for labels, value in self.later.samples.get(name, _NONE).items()
         }
 
 
-class Scrapes:
+class ScrapeHistory:
     """The latest scrapes of one gateway, as far back as anybody looks."""
 
     def __init__(self, window_s: float) -> None:
         self.window_s = window_s
-        self._kept: deque[Scrape] = deque()
+        self._kept: deque[MetricsScrape] = deque()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, scrape: Scrape) -> None:
+    def add_scrape(self, scrape: MetricsScrape) -> None:
         """Remember one that is later than all before it; those that no window reaches any more go."""
         self._kept.append(scrape)
         while len(self._kept) > 2 and self._kept[1].at <= scrape.at - self.window_s:
             self._kept.popleft()
 
-    def clear(self) -> None:
+    def forget_scrapes(self) -> None:
         """Begin anew: what comes next has nothing to do with what was."""
         self._kept.clear()
 
     @property
-    def latest(self) -> Scrape | None:
+    def latest(self) -> MetricsScrape | None:
         """The newest one, if there is any."""
         return self._kept[-1] if self._kept else None
 
-    def change(self) -> Change | None:
+    def delta_over_window(self) -> ScrapeDelta | None:
         """From the newest scrape back over the window, or what there is of it; None before the second."""
-        return Change(self._kept[0], self._kept[-1]) if len(self._kept) > 1 else None
+        return ScrapeDelta(self._kept[0], self._kept[-1]) if len(self._kept) > 1 else None
 
 
-def _growth(before: float, after: float) -> float:
+def _counter_increase(before: float, after: float) -> float:
     return after - before if after >= before else after  # it fell: the process began anew
 
 
-def _select(series: Series, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
+def _select_series(series: Series, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
     wanted = frozenset(having.items())
     return ((labels, value) for labels, value in series.items() if wanted <= labels)
 
 
-def _by(label: str, series: Iterator[tuple[Labels, float]]) -> dict[str, float]:
+def _sum_by_label(label: str, series: Iterator[tuple[Labels, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for labels, value in series:
         key = next((held for name, held in labels if name == label), "")
@@ -160,7 +162,7 @@ def _by(label: str, series: Iterator[tuple[Labels, float]]) -> dict[str, float]:
     return sums
 
 
-def _quantile(q: float, buckets: list[tuple[float, float]]) -> float | None:
+def _histogram_quantile(q: float, buckets: list[tuple[float, float]]) -> float | None:
     """`buckets`: upper bounds and how many were at most that, in order, the last one's bound infinite."""
     if len(buckets) < 2 or buckets[-1][0] != inf or not buckets[-1][1]:
         return None

@@ -16,7 +16,7 @@ _MIN_TEXT_WIDTH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """What stands above a column, and what becomes of it where there is little room."""
 
     name: str
@@ -37,7 +37,7 @@ class FittedTable:
     """Rows of text. Where a terminal is too narrow for them, columns that may go are left out, texts are
     folded, and at last each row is printed as lines of its own. A pipe gets all columns in long lines."""
 
-    def __init__(self, *columns: Column) -> None:
+    def __init__(self, *columns: TableColumn) -> None:
         self._columns = columns
         self._rows: list[tuple[str, ...]] = []
 
@@ -58,46 +58,48 @@ class FittedTable:
         kept = list(range(len(self._columns)))
         dropped: list[int] = []
         while True:
-            widths = self._fit(kept, width, fold=False)
+            widths = self._fit_widths(kept, width, fold=False)
             droppable = [at for at in kept if self._columns[at].drop_order]
             if widths is not None or not droppable:
                 break
             dropped.append(max(droppable, key=lambda at: self._columns[at].drop_order))
             kept.remove(dropped[-1])
-        widths = widths or self._fit(kept, width, fold=True)
+        widths = widths or self._fit_widths(kept, width, fold=True)
         if widths is None:
-            return self._records()
-        lines = [line for row in (self._heads(kept, widths), *self._cells(kept, widths)) for line in row]
+            return self._record_lines()
+        lines = [
+            line for row in (self._header_lines(kept, widths), *self._row_lines(kept, widths)) for line in row
+        ]
         if dropped:
             names = ", ".join(self._columns[at].name for at in sorted(dropped))
             lines.append(f" no room for: {names}")
         return lines
 
-    def _fit(self, kept: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
+    def _fit_widths(self, kept: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
         """A width for each column that is kept; None if they do not fit."""
         cells = [max((cell_len(row[at]) for row in self._rows), default=0) for at in kept]
         names = [self._columns[at].name for at in kept]
         full = [max(cell, cell_len(name)) for cell, name in zip(cells, names, strict=True)]
-        if width is None or _total(full) <= width:
+        if width is None or _total_width(full) <= width:
             return full
         # The words of a heading may stand below each other.
         words = [max(map(cell_len, name.split()), default=0) for name in names]
         widths = [max(cell, word) for cell, word in zip(cells, words, strict=True)]
         texts = [at for at, column in enumerate(kept) if self._columns[column].is_text]
-        while fold and _total(widths) > width:
+        while fold and _total_width(widths) > width:
             widest = max(texts, key=lambda at: widths[at], default=None)
             if widest is None or widths[widest] <= max(_MIN_TEXT_WIDTH, words[widest]):
                 return None
             widths[widest] -= 1
-        return widths if _total(widths) <= width else None
+        return widths if _total_width(widths) <= width else None
 
-    def _heads(self, kept: Sequence[int], widths: Sequence[int]) -> list[str]:
-        stacks = [_wrapped(self._columns[at].name, width) for at, width in zip(kept, widths, strict=True)]
-        return self._joined(kept, widths, stacks)
+    def _header_lines(self, kept: Sequence[int], widths: Sequence[int]) -> list[str]:
+        stacks = [_wrap_name(self._columns[at].name, width) for at, width in zip(kept, widths, strict=True)]
+        return self._join_columns(kept, widths, stacks)
 
-    def _cells(self, kept: Sequence[int], widths: Sequence[int]) -> list[list[str]]:
+    def _row_lines(self, kept: Sequence[int], widths: Sequence[int]) -> list[list[str]]:
         return [
-            self._joined(
+            self._join_columns(
                 kept,
                 widths,
                 [
@@ -108,7 +110,7 @@ class FittedTable:
             for row in self._rows
         ]
 
-    def _joined(
+    def _join_columns(
         self, kept: Sequence[int], widths: Sequence[int], stacks: Sequence[Sequence[str]]
     ) -> list[str]:
         lines = []
@@ -122,7 +124,7 @@ class FittedTable:
             lines.append(line.rstrip())
         return lines
 
-    def _records(self) -> list[str]:
+    def _record_lines(self) -> list[str]:
         """Each row as lines of its own: column, value."""
         width = max(cell_len(column.name) for column in self._columns)
         lines: list[str] = []
@@ -139,11 +141,11 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "·" for each in text)
 
 
-def _total(widths: Sequence[int]) -> int:
+def _total_width(widths: Sequence[int]) -> int:
     return 1 + sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _wrapped(name: str, width: int) -> list[str]:
+def _wrap_name(name: str, width: int) -> list[str]:
     lines = [""]
     for word in name.split():
         longer = f"{lines[-1]} {word}".lstrip()

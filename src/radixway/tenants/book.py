@@ -26,7 +26,7 @@ class UsageKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Figures:
+class UsageTotals:
     """What was used."""
 
     requests: int = 0
@@ -41,7 +41,7 @@ class Figures:
     completion_tokens: int = 0
     cost: float = 0.0
 
-    def add(self, other: Figures) -> None:
+    def add_totals(self, other: UsageTotals) -> None:
         """Count the other's too."""
         self.requests += other.requests
         self.failed += other.failed
@@ -52,7 +52,7 @@ class Figures:
         self.completion_tokens += other.completion_tokens
         self.cost += other.cost
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The figures, and the tokens in all."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         return told | {
@@ -61,58 +61,58 @@ class Figures:
         }
 
 
-class Use(NamedTuple):
+class ChargedUsage(NamedTuple):
     """What one request used, for its journal."""
 
-    figures: Figures
+    figures: UsageTotals
     model: str
     currency: str
 
     def explain(self) -> dict[str, Any]:
-        return self.figures.told() | {"model": self.model, "currency": self.currency}
+        return self.figures.to_dict() | {"model": self.model, "currency": self.currency}
 
 
-class UsageBook:
+class UsageLedger:
     """The rows. Synchronous, and the event loop's; a file is told of them by whoever takes the deltas."""
 
     def __init__(self, *, most_rows: int, keeps_deltas: bool = False) -> None:
-        self.rows: dict[UsageKey, Figures] = {}
-        self.totals: dict[tuple[str, str, str], Figures] = {}
+        self.rows: dict[UsageKey, UsageTotals] = {}
+        self.totals: dict[tuple[str, str, str], UsageTotals] = {}
         """By tenant, model and currency, since the start: what metrics count."""
         self._most_rows = most_rows
-        self._deltas: dict[UsageKey, Figures] | None = {} if keeps_deltas else None
+        self._deltas: dict[UsageKey, UsageTotals] | None = {} if keeps_deltas else None
         self._today = (0, "")
         self.on_delta: Callable[[], None] = lambda: None
         """Told when there is something to take that was not there before."""
 
-    def count(
-        self, now: float, tenant: str, model: str, category: str, currency: str, figures: Figures
+    def record_usage(
+        self, now: float, tenant: str, model: str, category: str, currency: str, figures: UsageTotals
     ) -> None:
         """Add to the row of today; `now` is seconds since the epoch."""
-        key = UsageKey(self._day(now), tenant, model, category, currency)
-        self._add(self.totals, (tenant, model, currency), figures)
-        self.take_in(key, figures)
+        key = UsageKey(self._current_day(now), tenant, model, category, currency)
+        self._add_to_row(self.totals, (tenant, model, currency), figures)
+        self.load_row(key, figures)
         if self._deltas is not None:
             if not self._deltas:
                 self.on_delta()
-            self._add(self._deltas, key, figures)
+            self._add_to_row(self._deltas, key, figures)
 
-    def take_in(self, key: UsageKey, figures: Figures) -> None:
+    def load_row(self, key: UsageKey, figures: UsageTotals) -> None:
         """Add to a row that a file may know already."""
         if key not in self.rows and len(self.rows) >= self._most_rows:
-            key = self._make_room(key)
-        self._add(self.rows, key, figures)
+            key = self._evict_rows(key)
+        self._add_to_row(self.rows, key, figures)
 
-    def take_deltas(self) -> dict[UsageKey, Figures]:
+    def take_deltas(self) -> dict[UsageKey, UsageTotals]:
         """What was counted since the last time."""
         taken, self._deltas = self._deltas or {}, {}
         return taken
 
-    def give_back(self, deltas: dict[UsageKey, Figures]) -> None:
+    def restore_deltas(self, deltas: dict[UsageKey, UsageTotals]) -> None:
         """They could not be written: they are taken again next time."""
         assert self._deltas is not None
         for key, figures in deltas.items():
-            self._add(self._deltas, key, figures)
+            self._add_to_row(self._deltas, key, figures)
 
     def forget_before(self, day: str) -> None:
         """Let go of the days before that one."""
@@ -125,7 +125,7 @@ class UsageBook:
         folded = sum(key.model == OTHER for key in self.rows)
         assert len(self.rows) <= self._most_rows + folded or len(days) == 1, len(self.rows)
 
-    def _make_room(self, key: UsageKey) -> UsageKey:
+    def _evict_rows(self, key: UsageKey) -> UsageKey:
         """Forget the oldest day; within a single one, new rows of a tenant become one."""
         oldest = min(each.day for each in self.rows)
         if oldest < key.day:
@@ -134,18 +134,18 @@ class UsageBook:
             return key
         return key._replace(model=OTHER, category="")
 
-    def _day(self, now: float) -> str:
+    def _current_day(self, now: float) -> str:
         number = int(now // _DAY_S)
         if number != self._today[0]:
             self._today = (number, day_of(now))
         return self._today[1]
 
     @staticmethod
-    def _add(rows: dict[Any, Figures], key: Any, figures: Figures) -> None:
+    def _add_to_row(rows: dict[Any, UsageTotals], key: Any, figures: UsageTotals) -> None:
         known = rows.get(key)
         if known is None:
-            known = rows[key] = Figures()
-        known.add(figures)
+            known = rows[key] = UsageTotals()
+        known.add_totals(figures)
 
 
 def day_of(now: float) -> str:
@@ -153,8 +153,8 @@ def day_of(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def report(
-    rows: Iterable[tuple[UsageKey, Figures]],
+def summarize_usage(
+    rows: Iterable[tuple[UsageKey, UsageTotals]],
     by: Collection[str],
     *,
     first: date,
@@ -162,10 +162,10 @@ def report(
     tenant: str | None = None,
 ) -> list[dict[str, Any]]:
     """Sums by the fields of `UsageKey` in `by`, and always by currency; the days from `first` to `last`."""
-    found: dict[tuple[str, ...], Figures] = {}
+    found: dict[tuple[str, ...], UsageTotals] = {}
     names = (*by, "currency")
     begin, end = first.isoformat(), last.isoformat()
     for key, figures in rows:
         if begin <= key.day <= end and tenant in (None, key.tenant):
-            UsageBook._add(found, tuple(getattr(key, name) for name in names), figures)
-    return [dict(zip(names, key, strict=True)) | found[key].told() for key in sorted(found)]
+            UsageLedger._add_to_row(found, tuple(getattr(key, name) for name in names), figures)
+    return [dict(zip(names, key, strict=True)) | found[key].to_dict() for key in sorted(found)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from radixway.config import ConfigError
-from radixway.tenants.book import UsageBook, day_of
+from radixway.tenants.book import UsageLedger, day_of
 from radixway.tenants.store import UsageFile
 
 log = logging.getLogger(__name__)
@@ -21,11 +21,11 @@ T = TypeVar("T")
 _DAY_S = 86_400
 
 
-class Keeping:
+class UsageWriter:
     """A book and its file. A file that fails costs no request: what it misses is written when it can be."""
 
     def __init__(
-        self, book: UsageBook, path: Path, *, flush_s: float, keep_days: int, clock: Callable[[], float]
+        self, book: UsageLedger, path: Path, *, flush_s: float, keep_days: int, clock: Callable[[], float]
     ) -> None:
         self._book = book
         self._path = path
@@ -39,15 +39,15 @@ class Keeping:
         self._error: str | None = None
         self._closing = False
 
-    async def open(self) -> None:
+    async def load_ledger(self) -> None:
         """Read what the file has into the book. Raises ConfigError for a file that cannot be used."""
         first = day_of(self._clock() - self._keep_s)
 
         def read() -> UsageFile:
             file = UsageFile(self._path)
             file.forget_before(first)
-            for key, figures in file.rows(first):
-                self._book.take_in(key, figures)
+            for key, figures in file.read_rows(first):
+                self._book.load_row(key, figures)
             return file
 
         try:
@@ -55,33 +55,33 @@ class Keeping:
         except (sqlite3.Error, ValueError, OSError) as error:
             self._thread.shutdown(wait=False)
             raise ConfigError(f"tenants.usage.path: {self._path} cannot be used: {error}") from error
-        self._book.on_delta = self._soon
+        self._book.on_delta = self._schedule_flush
 
-    async def close(self) -> None:
+    async def flush_and_close(self) -> None:
         """Write the rest, and let go of the file."""
         self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         if self._writing is not None:
             await self._writing
-        await self.flush()
+        await self.flush_deltas()
         if self._file is not None:
             await self._in_thread(self._file.close)
         self._thread.shutdown(wait=False)
 
-    async def flush(self) -> None:
+    async def flush_deltas(self) -> None:
         """Write what was counted by now."""
         deltas, file = self._book.take_deltas(), self._file
         if not deltas or file is None:
             return
         try:
-            await self._in_thread(lambda: file.add(deltas))
+            await self._in_thread(lambda: file.add_deltas(deltas))
         except sqlite3.Error as error:
             if self._error is None:
                 log.error("usage cannot be written to %s, and waits: %s", self._path, error)
             self._error = str(error)
-            self._book.give_back(deltas)
-            self._soon()
+            self._book.restore_deltas(deltas)
+            self._schedule_flush()
         else:
             self._error = None
 
@@ -89,14 +89,14 @@ class Keeping:
         """Where usage is kept, and what is wrong with that."""
         return {"file": str(self._path), "error": self._error}
 
-    def _soon(self) -> None:
+    def _schedule_flush(self) -> None:
         if self._timer is None and not self._closing:
-            self._timer = asyncio.get_running_loop().call_later(self._flush_s, self._begin_writing)
+            self._timer = asyncio.get_running_loop().call_later(self._flush_s, self._start_flush)
 
-    def _begin_writing(self) -> None:
+    def _start_flush(self) -> None:
         self._timer = None
         self._book.forget_before(day_of(self._clock() - self._keep_s))
-        self._writing = asyncio.get_running_loop().create_task(self.flush())
+        self._writing = asyncio.get_running_loop().create_task(self.flush_deltas())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 
-from radixway.config import ConfigError, KeySection, TenantsSection
+from radixway.config import ConfigError, KeyConfig, TenantsConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class KnownKey:
     scopes: frozenset[str]
 
     @property
-    def may_ask(self) -> bool:
+    def may_use_models(self) -> bool:
         """Whether models answer it."""
         return not self.scopes <= {"worker", "metrics"}
 
@@ -32,7 +32,7 @@ class KeyRing:
     what their guess is compared with.
     """
 
-    def __init__(self, section: TenantsSection) -> None:
+    def __init__(self, section: TenantsConfig) -> None:
         """Raises ConfigError: a key that is not where it should be, or is two tenants'."""
         self._secret = secrets.token_bytes(32)
         self._known: dict[bytes, KnownKey] = {}
@@ -49,9 +49,9 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
+    def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
         """The key in `Authorization: Bearer` or `x-api-key`; None without a known one."""
-        for given in keys_in(headers):
+        for given in request_keys(headers):
             known = self._known.get(self._digest(sha256(given).digest()))
             if known is not None:
                 return known
@@ -61,7 +61,7 @@ class KeyRing:
         return blake2b(hashed, key=self._secret, digest_size=32).digest()
 
 
-def keys_in(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+def request_keys(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     """What a request's headers bring as keys."""
     found = []
     for name, value in headers:
@@ -74,7 +74,7 @@ def keys_in(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     return found
 
 
-def _sha256_of(section: KeySection, place: str) -> bytes:
+def _sha256_of(section: KeyConfig, place: str) -> bytes:
     if section.key_sha256 is not None:
         return bytes.fromhex(section.key_sha256)
     if section.key is not None:
@@ -83,14 +83,14 @@ def _sha256_of(section: KeySection, place: str) -> bytes:
         text, place = os.environ.get(section.key_env, ""), f"{place}.key_env: {section.key_env}"
     else:
         assert section.key_file is not None
-        text, place = _read(section, place), f"{place}.key_file: {section.key_file}"
+        text, place = _read_key(section, place), f"{place}.key_file: {section.key_file}"
     text = text.strip()
     if not text:
         raise ConfigError(f"{place}: there is no key")
     return sha256(text.encode()).digest()
 
 
-def _read(section: KeySection, place: str) -> str:
+def _read_key(section: KeyConfig, place: str) -> str:
     assert section.key_file is not None
     try:
         return section.key_file.expanduser().read_text(encoding="utf-8")

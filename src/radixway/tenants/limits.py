@@ -8,39 +8,41 @@ from time import time
 
 from radixway.pipeline import (
     ANY_MODEL,
-    Metered,
-    ModelNotFound,
+    MeteredChunks,
+    ModelNotServedError,
     Next,
     Reply,
     Request,
-    Tenancy,
-    Used,
-    used_of,
+    TenantPolicy,
+    TokenUsage,
+    read_usage,
 )
-from radixway.tenants.account import NOTHING, Account, Estimate
-from radixway.tenants.book import Figures, UsageBook, Use
-from radixway.tenants.estimating import expected_use, prompt_size, used_by_size
-from radixway.tenants.home import InProcess, LimitsHome
-from radixway.tenants.prices import Prices
+from radixway.tenants.account import NOTHING, TenantAccount, UsageEstimate
+from radixway.tenants.book import ChargedUsage, UsageLedger, UsageTotals
+from radixway.tenants.estimating import estimate_prompt_tokens, estimate_usage, estimate_usage_by_size
+from radixway.tenants.home import InProcessLimits, LimitsBackend
+from radixway.tenants.prices import PriceList
 
 
-class Limits:
+class TenantLimits:
     """A `pipeline.Middleware` for every endpoint. Built only where tenants are configured."""
+
+    step_name = "Limits"
 
     def __init__(
         self,
-        accounts: Mapping[str, Account],
-        book: UsageBook,
-        prices: Prices,
+        accounts: Mapping[str, TenantAccount],
+        book: UsageLedger,
+        prices: PriceList,
         is_auto: Callable[[str], bool] = lambda model: model == ANY_MODEL,
         clock: Callable[[], float] = time,
-        home: LimitsHome | None = None,
+        home: LimitsBackend | None = None,
     ) -> None:
         """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
 
         `home`: where limits are kept; by default in this process.
         """
-        self._home = home or InProcess()
+        self._home = home or InProcessLimits()
         self._accounts = accounts
         self._book = book
         self._prices = prices
@@ -54,83 +56,103 @@ class Limits:
             ModelNotFound: the tenant may not use the model.
             LimitReached: it may not use more now.
         """
-        tenancy = request.tenancy
+        tenancy = request.tenant_policy
         if tenancy is None:
             return await call_next(request)
         account = self._accounts[tenancy.name]
         self._check_model(request, tenancy)
-        estimate = self._estimate(account, request) if account.estimates else NOTHING
-        await self._home.admit(account, self._clock(), estimate)
+        estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
+        await self._home.admit_request(account, self._clock(), estimate)
         try:
             reply = await call_next(request)
         except BaseException as failure:
-            left = isinstance(failure, asyncio.CancelledError) and bool(request.asked)
-            self._settle(request, account, estimate, used_by_size(request, 0) if left else None)
+            left = isinstance(failure, asyncio.CancelledError) and bool(request.attempted_workers)
+            self._settle_request(
+                request, account, estimate, estimate_usage_by_size(request, 0) if left else None
+            )
             raise
         if reply.chunks is None:
-            self._settle(request, account, estimate, _used_in(request, reply))
+            self._settle_request(request, account, estimate, _usage_of_reply(request, reply))
             return reply
 
-        def done(used: Used) -> None:
-            self._settle(request, account, estimate, _whole(request, used))
+        def done(used: TokenUsage) -> None:
+            self._settle_request(request, account, estimate, _complete_usage(request, used))
 
-        reply.chunks = Metered(reply.chunks, done, several=request.endpoint.has_token_ids)
-        request.opened.append(reply.chunks)
+        reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
+        request.open_streams.append(reply.chunks)
         return reply
 
-    def _check_model(self, request: Request, tenancy: Tenancy) -> None:
+    def _check_model(self, request: Request, tenancy: TenantPolicy) -> None:
         model = request.model
-        if model is not None and not tenancy.allows(model) and not self._is_auto(model):
-            raise ModelNotFound(model)
+        if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
+            raise ModelNotServedError(model)
 
-    def _estimate(self, account: Account, request: Request) -> Estimate:
-        used = expected_use(request.raw, generates=request.endpoint.generates)
-        price = self._prices.of(request.model or "", used.prompt_tokens, used.completion_tokens)
-        return Estimate(used.tokens, price.cost if price.currency == account.quotas.currency else 0.0)
+    def _estimate_usage(self, account: TenantAccount, request: Request) -> UsageEstimate:
+        used = estimate_usage(request.raw, generates=request.endpoint.generates)
+        price = self._prices.cost_of(request.model or "", used.prompt_tokens, used.completion_tokens)
+        return UsageEstimate(
+            used.total_tokens, price.cost if price.currency == account.quotas.currency else 0.0
+        )
 
-    def _settle(self, request: Request, account: Account, estimate: Estimate, used: Used | None) -> None:
+    def _settle_request(
+        self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
+    ) -> None:
         """The request is over. `used` None: it has failed, and cost nothing."""
-        now, kept = self._clock(), not request.asked
-        model = request.answering if request.asked and request.answering else request.known_model
-        figures = Figures(requests=1, failed=int(used is None), kept_answers=int(kept and used is not None))
+        now, kept = self._clock(), not request.attempted_workers
+        model = (
+            request.resolved_model
+            if request.attempted_workers and request.resolved_model
+            else request.metrics_model
+        )
+        figures = UsageTotals(
+            requests=1, failed=int(used is None), kept_answers=int(kept and used is not None)
+        )
         currency = ""
         if used is not None and not kept:
             figures.estimated = int(used.estimated)
             figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
             figures.cached_tokens = used.cached_tokens
-            figures.cost, currency = self._prices.of(model, used.prompt_tokens, used.completion_tokens)
-            request.journal.add("usage", Use(figures, model, currency))
+            figures.cost, currency = self._prices.cost_of(model, used.prompt_tokens, used.completion_tokens)
+            request.journal.add("usage", ChargedUsage(figures, model, currency))
         counts = figures.cost if currency == account.quotas.currency else 0.0
-        self._home.settle(account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts)
-        self._book.count(now, account.tenant, model, request.category or "", currency, figures)
+        self._home.settle_usage(
+            account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts
+        )
+        self._book.record_usage(now, account.tenant, model, request.category or "", currency, figures)
 
 
-class Door:
+class SessionAdmission:
     """A `pipeline.Middleware` before what reads calls of sessions, whose limits are kept further down:
     for whoever could not be let in anyway nobody reads.
     """
 
-    def __init__(self, accounts: Mapping[str, Account], clock: Callable[[], float] = time) -> None:
+    step_name = "Door"
+
+    def __init__(self, accounts: Mapping[str, TenantAccount], clock: Callable[[], float] = time) -> None:
         self._accounts = accounts
         self._clock = clock
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of whoever comes next. Raises LimitReached."""
-        if request.tenancy is not None:
-            self._accounts[request.tenancy.name].check_room(self._clock())
+        if request.tenant_policy is not None:
+            self._accounts[request.tenant_policy.name].check_limits(self._clock())
         return await call_next(request)
 
 
-def _used_in(request: Request, reply: Reply) -> Used | None:
+def _usage_of_reply(request: Request, reply: Reply) -> TokenUsage | None:
     """What a whole reply used; None where it is no answer."""
     if not 200 <= reply.status < 300:
         return None
-    return used_of(reply.body, generates=request.endpoint.generates) or used_by_size(request, len(reply.body))
+    return read_usage(reply.body, generates=request.endpoint.generates) or estimate_usage_by_size(
+        request, len(reply.body)
+    )
 
 
-def _whole(request: Request, used: Used) -> Used:
+def _complete_usage(request: Request, used: TokenUsage) -> TokenUsage:
     """What a stream used; where it reported nothing, its prompt has to be estimated too."""
     if not used.estimated or used.prompt_tokens:
         return used
-    prompt = request.prompt_tokens if request.prompt_tokens is not None else prompt_size(request.raw)
-    return Used(prompt, used.completion_tokens, estimated=True)
+    prompt = (
+        request.prompt_tokens if request.prompt_tokens is not None else estimate_prompt_tokens(request.raw)
+    )
+    return TokenUsage(prompt, used.completion_tokens, estimated=True)

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from radixway.telemetry import Metrics
-from radixway.tenants.account import Account
-from radixway.tenants.book import Figures
+from radixway.telemetry import MetricsRegistry
+from radixway.tenants.account import TenantAccount
+from radixway.tenants.book import UsageTotals
 
 Children = Iterator[tuple[tuple[str, ...], float]]
 
 
 def publish_tenants(
-    metrics: Metrics, accounts: Mapping[str, Account], totals: Mapping[tuple[str, str, str], Figures]
+    metrics: MetricsRegistry,
+    accounts: Mapping[str, TenantAccount],
+    totals: Mapping[tuple[str, str, str], UsageTotals],
 ) -> None:
     """Publish counts since the start; `totals`: by tenant, model and currency."""
 
-    def whole() -> Iterator[tuple[tuple[str, str], Figures]]:
-        by_model: dict[tuple[str, str], Figures] = {}
+    def whole() -> Iterator[tuple[tuple[str, str], UsageTotals]]:
+        by_model: dict[tuple[str, str], UsageTotals] = {}
         for (tenant, model, _), figures in totals.items():
-            by_model.setdefault((tenant, model), Figures()).add(figures)
+            by_model.setdefault((tenant, model), UsageTotals()).add_totals(figures)
         yield from by_model.items()
 
     def requests() -> Children:

@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from radixway.config import Pricing
+from radixway.config import ModelPricing
 
-PricingOf = Callable[[str], Pricing | None]
+PricingOf = Callable[[str], ModelPricing | None]
 
 
-class Price(NamedTuple):
+class TokenCost(NamedTuple):
     """What something cost; without a price it cost nothing, in no currency."""
 
     cost: float = 0.0
     currency: str = ""
 
 
-class Prices:
+class PriceList:
     """By the model's name or a pattern of it, the first that fits; else what the semantic layer was told."""
 
-    def __init__(self, given: Mapping[str, Pricing], beside: PricingOf = lambda model: None) -> None:
+    def __init__(self, given: Mapping[str, ModelPricing], beside: PricingOf = lambda model: None) -> None:
         self._given = given
         self._beside = beside
 
-    def find(self, model: str) -> Pricing | None:
+    def find_pricing(self, model: str) -> ModelPricing | None:
         """The model's pricing, if it has one."""
         exact = self._given.get(model)
         if exact is not None:
@@ -35,9 +35,9 @@ class Prices:
                 return pricing
         return self._beside(model)
 
-    def of(self, model: str, prompt_tokens: int, completion_tokens: int) -> Price:
+    def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
         """What so many tokens of that model cost."""
-        pricing = self.find(model)
+        pricing = self.find_pricing(model)
         if pricing is None:
-            return Price()
-        return Price(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)
+            return TokenCost()
+        return TokenCost(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)

@@ -12,22 +12,22 @@ from radixway.component import Component
 from radixway.config import (
     DEFAULT_TENANT,
     ConfigError,
-    SharedLimitsSection,
-    TenantSection,
-    TenantsSection,
+    SharedLimitsConfig,
+    TenantConfig,
+    TenantsConfig,
     radixway_home,
 )
-from radixway.pipeline import ANY_MODEL, Middleware, Tenancy, model_pattern
-from radixway.telemetry import Metrics
-from radixway.tenants.account import Account
-from radixway.tenants.book import UsageBook, day_of, report
-from radixway.tenants.home import InProcess, LimitsHome
-from radixway.tenants.keeping import Keeping
+from radixway.pipeline import ANY_MODEL, Middleware, TenantPolicy, model_pattern
+from radixway.telemetry import MetricsRegistry
+from radixway.tenants.account import TenantAccount
+from radixway.tenants.book import UsageLedger, day_of, summarize_usage
+from radixway.tenants.home import InProcessLimits, LimitsBackend
+from radixway.tenants.keeping import UsageWriter
 from radixway.tenants.keys import KeyRing
-from radixway.tenants.limits import Door, Limits
+from radixway.tenants.limits import SessionAdmission, TenantLimits
 from radixway.tenants.metrics import publish_tenants
-from radixway.tenants.prices import Prices, PricingOf
-from radixway.tenants.salting import Salting
+from radixway.tenants.prices import PriceList, PricingOf
+from radixway.tenants.salting import CacheSalting
 
 if TYPE_CHECKING:
     from radixway.tenants.shared import SharedLimits
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class TenantsRoom(Component):
+class TenantService(Component):
     """Tenants, their accounts, and the book of what they used."""
 
     name = "tenants"
 
     def __init__(
         self,
-        section: TenantsSection,
+        section: TenantsConfig,
         ring: KeyRing,
-        metrics: Metrics,
+        metrics: MetricsRegistry,
         clock: Callable[[], float] = time,
-        shared: SharedLimitsSection | None = None,
+        shared: SharedLimitsConfig | None = None,
     ) -> None:
         """`shared`: where limits of several gateways are kept. Raises ConfigError."""
         _check_currencies(section)
-        named = {DEFAULT_TENANT: TenantSection()} | section.named
+        named = {DEFAULT_TENANT: TenantConfig()} | section.named
         usage = section.usage
         self.ring = ring
-        self.tenancies = {name: _tenancy(name, tenant) for name, tenant in named.items()}
-        self.accounts = {name: Account(name, each.rates, each.quotas) for name, each in named.items()}
-        self.book = UsageBook(most_rows=usage.most_rows, keeps_deltas=usage.persist)
-        self.keeping: Keeping | None = None
+        self.tenancies = {name: _build_tenant_policy(name, tenant) for name, tenant in named.items()}
+        self.accounts = {name: TenantAccount(name, each.rates, each.quotas) for name, each in named.items()}
+        self.book = UsageLedger(most_rows=usage.most_rows, keeps_deltas=usage.persist)
+        self.keeping: UsageWriter | None = None
         if usage.persist:
-            self.keeping = Keeping(
+            self.keeping = UsageWriter(
                 self.book,
                 (usage.path or radixway_home() / "usage.sqlite").expanduser(),
                 flush_s=usage.flush_s,
@@ -66,14 +66,14 @@ class TenantsRoom(Component):
                 clock=clock,
             )
         self.clock = clock
-        self._shared = None if shared is None else _shared(shared, self.accounts, clock)
-        self._home: LimitsHome = InProcess() if self._shared is None else self._shared
+        self._shared = None if shared is None else _build_shared_limits(shared, self.accounts, clock)
+        self._home: LimitsBackend = InProcessLimits() if self._shared is None else self._shared
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
             "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
             "over",
-            lambda: [] if self._shared is None else [self._shared.state()],
+            lambda: [] if self._shared is None else [self._shared.metrics_state()],
             "min",
         )
         publish_tenants(metrics, self.accounts, self.book.totals)
@@ -86,8 +86,8 @@ class TenantsRoom(Component):
         `is_auto`: whether a name leaves the choice of a model to the gateway. `pricing_of`: models that the
         section gives no price.
         """
-        prices = Prices(self._pricing, pricing_of)
-        limits = Limits(
+        prices = PriceList(self._pricing, pricing_of)
+        limits = TenantLimits(
             self.accounts,
             self.book,
             prices,
@@ -96,17 +96,17 @@ class TenantsRoom(Component):
             self._home,
         )
         salted = any(each.cache_salt is not None for each in self.tenancies.values())
-        return [limits, Salting()] if salted else [limits]
+        return [limits, CacheSalting()] if salted else [limits]
 
-    def door(self) -> Middleware:
+    def session_admission(self) -> Middleware:
         """For the beginning of the road of sessions, whose limits are kept behind them."""
-        return Door(self.accounts, self.clock)
+        return SessionAdmission(self.accounts, self.clock)
 
     async def start(self) -> None:
         """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
         if self.keeping is not None:
-            await self.keeping.open()
-            self._take_up()
+            await self.keeping.load_ledger()
+            self._restore_usage()
         if self._shared is not None:
             await self._shared.start()
 
@@ -117,18 +117,18 @@ class TenantsRoom(Component):
                 await self._shared.stop()
         finally:
             if self.keeping is not None:
-                await self.keeping.close()
+                await self.keeping.flush_and_close()
 
     def namespace_of(self, tenant: str) -> str:
         """Return the cache namespace of a tenant, by default its name."""
         known = self.tenancies.get(tenant)
         return tenant if known is None else known.cache_namespace or tenant
 
-    def report(
+    def usage_report(
         self, by: Collection[str], first: date, last: date, tenant: str | None
     ) -> list[dict[str, Any]]:
         """What was used from `first` to `last`, by fields of `UsageKey`."""
-        return report(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
+        return summarize_usage(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
@@ -142,7 +142,7 @@ class TenantsRoom(Component):
             | ({} if self._shared is None else {"limits": self._shared.describe()})
         )
 
-    def _take_up(self) -> None:
+    def _restore_usage(self) -> None:
         """Quotas go on from what the book has of this day and month."""
         now = self.clock()
         today = day_of(now)
@@ -152,22 +152,22 @@ class TenantsRoom(Component):
                 continue
             cost = figures.cost if key.currency == account.quotas.currency else 0.0
             tokens = figures.prompt_tokens + figures.completion_tokens
-            account.take_up(now, tokens, cost, today=key.day == today)
+            account.restore_usage(now, tokens, cost, today=key.day == today)
 
 
-def build_tenants(
-    section: TenantsSection, metrics: Metrics, shared: SharedLimitsSection | None = None
-) -> TenantsRoom | None:
-    """The room, if anything is configured. `shared`: see `TenantsRoom`. Raises ConfigError."""
+def build_tenant_service(
+    section: TenantsConfig, metrics: MetricsRegistry, shared: SharedLimitsConfig | None = None
+) -> TenantService | None:
+    """The room, if anything is configured. `shared`: see `TenantService`. Raises ConfigError."""
     if not section.is_on:
         if shared is not None:
             log.warning("scale.limits: there are no tenants whose limits could be shared")
         return None
-    return TenantsRoom(section, KeyRing(section), metrics, shared=shared)
+    return TenantService(section, KeyRing(section), metrics, shared=shared)
 
 
-def _shared(
-    section: SharedLimitsSection, accounts: Mapping[str, Account], clock: Callable[[], float]
+def _build_shared_limits(
+    section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount], clock: Callable[[], float]
 ) -> SharedLimits:
     try:
         from radixway.tenants.shared import SharedLimits
@@ -177,8 +177,8 @@ def _shared(
     return SharedLimits(section, accounts, clock)
 
 
-def _tenancy(name: str, section: TenantSection) -> Tenancy:
-    return Tenancy(
+def _build_tenant_policy(name: str, section: TenantConfig) -> TenantPolicy:
+    return TenantPolicy(
         name,
         model_pattern(section.models),
         frozenset(section.pools),
@@ -188,11 +188,11 @@ def _tenancy(name: str, section: TenantSection) -> Tenancy:
     )
 
 
-def _check_currencies(section: TenantsSection) -> None:
+def _check_currencies(section: TenantsConfig) -> None:
     """Raises ConfigError: costs in one currency cannot be held against a quota in another."""
     for name, tenant in section.named.items():
         for model, pricing in section.pricing.items():
-            if tenant.quotas.on_cost and pricing.currency != tenant.quotas.currency:
+            if tenant.quotas.has_cost_quota and pricing.currency != tenant.quotas.currency:
                 raise ConfigError(
                     f"tenants.{name}.quotas.currency: is {tenant.quotas.currency}, and"
                     f" tenants.pricing.{model} in {pricing.currency}"

@@ -7,24 +7,26 @@ from typing import Any
 from radixway.pipeline import BadRequest, Next, Reply, Request
 
 
-class Salting:
+class CacheSalting:
     """Sets the endpoint's `salt_field`, which engines and this gateway's block index read: `cache_salt`, as
     vLLM, SGLang and our engine know it on OpenAI's paths, and `extra_key` on `/generate`, as SGLang has it.
 
     It stands inside of the semantic cache, whose scopes do not depend on it.
     """
 
+    step_name = "Salting"
+
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of whoever comes next. Raises BadRequest for a salt of the client's that is no text."""
-        tenancy = request.tenancy
+        tenancy = request.tenant_policy
         if tenancy is not None and tenancy.cache_salt is not None:
             name = request.endpoint.salt_field
             own = request.body.get(name) if name.encode() in request.raw else None
-            request.edit(**{name: _salted(tenancy.cache_salt, own, name)})
+            request.edit(**{name: _combine_salt(tenancy.cache_salt, own, name)})
         return await call_next(request)
 
 
-def _salted(salt: str, own: Any, field: str) -> str | list[str]:
+def _combine_salt(salt: str, own: Any, field: str) -> str | list[str]:
     """The tenant's salt, and within its bounds the client's own; a batch may bring one for each prompt."""
     if own is None:
         return salt

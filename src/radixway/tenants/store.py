@@ -7,10 +7,10 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from radixway.storage import open_sqlite
-from radixway.tenants.book import Figures, UsageKey
+from radixway.tenants.book import UsageKey, UsageTotals
 
 _KEY = ", ".join(UsageKey._fields)
-_FIGURES = [each.name for each in fields(Figures)]
+_FIGURES = [each.name for each in fields(UsageTotals)]
 _CREATE_USAGE = f"""
 CREATE TABLE IF NOT EXISTS usage (
     {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},
@@ -33,13 +33,13 @@ class UsageFile:
         """Open the file, or make it. Raises OSError, sqlite3.Error, ValueError for another version's."""
         self._db = open_sqlite(path, _MIGRATIONS)
 
-    def rows(self, since: str) -> Iterator[tuple[UsageKey, Figures]]:
+    def read_rows(self, since: str) -> Iterator[tuple[UsageKey, UsageTotals]]:
         """The rows of the days from `since` on, the oldest first."""
         width = len(UsageKey._fields)
         for row in self._db.execute("SELECT * FROM usage WHERE day >= ? ORDER BY day", (since,)):
-            yield UsageKey(*row[:width]), Figures(*row[width:])
+            yield UsageKey(*row[:width]), UsageTotals(*row[width:])
 
-    def add(self, deltas: Mapping[UsageKey, Figures]) -> None:
+    def add_deltas(self, deltas: Mapping[UsageKey, UsageTotals]) -> None:
         """Add to rows, in one transaction. Raises sqlite3.Error, and then none of it was added."""
         self._db.execute("BEGIN IMMEDIATE")
         with self._db:

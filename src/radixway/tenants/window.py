@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Window:
+class SlidingWindow:
     """A sum over the last `seconds`, in slots of a second: bounded memory whatever is counted.
 
     What is counted leaves the sum after `seconds` to `seconds` + 1. Times are seconds of any clock; one that
@@ -15,20 +15,20 @@ class Window:
         self._at = 0
         self._total = 0
 
-    def add(self, now: float, amount: int) -> None:
+    def add_amount(self, now: float, amount: int) -> None:
         """Count `amount` now."""
-        self._go_on(now)
+        self._advance(now)
         self._slots[self._at % len(self._slots)] += amount
         self._total += amount
 
-    def total(self, now: float) -> int:
+    def current_total(self, now: float) -> int:
         """What the window holds."""
-        self._go_on(now)
+        self._advance(now)
         return self._total
 
     def frees_in_s(self, now: float, amount: int) -> int:
         """Whole seconds until `amount` of what it holds has left, if nothing is added; all of it at most."""
-        self._go_on(now)
+        self._advance(now)
         size, left = len(self._slots), min(amount, self._total)
         for age in range(size - 1, -1, -1):
             left -= self._slots[(self._at - age) % size]
@@ -40,7 +40,7 @@ class Window:
         """Raises AssertionError where the sum is not that of the slots."""
         assert self._total == sum(self._slots), (self._total, self._slots)
 
-    def _go_on(self, now: float) -> None:
+    def _advance(self, now: float) -> None:
         at = int(now)
         if at <= self._at:
             return

@@ -5,24 +5,24 @@ Built on the `tokenizers` library alone, so that loading costs milliseconds; res
 
 from radixway.tokenizer.chat_template import ChatTemplate, Message, TemplateError
 from radixway.tokenizer.conversation import render_chat
-from radixway.tokenizer.piecewise import PiecewiseEncoder, Unfinished
-from radixway.tokenizer.same_message import common_turns, same_message
+from radixway.tokenizer.piecewise import PartialEncoding, PiecewiseEncoder
+from radixway.tokenizer.same_message import count_common_messages, is_same_message
 from radixway.tokenizer.tokenizer import Tokenizer, TokenizerError
-from radixway.tokenizer.turn_probe import CannotContinue
-from radixway.tokenizer.turns import Appended, TurnRenderer
+from radixway.tokenizer.turn_probe import CannotContinueError
+from radixway.tokenizer.turns import TurnContinuation, TurnRenderer
 
 __all__ = [
-    "Appended",
-    "CannotContinue",
+    "CannotContinueError",
     "ChatTemplate",
     "Message",
+    "PartialEncoding",
     "PiecewiseEncoder",
     "TemplateError",
     "Tokenizer",
     "TokenizerError",
+    "TurnContinuation",
     "TurnRenderer",
-    "Unfinished",
-    "common_turns",
+    "count_common_messages",
+    "is_same_message",
     "render_chat",
-    "same_message",
 ]

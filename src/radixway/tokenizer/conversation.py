@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from radixway.tokenizer.messages import template_messages
+from radixway.tokenizer.messages import to_template_messages
 from radixway.tokenizer.tokenizer import Tokenizer
 
 
@@ -24,7 +24,7 @@ def render_chat(
     """
     continues = bool(continue_final_message)
     return tokenizer.render(
-        template_messages(messages, knows_developer=knows_developer(tokenizer)),
+        to_template_messages(messages, knows_developer=has_developer_role(tokenizer)),
         tools=None if tool_choice == "none" else tools,
         add_generation_prompt=not continues if add_generation_prompt is None else add_generation_prompt,
         continue_final_message=continues,
@@ -32,7 +32,7 @@ def render_chat(
     )
 
 
-def knows_developer(tokenizer: Tokenizer) -> bool:
+def has_developer_role(tokenizer: Tokenizer) -> bool:
     """Does the chat template have a `developer` role of its own?"""
     template = tokenizer.chat_templates.get("default")
     return template is not None and "developer" in template.source

@@ -21,29 +21,29 @@ _BELONGS_BEFORE = re.compile(r"[\s\w]")
 """Beginnings that a token in front may reach for, or look at to see whether it is a word of its own."""
 
 
-class Cuts:
+class SpecialTokenSplitter:
     """Cuts texts for one tokenizer."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         added = [token for token in backend.get_added_tokens_decoder().values() if token.content]
         raw = [token for token in added if not token.normalized]
-        sure = [] if backend.encode_special_tokens else list(_sure(raw))
+        sure = [] if backend.encode_special_tokens else list(_splittable_tokens(raw))
         self._cut = re.compile("|".join(map(re.escape, sure))) if sure else None
 
-    def pieces(self, text: str) -> list[str]:
+    def split_text(self, text: str) -> list[str]:
         """`text` in pieces, each but the first beginning with a special token."""
-        starts = [start for start, _ in self.specials(text)]
+        starts = [start for start, _ in self.find_special_tokens(text)]
         if not starts:
             return [text]
         bounds = [*starts, len(text)] if starts[0] == 0 else [0, *starts, len(text)]
         return [text[start:end] for start, end in pairwise(bounds)]
 
-    def specials(self, text: str) -> list[tuple[int, str]]:
+    def find_special_tokens(self, text: str) -> list[tuple[int, str]]:
         """Where `text` may be cut, each place with the special token behind it."""
         return [] if self._cut is None else [(m.start(), m[0]) for m in self._cut.finditer(text)]
 
 
-def _sure(raw: list[AddedToken]) -> Iterator[str]:
+def _splittable_tokens(raw: list[AddedToken]) -> Iterator[str]:
     """The tokens in front of which to cut, of all that are looked for in raw text."""
     tails = "\0".join(token.content[1:] for token in raw)
     overhangs = {token.content[at:] for token in raw for at in range(1, len(token.content))}

@@ -10,64 +10,66 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
-def template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
+def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
     """The messages as a template takes them. Raises TemplateError naming the message and field at fault.
 
     Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
     template that does not know it.
     """
     if not messages:
-        raise _wrong("messages", "at least one message is needed", code="empty_messages")
+        raise _field_error("messages", "at least one message is needed", code="empty_messages")
     checked = []
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         role = message.get("role")
         if role not in ROLES:
-            raise _wrong(f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shown(role)}")
+            raise _field_error(
+                f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shorten_value(role)}"
+            )
         message = {**message, "role": "system" if role == "developer" and not knows_developer else role}
-        message["content"] = _content(message.get("content"), f"{place}.content")
+        message["content"] = _convert_content(message.get("content"), f"{place}.content")
         if calls := message.get("tool_calls"):
-            message["tool_calls"] = _tool_calls(calls, f"{place}.tool_calls")
+            message["tool_calls"] = _convert_tool_calls(calls, f"{place}.tool_calls")
         elif message["content"] is None and not (role == "assistant" and message.get("function_call")):
-            raise _wrong(f"{place}.content", "is missing", code="missing_field")
+            raise _field_error(f"{place}.content", "is missing", code="missing_field")
         checked.append(message)
     return checked
 
 
-def _content(content: Any, place: str) -> str | list[dict[str, Any]] | None:
+def _convert_content(content: Any, place: str) -> str | list[dict[str, Any]] | None:
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise _wrong(place, f"must be a string or a list of parts, not {_shown(content)}")
+        raise _field_error(place, f"must be a string or a list of parts, not {_shorten_value(content)}")
     parts = []
     for index, part in enumerate(content):
         if isinstance(part, str):
             part = {"type": "text", "text": part}
         if not isinstance(part, dict):
-            raise _wrong(f"{place}[{index}]", f"must be an object, not {_shown(part)}")
+            raise _field_error(f"{place}[{index}]", f"must be an object, not {_shorten_value(part)}")
         kind = part.get("type", "text")
         if kind not in _TEXT_PARTS:
-            why = f"{_shown(kind)} is not supported: this model reads text only"
-            raise _wrong(f"{place}[{index}].type", why, code="unsupported_content")
+            why = f"{_shorten_value(kind)} is not supported: this model reads text only"
+            raise _field_error(f"{place}[{index}].type", why, code="unsupported_content")
         text = part.get("refusal" if kind == "refusal" else "text")
         if not isinstance(text, str):
-            raise _wrong(f"{place}[{index}].text", "must be a string")
+            raise _field_error(f"{place}[{index}].text", "must be a string")
         parts.append({"type": "text", "text": text})
     return parts
 
 
-def _tool_calls(calls: Any, place: str) -> list[dict[str, Any]]:
+def _convert_tool_calls(calls: Any, place: str) -> list[dict[str, Any]]:
     if not isinstance(calls, list):
-        raise _wrong(place, "must be a list")
+        raise _field_error(place, "must be a list")
     checked = []
     for index, call in enumerate(calls):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise _wrong(f"{place}[{index}].function", "must be an object with a name and arguments")
+            raise _field_error(f"{place}[{index}].function", "must be an object with a name and arguments")
         arguments, where = function.get("arguments"), f"{place}[{index}].function.arguments"
         if isinstance(arguments, str):
             arguments = _parse_arguments(arguments, where)
-        checked.append({**call, "function": {**function, "arguments": _object(arguments, where)}})
+        checked.append({**call, "function": {**function, "arguments": _require_object(arguments, where)}})
     return checked
 
 
@@ -75,21 +77,21 @@ def _parse_arguments(text: str, place: str) -> Any:
     try:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
-        raise _wrong(place, "must be a JSON object") from None
+        raise _field_error(place, "must be a JSON object") from None
 
 
-def _object(value: Any, place: str) -> dict[str, Any]:
+def _require_object(value: Any, place: str) -> dict[str, Any]:
     """An object; null, as some agents write, is one with nothing in it."""
     if not isinstance(value, dict | None):
-        raise _wrong(place, "must be a JSON object")
+        raise _field_error(place, "must be a JSON object")
     return value or {}
 
 
-def _wrong(param: str, why: str, *, code: str = "invalid_value") -> TemplateError:
+def _field_error(param: str, why: str, *, code: str = "invalid_value") -> TemplateError:
     return TemplateError(f"{param}: {why}", param=param, code=code)
 
 
-def _shown(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     """A client's value in an error message, at a bearable length."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

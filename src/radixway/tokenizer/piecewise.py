@@ -12,13 +12,13 @@ from typing import Protocol
 
 from xxhash import xxh3_128_digest
 
-from radixway.tokenizer.cuts import Cuts
+from radixway.tokenizer.cuts import SpecialTokenSplitter
 from radixway.tokenizer.tokenizer import Tokenizer, TokenizerError
 
 _serials = count(1)
 
 
-class Cache(Protocol):
+class PieceCache(Protocol):
     """Where ids are kept under a digest of their text: a dictionary, or one that lets go of entries."""
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -27,7 +27,7 @@ class Cache(Protocol):
 
 
 @dataclass(slots=True)
-class Unfinished:
+class PartialEncoding:
     """A text of which some pieces are tokenized."""
 
     parts: list[bytes | str]
@@ -43,44 +43,44 @@ class PiecewiseEncoder:
     TokenizerError for a tokenizer that does more with special tokens than putting some around a text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, cache: Cache) -> None:
+    def __init__(self, tokenizer: Tokenizer, cache: PieceCache) -> None:
         self._tokenizer = tokenizer
         self._cache = cache
-        self._cuts = Cuts(tokenizer.backend)
-        self._frame = _frame(tokenizer)
+        self._cuts = SpecialTokenSplitter(tokenizer.backend)
+        self._frame = _special_frame(tokenizer)
         self._serial = next(_serials)
 
-    def begin(self, text: str, *, add_special_tokens: bool) -> Unfinished:
+    def lookup_pieces(self, text: str, *, add_special_tokens: bool) -> PartialEncoding:
         """Look up what is known of `text`. Raises ValueError for text that is not valid Unicode."""
         first, last = self._frame if add_special_tokens else (b"", b"")
         parts: list[bytes | str] = [first] if first else []
         characters = 0
-        for piece in self._cuts.pieces(text):
-            packed = self._cache.get(self._key(piece))
+        for piece in self._cuts.split_text(text):
+            packed = self._cache.get(self._piece_key(piece))
             if packed is None:
                 characters += len(piece)
             parts.append(piece if packed is None else packed)
         if last:
             parts.append(last)
-        return Unfinished(parts, characters)
+        return PartialEncoding(parts, characters)
 
-    def encode(self, unfinished: Unfinished) -> dict[str, bytes]:
+    def encode_missing(self, unfinished: PartialEncoding) -> dict[str, bytes]:
         """The ids of the pieces that are still text."""
         encode = self._tokenizer.encode
         pieces = dict.fromkeys(part for part in unfinished.parts if isinstance(part, str))
         return {piece: array("I", encode(piece, add_special_tokens=False)).tobytes() for piece in pieces}
 
-    def finish(self, unfinished: Unfinished, encoded: dict[str, bytes]) -> bytes:
+    def assemble_ids(self, unfinished: PartialEncoding, encoded: dict[str, bytes]) -> bytes:
         """The ids of the whole text as little-endian uint32; those of `encoded` pieces are remembered."""
         for piece, packed in encoded.items():
-            self._cache[self._key(piece)] = packed
+            self._cache[self._piece_key(piece)] = packed
         return b"".join([encoded[part] if isinstance(part, str) else part for part in unfinished.parts])
 
-    def _key(self, piece: str) -> bytes:
+    def _piece_key(self, piece: str) -> bytes:
         return xxh3_128_digest(piece.encode(), self._serial)
 
 
-def _frame(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
+def _special_frame(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
     """The special tokens that go before and after every text, as little-endian uint32."""
     bare = tokenizer.encode("a", add_special_tokens=False)
     framed = tokenizer.encode("a", add_special_tokens=True)

@@ -13,15 +13,15 @@ from radixway.tokenizer.chat_template import REASONING_FIELDS, Message
 _END_OF_THINKING = "</think>"
 
 
-def common_turns(known: Sequence[Message], sent: Sequence[Message]) -> int:
+def count_common_messages(known: Sequence[Message], sent: Sequence[Message]) -> int:
     """How many messages both conversations begin with, compared by `same_message`."""
     pairs = enumerate(zip(known, sent, strict=False))
     return next(
-        (at for at, (one, other) in pairs if not same_message(one, other)), min(len(known), len(sent))
+        (at for at, (one, other) in pairs if not is_same_message(one, other)), min(len(known), len(sent))
     )
 
 
-def same_message(known: Message, sent: Message) -> bool:
+def is_same_message(known: Message, sent: Message) -> bool:
     """Is `sent` the message `known`, as far as a model's chat template could tell?
 
     Compared are role, content, tool calls with their arguments as JSON values, and, where both give them,
@@ -32,15 +32,15 @@ def same_message(known: Message, sent: Message) -> bool:
     return (
         known.get("role") == sent.get("role")
         and _same_content(known, sent)
-        and _same_calls(_calls(known), _calls(sent))
-        and _agree(known, sent, "tool_call_id")
-        and _agree(known, sent, "name")
-        and _reasoning(sent) in ("", _reasoning(known))
+        and _same_calls(_tool_calls(known), _tool_calls(sent))
+        and _fields_agree(known, sent, "tool_call_id")
+        and _fields_agree(known, sent, "name")
+        and _reasoning_text(sent) in ("", _reasoning_text(known))
     )
 
 
 def _same_content(known: Message, sent: Message) -> bool:
-    one, other = _content(known.get("content")), _content(sent.get("content"))
+    one, other = _normalized_content(known.get("content")), _normalized_content(sent.get("content"))
     if one == other:
         return True
     if known.get("role") != "assistant" or not isinstance(one, str) or not isinstance(other, str):
@@ -48,7 +48,7 @@ def _same_content(known: Message, sent: Message) -> bool:
     return other.strip() in (one.strip(), one.rpartition(_END_OF_THINKING)[2].strip())
 
 
-def _content(content: Any) -> str | tuple[str, ...]:
+def _normalized_content(content: Any) -> str | tuple[str, ...]:
     """The text, when there is nothing but text; else the parts, each in one spelling."""
     if content is None or isinstance(content, str):
         return content or ""
@@ -56,7 +56,9 @@ def _content(content: Any) -> str | tuple[str, ...]:
     texts = [_text_of(part) for part in parts]
     if None not in texts:
         return "".join(text for text in texts if text is not None)
-    return tuple(_canonical(part) if text is None else text for part, text in zip(parts, texts, strict=True))
+    return tuple(
+        _canonical_json(part) if text is None else text for part, text in zip(parts, texts, strict=True)
+    )
 
 
 def _text_of(part: Any) -> str | None:
@@ -65,7 +67,7 @@ def _text_of(part: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _calls(message: Message) -> list[Any]:
+def _tool_calls(message: Message) -> list[Any]:
     calls = message.get("tool_calls") or []
     legacy = message.get("function_call")
     return [*(calls if isinstance(calls, list) else [calls]), *([{"function": legacy}] if legacy else [])]
@@ -80,43 +82,45 @@ def _same_call(known: Any, sent: Any) -> bool:
         return bool(known == sent)
     one, other = known.get("function"), sent.get("function")
     if not isinstance(one, Mapping) or not isinstance(other, Mapping):
-        return _canonical(known) == _canonical(sent)
-    same_arguments = _arguments(one.get("arguments")) == _arguments(other.get("arguments"))
-    return one.get("name") == other.get("name") and same_arguments and _agree(known, sent, "id")
+        return _canonical_json(known) == _canonical_json(sent)
+    same_arguments = _normalized_arguments(one.get("arguments")) == _normalized_arguments(
+        other.get("arguments")
+    )
+    return one.get("name") == other.get("name") and same_arguments and _fields_agree(known, sent, "id")
 
 
-def _agree(known: Mapping[str, Any], sent: Mapping[str, Any], field: str) -> bool:
+def _fields_agree(known: Mapping[str, Any], sent: Mapping[str, Any], field: str) -> bool:
     one, other = known.get(field), sent.get(field)
     return one is None or other is None or bool(one == other)
 
 
-def _reasoning(message: Message) -> str:
+def _reasoning_text(message: Message) -> str:
     value = next((value for name in REASONING_FIELDS if (value := message.get(name))), "")
-    return value.strip() if isinstance(value, str) else _canonical(value)
+    return value.strip() if isinstance(value, str) else _canonical_json(value)
 
 
-def _arguments(arguments: Any) -> str:
+def _normalized_arguments(arguments: Any) -> str:
     """Arguments in one spelling, whether they came as JSON text or as an object; none are an empty object."""
     if not isinstance(arguments, str):
-        return _canonical(arguments or {})
+        return _canonical_json(arguments or {})
     try:
-        return _spelled(json.loads(arguments or "{}", parse_float=_number) or {})
+        return _sorted_json(json.loads(arguments or "{}", parse_float=_parse_float) or {})
     except (ValueError, RecursionError):
         return arguments
 
 
-def _canonical(value: Any) -> str:
+def _canonical_json(value: Any) -> str:
     try:
-        return _spelled(json.loads(json.dumps(value), parse_float=_number))
+        return _sorted_json(json.loads(json.dumps(value), parse_float=_parse_float))
     except (TypeError, ValueError, RecursionError):
         return repr(value)
 
 
-def _spelled(value: Any) -> str:
+def _sorted_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _number(text: str) -> float | int:
+def _parse_float(text: str) -> float | int:
     """`2.0` is the number 2, as whoever writes JSON from JavaScript has it."""
     number = float(text)
     return int(number) if number.is_integer() else number

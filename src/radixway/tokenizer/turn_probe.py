@@ -31,7 +31,7 @@ _CALL_ID = "call00000"  # nine letters and digits: Mistral's templates refuse an
 _EARLIER = "earlier"
 
 
-class CannotContinue(ValueError):
+class CannotContinueError(ValueError):
     """A prompt cannot go on from the tokens there are; the text says why.
 
     Render the whole conversation instead, and keep it as a new branch.
@@ -39,7 +39,7 @@ class CannotContinue(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TurnEnding:
     """How a template ends an answer after which a conversation goes on; the same wherever that happens."""
 
     closing: str
@@ -51,7 +51,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class TemplateProbe:
     """Renders for one tokenizer, one set of tools and one set of template arguments."""
 
     tokenizer: Tokenizer
@@ -63,59 +63,67 @@ class Probe:
             messages, tools=self.tools, add_generation_prompt=prompting, arguments=self.arguments
         )
 
-    def ending(self, history: Sequence[Message], roles: Sequence[Message], mark: str) -> Ending:
+    def find_ending(self, history: Sequence[Message], roles: Sequence[Message], mark: str) -> TurnEnding:
         """The ending of `history`'s last message, before new messages like `roles`, stand-ins too.
 
-        Raises CannotContinue where the template shows messages otherwise once others follow, or new ones
+        Raises CannotContinueError where the template shows messages otherwise once others follow, or new ones
         otherwise later in a conversation, TemplateError where it refuses the messages.
         """
         try:
-            return self._ending(history, roles, mark, arguments_as_text=False)
+            return self._probe_ending(history, roles, mark, arguments_as_text=False)
         except TemplateError:
-            if not calls_of(history[-1]):
+            if not tool_calls_of(history[-1]):
                 raise
-            return self._ending(history, roles, mark, arguments_as_text=True)
+            return self._probe_ending(history, roles, mark, arguments_as_text=True)
 
-    def _ending(
+    def _probe_ending(
         self, history: Sequence[Message], roles: Sequence[Message], mark: str, *, arguments_as_text: bool
-    ) -> Ending:
-        first = stand_ins(history, mark, arguments_as_text=arguments_as_text)
+    ) -> TurnEnding:
+        first = stand_in_messages(history, mark, arguments_as_text=arguments_as_text)
         earlier = _as_earlier_turn(first[-1], mark)
         later = [*first[:-1], *earlier, first[-1]]
-        dropped, tail = self._compare(first, roles, mark)
-        dropped_later, tail_later = self._compare(later, roles, mark)
+        dropped, tail = self._compare_renderings(first, roles, mark)
+        dropped_later, tail_later = self._compare_renderings(later, roles, mark)
         if tail != tail_later or dropped != dropped_later:
-            raise CannotContinue("the chat template shows new messages otherwise later in a conversation")
-        closing = after_mark(self.render(first, prompting=False), mark)
-        return Ending(closing, dropped, arguments_as_text)
+            raise CannotContinueError(
+                "the chat template shows new messages otherwise later in a conversation"
+            )
+        closing = text_after_mark(self.render(first, prompting=False), mark)
+        return TurnEnding(closing, dropped, arguments_as_text)
 
-    def _compare(self, head: list[Message], roles: Sequence[Message], mark: str) -> tuple[str, str]:
+    def _compare_renderings(
+        self, head: list[Message], roles: Sequence[Message], mark: str
+    ) -> tuple[str, str]:
         """What of the generation prompt is dropped, and what follows the answer."""
         prompt = self.render(head[:-1])
         shown = prompt[: common_length(prompt, self.render(head[:-1], prompting=False))]
         whole = self.render([*head, *roles])
         still_shown = shown if whole.startswith(shown) else _EMPTY_THINKING.sub("", shown)
         if not whole.startswith(still_shown):
-            raise CannotContinue("the chat template shows earlier messages otherwise once others follow")
+            raise CannotContinueError("the chat template shows earlier messages otherwise once others follow")
         opened = whole[len(still_shown) : whole.find(mark)]
-        return _dropped(prompt[len(shown) :], opened), after_mark(whole, mark)
+        return _dropped_prompt_end(prompt[len(shown) :], opened), text_after_mark(whole, mark)
 
 
-def stand_ins(history: Sequence[Message], mark: str, *, arguments_as_text: bool) -> list[Message]:
+def stand_in_messages(history: Sequence[Message], mark: str, *, arguments_as_text: bool) -> list[Message]:
     """A shortest conversation that begins and ends as `history` does: system message, question, answer."""
     first, reply = history[0], history[-1]
     system: list[Message] = []
     if (role := first.get("role")) in ("system", "developer"):
         system.append({"role": role, "content": "system"})
     answer: Message = {"role": "assistant", "content": mark}
-    if calls := calls_of(reply):
+    if calls := tool_calls_of(reply):
         arguments: Any = {mark: mark}
         text = json.dumps(arguments) if arguments_as_text else arguments
-        answer = {"role": "assistant", "content": "", "tool_calls": [_call(call, text) for call in calls]}
+        answer = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [_stand_in_call(call, text) for call in calls],
+        }
     return [*system, {"role": "user", "content": "user"}, answer]
 
 
-def calls_of(message: Message) -> list[dict[str, Any]]:
+def tool_calls_of(message: Message) -> list[dict[str, Any]]:
     """A message's tool calls, as far as they are objects."""
     calls = message.get("tool_calls")
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
@@ -126,7 +134,7 @@ def role_stand_ins(messages: Sequence[Message]) -> list[Message]:
     kept: list[Message] = []
     for message in messages:
         if [other["role"] for other in kept[-2:]] != [message["role"]] * 2:
-            kept.append(message if calls_of(message) else {**message, "content": f"new{len(kept)}"})
+            kept.append(message if tool_calls_of(message) else {**message, "content": f"new{len(kept)}"})
     return kept
 
 
@@ -142,15 +150,15 @@ def common_length(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def after_mark(text: str, mark: str) -> str:
-    """What follows the last `mark`. Raises CannotContinue where the template has not written any."""
+def text_after_mark(text: str, mark: str) -> str:
+    """What follows the last `mark`. Raises CannotContinueError where the template has not written any."""
     at = text.rfind(mark)
     if at < 0:
-        raise CannotContinue("the chat template does not show the answer")
+        raise CannotContinueError("the chat template does not show the answer")
     return text[at + len(mark) :]
 
 
-def _dropped(generation_prompt: str, opened: str) -> str:
+def _dropped_prompt_end(generation_prompt: str, opened: str) -> str:
     """The end of `generation_prompt` that an answer opened as `opened` no longer shows."""
     same = common_length(generation_prompt, opened)
     if same == len(generation_prompt):
@@ -158,11 +166,11 @@ def _dropped(generation_prompt: str, opened: str) -> str:
     thinking_at = next((at for opener in THINKING if (at := generation_prompt.find(opener)) >= 0), -1)
     if not 0 <= thinking_at <= same:
         rest = generation_prompt[same:]
-        raise CannotContinue(f"the chat template shows an answer without {rest!r} that came before it")
+        raise CannotContinueError(f"the chat template shows an answer without {rest!r} that came before it")
     return generation_prompt[thinking_at:]
 
 
-def _call(call: dict[str, Any], arguments: Any) -> dict[str, Any]:
+def _stand_in_call(call: dict[str, Any], arguments: Any) -> dict[str, Any]:
     function = call.get("function")
     name = function.get("name") if isinstance(function, dict) else None
     function = {"name": name if isinstance(name, str) else "tool", "arguments": arguments}
@@ -172,11 +180,11 @@ def _call(call: dict[str, Any], arguments: Any) -> dict[str, Any]:
 def _as_earlier_turn(answer: Message, mark: str) -> list[Message]:
     """An answer like this one, and what may follow it before the next."""
     earlier: Message = json.loads(json.dumps(answer).replace(mark, _EARLIER))
-    if calls := calls_of(earlier):
-        return [earlier, *(_result(call) for call in calls)]
+    if calls := tool_calls_of(earlier):
+        return [earlier, *(_stand_in_result(call) for call in calls)]
     return [earlier, {"role": "user", "content": _EARLIER}]
 
 
-def _result(call: dict[str, Any]) -> Message:
+def _stand_in_result(call: dict[str, Any]) -> Message:
     name = call["function"]["name"]
     return {"role": "tool", "content": _EARLIER, "tool_call_id": call["id"], "name": name}

@@ -18,27 +18,27 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from radixway.tokenizer.chat_template import Message
-from radixway.tokenizer.conversation import knows_developer, render_chat
-from radixway.tokenizer.cuts import Cuts
-from radixway.tokenizer.messages import template_messages
+from radixway.tokenizer.conversation import has_developer_role, render_chat
+from radixway.tokenizer.cuts import SpecialTokenSplitter
+from radixway.tokenizer.messages import to_template_messages
 from radixway.tokenizer.tokenizer import Tokenizer
 from radixway.tokenizer.turn_probe import (
-    CannotContinue,
-    Ending,
-    Probe,
-    after_mark,
-    calls_of,
+    CannotContinueError,
+    TemplateProbe,
+    TurnEnding,
     common_length,
     role_stand_ins,
-    stand_ins,
+    stand_in_messages,
+    text_after_mark,
+    tool_calls_of,
     unused_mark,
 )
 
-_MOST_ENDINGS = 512
+_MAX_CACHED_ENDINGS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class TurnContinuation:
     """What to put after a prompt and the reply sampled from it. No model sampled any of it: loss mask 0."""
 
     ids: list[int]
@@ -57,9 +57,9 @@ class TurnRenderer:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._cuts = Cuts(tokenizer.backend)
+        self._cuts = SpecialTokenSplitter(tokenizer.backend)
         self._stops = {tokenizer.backend.id_to_token(token_id) for token_id in tokenizer.eos_token_ids}
-        self._endings: dict[bytes, Ending | str] = {}
+        self._endings: dict[bytes, TurnEnding | str] = {}
 
     def opening(
         self,
@@ -80,55 +80,57 @@ class TurnRenderer:
         history: Sequence[Message],
         tools: Sequence[dict[str, Any]] | None = None,
         arguments: Mapping[str, Any] | None = None,
-    ) -> Appended:
+    ) -> TurnContinuation:
         """The ids that show `new_messages` and a generation prompt to a model that has sampled `reply_ids`.
 
         `history` are the messages before the new ones, the last of them the answer that `reply_ids` became.
         They are not rendered; the role of the first and the calls of the last tell what stands in for them.
         `tools` and `arguments` must be those of the prompt that the reply was sampled from.
-        Raises CannotContinue, also for messages that the template refuses: `opening` says which.
+        Raises CannotContinueError, also for messages that the template refuses: `opening` says which.
         """
         if not history or history[-1].get("role") != "assistant" or not new_messages:
-            raise CannotContinue("a conversation goes on with new messages after an answer")
-        probe = Probe(self._tokenizer, tools, arguments)
+            raise CannotContinueError("a conversation goes on with new messages after an answer")
+        probe = TemplateProbe(self._tokenizer, tools, arguments)
         try:
             mark = unused_mark(new_messages, history[0], history[-1], tools, arguments)
-            new = template_messages(new_messages, knows_developer=knows_developer(self._tokenizer))
-            ending = self._ending(probe, history, role_stand_ins(new), mark)
-            head = stand_ins(history, mark, arguments_as_text=ending.arguments_as_text)
-            tail = after_mark(probe.render([*head, *new]), mark)
-            return self._append(reply_ids, tail, ending, has_calls=bool(calls_of(history[-1])))
-        except CannotContinue:
+            new = to_template_messages(new_messages, knows_developer=has_developer_role(self._tokenizer))
+            ending = self._cached_ending(probe, history, role_stand_ins(new), mark)
+            head = stand_in_messages(history, mark, arguments_as_text=ending.arguments_as_text)
+            tail = text_after_mark(probe.render([*head, *new]), mark)
+            return self._append_missing(reply_ids, tail, ending, has_calls=bool(tool_calls_of(history[-1])))
+        except CannotContinueError:
             raise
         except (ValueError, RecursionError) as error:  # TemplateError, text that is not valid Unicode
-            raise CannotContinue(str(error)) from error
+            raise CannotContinueError(str(error)) from error
 
-    def _ending(
-        self, probe: Probe, history: Sequence[Message], roles: Sequence[Message], mark: str
-    ) -> Ending:
+    def _cached_ending(
+        self, probe: TemplateProbe, history: Sequence[Message], roles: Sequence[Message], mark: str
+    ) -> TurnEnding:
         """How the template ends an answer like the last one, from memory where it was asked before."""
         asked = (
             probe.tools,
             probe.arguments,
             history[0].get("role"),
-            min(len(calls_of(history[-1])), 2),
+            min(len(tool_calls_of(history[-1])), 2),
             [message["role"] for message in roles],
         )
         key = xxh3_128_digest(json.dumps(asked, sort_keys=True, default=repr).encode())
         known = self._endings.get(key)
         if known is None:
             try:
-                known = probe.ending(history, roles, mark)
-            except CannotContinue as refusal:
+                known = probe.find_ending(history, roles, mark)
+            except CannotContinueError as refusal:
                 known = str(refusal)
-            if len(self._endings) >= _MOST_ENDINGS:
+            if len(self._endings) >= _MAX_CACHED_ENDINGS:
                 self._endings.clear()
             self._endings[key] = known
         if isinstance(known, str):
-            raise CannotContinue(known)
+            raise CannotContinueError(known)
         return known
 
-    def _append(self, reply_ids: Sequence[int], tail: str, ending: Ending, *, has_calls: bool) -> Appended:
+    def _append_missing(
+        self, reply_ids: Sequence[int], tail: str, ending: TurnEnding, *, has_calls: bool
+    ) -> TurnContinuation:
         """What of `tail` is missing after `reply_ids`, which may have ended anywhere in the turn's end."""
         start, end = self._turn_end(tail, ending.closing, has_calls=has_calls)
         deviations = [f"{ending.dropped!r} before the answer"] if ending.dropped else []
@@ -136,9 +138,9 @@ class TurnRenderer:
             deviations.append(f"no {tail[:start]!r} after the answer")
         ids = self._tokenizer.encode(tail[start:], add_special_tokens=False)
         boundary = common_length(ids, self._tokenizer.encode(tail[start:end], add_special_tokens=False))
-        there, deviation = self._already_there(reply_ids, ids[: max(boundary, 1)], ending.closing)
+        there, deviation = self._sampled_end(reply_ids, ids[: max(boundary, 1)], ending.closing)
         deviations += [deviation] if deviation else []
-        return Appended(ids[there:], max(boundary - there, 0), tuple(deviations))
+        return TurnContinuation(ids[there:], max(boundary - there, 0), tuple(deviations))
 
     def _turn_end(self, tail: str, closing: str, *, has_calls: bool) -> tuple[int, int]:
         """Where in `tail` the turn's first ending token begins, and where the new messages begin.
@@ -146,14 +148,14 @@ class TurnRenderer:
         That token is one in front of which a text may be cut, so that what follows is tokenized as within
         the whole. After a call it is the first stop token, for the call's own syntax comes before it.
         """
-        specials = self._cuts.specials(tail)
+        specials = self._cuts.find_special_tokens(tail)
         messages_at = len(closing) if tail.startswith(closing) else None
         if has_calls:
             specials = self._ends_of_calls(specials, closing, messages_at)
         elif specials and tail[: specials[0][0]].strip():
             specials = []
         if not specials:
-            raise CannotContinue("no special token ends an answer in this chat template")
+            raise CannotContinueError("no special token ends an answer in this chat template")
         start, token = specials[0]
         if messages_at is None:
             rest = tail[start + len(token) :]
@@ -173,9 +175,9 @@ class TurnRenderer:
         within = [special for special in specials if special[0] < messages_at]
         after = specials[len(within) : len(within) + 1]
         stops = [special for special in [*within, *after] if special[1] in self._stops]
-        return stops or (within[-1:] if _closes(within, closing) else after)
+        return stops or (within[-1:] if _ends_closing(within, closing) else after)
 
-    def _already_there(
+    def _sampled_end(
         self, reply_ids: Sequence[int], turn_end: list[int], closing: str
     ) -> tuple[int, str | None]:
         """How many ids of `turn_end` the reply has sampled, and how that deviates from the template."""
@@ -189,9 +191,11 @@ class TurnRenderer:
             return turn_end.index(last) + 1, f"{stop!r} alone after the answer"
         if stop and closing.lstrip().startswith(stop):
             return 1, f"{stop!r} where later turns show {self._tokenizer.piece(turn_end[0])!r}"
-        raise CannotContinue(f"the reply ended with {stop!r}, which the chat template does not show there")
+        raise CannotContinueError(
+            f"the reply ended with {stop!r}, which the chat template does not show there"
+        )
 
 
-def _closes(specials: list[tuple[int, str]], closing: str) -> bool:
+def _ends_closing(specials: list[tuple[int, str]], closing: str) -> bool:
     """Is the last of these tokens the end of `closing`, white space aside?"""
     return bool(specials) and not closing[specials[-1][0] + len(specials[-1][1]) :].strip()

@@ -4,8 +4,17 @@ It reads the gateway's public HTTP API and nothing else: `/metrics/prometheus`, 
 The screen needs the extra `console` (Textual); one frame as text or JSON needs nothing.
 """
 
-from radixway.top.frame import as_json, as_text
-from radixway.top.gateway import Look, Reader, Refusal, SeenRequest, SeenWorker
-from radixway.top.view import View
+from radixway.top.frame import render_json, render_text
+from radixway.top.gateway import GatewayReader, GatewaySample, PartUnavailable, SeenRequest, SeenWorker
+from radixway.top.view import TopView
 
-__all__ = ["Look", "Reader", "Refusal", "SeenRequest", "SeenWorker", "View", "as_json", "as_text"]
+__all__ = [
+    "GatewayReader",
+    "GatewaySample",
+    "PartUnavailable",
+    "SeenRequest",
+    "SeenWorker",
+    "TopView",
+    "render_json",
+    "render_text",
+]

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from radixway.client import CallFailed, call, fetch
-from radixway.telemetry import NotMetrics, Scrape
+from radixway.client import GatewayCallError, call_gateway, fetch_bytes
+from radixway.telemetry import InvalidMetricsError, MetricsScrape
 
 MOST_REQUESTS = 50
 """Of the latest ones."""
@@ -57,7 +57,7 @@ class SeenRequest(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
     flags: list[str] = []
 
-    def words(self) -> list[str]:
+    def search_words(self) -> list[str]:
         """What a filter looks at."""
         named = (self.id, self.asked, self.model, self.tenant, self.worker, self.error, *self.flags)
         return [str(self.status), *(name for name in named if name is not None)]
@@ -72,74 +72,76 @@ class _Requests(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PartUnavailable:
     """Why a part is not shown."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GatewaySample:
     """What was seen at one time."""
 
-    scrape: Scrape
-    workers: list[SeenWorker] | Refusal
-    requests: list[SeenRequest] | Refusal
+    scrape: MetricsScrape
+    workers: list[SeenWorker] | PartUnavailable
+    requests: list[SeenRequest] | PartUnavailable
 
 
-class Reader:
+class GatewayReader:
     """Asks one gateway, with a key where it has one."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self.url = url.rstrip("/")
         self._key = key
 
-    async def look(self) -> Look:
-        """Everything at once. Raises CallFailed where no gateway answers, or none that shows its metrics."""
+    async def read_sample(self) -> GatewaySample:
+        """Everything at once. Raises GatewayCallError where no gateway answers, or none that shows its
+        metrics.
+        """
         text, workers, requests = await asyncio.gather(
-            self._metrics(),
-            self._part("/list_workers", _Workers),
-            self._part(f"/requests?limit={MOST_REQUESTS}", _Requests),
+            self._fetch_metrics(),
+            self._fetch_part("/list_workers", _Workers),
+            self._fetch_part(f"/requests?limit={MOST_REQUESTS}", _Requests),
         )
         try:
-            scrape = Scrape.read(text.decode(), monotonic())
-        except (NotMetrics, UnicodeDecodeError) as error:
-            raise CallFailed(f"what answers at {self.url} is no gateway: {error}") from None
-        return Look(
+            scrape = MetricsScrape.parse_text(text.decode(), monotonic())
+        except (InvalidMetricsError, UnicodeDecodeError) as error:
+            raise GatewayCallError(f"what answers at {self.url} is no gateway: {error}") from None
+        return GatewaySample(
             scrape,
-            workers if isinstance(workers, Refusal) else workers.workers,
-            requests if isinstance(requests, Refusal) else requests.requests,
+            workers if isinstance(workers, PartUnavailable) else workers.workers,
+            requests if isinstance(requests, PartUnavailable) else requests.requests,
         )
 
-    async def drain(self, worker: str) -> None:
-        """Send a worker nothing new. Raises CallFailed."""
-        await call(self.url, "POST", "/drain_worker", dict[str, Any], {"url": worker}, self._key)
+    async def drain_worker(self, worker: str) -> None:
+        """Send a worker nothing new. Raises GatewayCallError."""
+        await call_gateway(self.url, "POST", "/drain_worker", dict[str, Any], {"url": worker}, self._key)
 
-    async def resume(self, worker: str) -> None:
-        """Send it requests again. Raises CallFailed."""
-        await call(self.url, "POST", "/add_worker", dict[str, Any], {"url": worker}, self._key)
+    async def resume_worker(self, worker: str) -> None:
+        """Send it requests again. Raises GatewayCallError."""
+        await call_gateway(self.url, "POST", "/add_worker", dict[str, Any], {"url": worker}, self._key)
 
-    async def explain(self, request_id: str) -> dict[str, Any]:
-        """A request's journal. Raises CallFailed."""
-        return await call(
+    async def fetch_explanation(self, request_id: str) -> dict[str, Any]:
+        """A request's journal. Raises GatewayCallError."""
+        return await call_gateway(
             self.url, "GET", f"/explain/{quote(request_id, safe='')}", dict[str, Any], key=self._key
         )
 
-    async def _metrics(self) -> bytes:
+    async def _fetch_metrics(self) -> bytes:
         try:
-            return await fetch(self.url, "GET", "/metrics/prometheus", key=self._key)
-        except CallFailed as error:
+            return await fetch_bytes(self.url, "GET", "/metrics/prometheus", key=self._key)
+        except GatewayCallError as error:
             if error.status in _REFUSED:
                 message = (
                     "its metrics need a key: --key, with the admin key or one of the scope metrics or admin"
                 )
-                raise CallFailed(message, error.status) from None
+                raise GatewayCallError(message, error.status) from None
             raise
 
-    async def _part(self, path: str, shape: type[AnswerT]) -> AnswerT | Refusal:
+    async def _fetch_part(self, path: str, shape: type[AnswerT]) -> AnswerT | PartUnavailable:
         try:
-            return await call(self.url, "GET", path, shape, key=self._key)
-        except CallFailed as error:
+            return await call_gateway(self.url, "GET", path, shape, key=self._key)
+        except GatewayCallError as error:
             if error.status in _REFUSED:
-                return Refusal(str(error))
+                return PartUnavailable(str(error))
             raise

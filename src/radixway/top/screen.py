@@ -1,4 +1,4 @@
-"""The live page: Textual draws it, a `View` says what is on it."""
+"""The live page: Textual draws it, a `TopView` says what is on it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from radixway.client import CallFailed
+from radixway.client import GatewayCallError
 from radixway.top.frame import headline
-from radixway.top.gateway import Reader, Refusal, SeenWorker
+from radixway.top.gateway import GatewayReader, PartUnavailable, SeenWorker
 from radixway.top.tables import REQUEST_COLUMNS, WORKER_COLUMNS, request_row, worker_row
 from radixway.top.tiles import TILES
-from radixway.top.view import View
-from radixway.top.words import UNKNOWN, plain, spark
+from radixway.top.view import TopView
+from radixway.top.words import UNKNOWN, sparkline, strip_control
 
 
-class Top(App[None]):
+class TopApp(App[None]):
     """One gateway, looked at every `interval_s`; what it shows is of `view`."""
 
     TITLE = "radixway top"
@@ -54,9 +54,9 @@ class Top(App[None]):
         Binding("escape", "unfilter", "Show all", show=False),
     ]
 
-    def __init__(self, reader: Reader, interval_s: float = 2.0) -> None:
+    def __init__(self, reader: GatewayReader, interval_s: float = 2.0) -> None:
         super().__init__(ansi_color=True)  # the terminal's own colours, light or dark
-        self.view = View(reader.url)
+        self.view = TopView(reader.url)
         self.paused = False
         self._reader = reader
         self._interval_s = interval_s
@@ -72,9 +72,9 @@ class Top(App[None]):
         self._head = Static(id="headline", markup=False)
         self._tiles = [Static(markup=False) for _ in TILES]
         self._about_workers = Static(classes="about", markup=False)
-        self._workers_table = _table("workers", WORKER_COLUMNS)
+        self._workers_table = _make_table("workers", WORKER_COLUMNS)
         self._about_requests = Static(classes="about", markup=False)
-        self._requests_table = _table("requests", REQUEST_COLUMNS)
+        self._requests_table = _make_table("requests", REQUEST_COLUMNS)
         self._filter = Input(id="filter", placeholder="words to look for; Escape shows all", compact=True)
         yield self._head
         yield Grid(*self._tiles, id="tiles")
@@ -84,65 +84,67 @@ class Top(App[None]):
 
     def on_mount(self) -> None:
         self._workers_table.focus()
-        self.show()
-        self.following = self.run_worker(self._follow())
+        self.redraw()
+        self.following = self.run_worker(self._poll_forever())
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self.show)
+        self.call_after_refresh(self.redraw)
 
-    async def _follow(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
             self._now.clear()
             if not self.paused:
-                await self.look()
+                await self.poll_gateway()
             try:
                 async with asyncio.timeout(None if self.paused else self._interval_s):
                     await self._now.wait()
             except TimeoutError:
                 continue
 
-    async def look(self) -> None:
+    async def poll_gateway(self) -> None:
         """Look once, and show what there is, be it that there is nothing."""
         async with self._looking:
             try:
-                self.view.saw(await self._reader.look())
-            except CallFailed as error:
-                self.view.lost(str(error))
-        self.show()
+                self.view.add_sample(await self._reader.read_sample())
+            except GatewayCallError as error:
+                self.view.mark_lost(str(error))
+        self.redraw()
 
-    def show(self) -> None:
+    def redraw(self) -> None:
         """Draw what the view holds."""
         view = self.view
         self._head.update(self.headline())
         for tile, widget in zip(TILES, self._tiles, strict=True):
-            line = spark(
+            line = sparkline(
                 [None if past is None else tile.draws(past) for past in view.past], widget.size.width
             )
             says = UNKNOWN if view.figures is None else tile.says(view.figures)
             widget.update(Text.assemble((tile.label, "dim"), "\n", (says, "bold"), f"\n{line}"))
-        workers, requests = view.workers_like(self._words), view.requests_like(self._words)
-        self._about_workers.update(self._about("Workers", len(workers), view.workers))
-        self._about_requests.update(self._about("Latest requests", len(requests), view.requests))
+        workers, requests = view.filter_workers(self._words), view.filter_requests(self._words)
+        self._about_workers.update(self._table_title("Workers", len(workers), view.workers))
+        self._about_requests.update(self._table_title("Latest requests", len(requests), view.requests))
         figures = view.worker_figures
-        _fill(self._workers_table, {each.url: worker_row(each, figures.get(each.name)) for each in workers})
-        _fill(self._requests_table, {each.id: request_row(each) for each in requests})
+        _fill_table(
+            self._workers_table, {each.url: worker_row(each, figures.get(each.name)) for each in workers}
+        )
+        _fill_table(self._requests_table, {each.id: request_row(each) for each in requests})
 
     def headline(self) -> str:
         """How the gateway is, and what the page is doing."""
         state = "PAUSED  " if self.paused else ""
         gone = f"  for {monotonic() - self.view.away_since:.0f} s" if self.view.away is not None else ""
-        return plain(f"{state}{headline(self.view)}{gone}{'  ' if self._said else ''}{self._said}")
+        return strip_control(f"{state}{headline(self.view)}{gone}{'  ' if self._said else ''}{self._said}")
 
-    def _about(self, what: str, shown: int, part: object) -> str:
-        if isinstance(part, Refusal):
-            return plain(f"{what}: not shown: {part.why}")
-        return plain(f"{what}: {shown}" + (f" with “{self._words}”" if self._words else ""))
+    def _table_title(self, what: str, shown: int, part: object) -> str:
+        if isinstance(part, PartUnavailable):
+            return strip_control(f"{what}: not shown: {part.why}")
+        return strip_control(f"{what}: {shown}" + (f" with “{self._words}”" if self._words else ""))
 
     def action_pause(self) -> None:
         """Stand still, or go on."""
         self.paused = not self.paused
         self._now.set()
-        self.show()
+        self.redraw()
 
     def action_filter(self) -> None:
         """Ask for words."""
@@ -151,7 +153,7 @@ class Top(App[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._words = event.value
-        self.show()
+        self.redraw()
 
     def on_input_submitted(self) -> None:
         self._close_filter()
@@ -167,8 +169,8 @@ class Top(App[None]):
 
     def action_drain(self) -> None:
         """Ask whether the worker under the cursor is to get nothing new, or requests again."""
-        key = _under_cursor(self._workers_table)
-        worker = next((each for each in self.view.workers_like(self._words) if each.url == key), None)
+        key = _cursor_row_key(self._workers_table)
+        worker = next((each for each in self.view.filter_workers(self._words) if each.url == key), None)
         if worker is None:
             return
         draining = worker.state == "draining"
@@ -180,31 +182,33 @@ class Top(App[None]):
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.run_worker(self._drain(worker, back=draining))
+                self.run_worker(self._drain_worker(worker, back=draining))
 
-        self.push_screen(Question(plain(question)), answered)
+        self.push_screen(ConfirmScreen(strip_control(question)), answered)
 
-    async def _drain(self, worker: SeenWorker, *, back: bool) -> None:
+    async def _drain_worker(self, worker: SeenWorker, *, back: bool) -> None:
         try:
-            await (self._reader.resume if back else self._reader.drain)(worker.url)
+            await (self._reader.resume_worker if back else self._reader.drain_worker)(worker.url)
             self._said = f"{worker.name} {'is back' if back else 'drains'}"
-        except CallFailed as error:
+        except GatewayCallError as error:
             self._said = str(error)
-        await self.look()
+        await self.poll_gateway()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         if event.data_table.id == "requests" and event.row_key.value is not None:
-            self.run_worker(self._explain(event.row_key.value))
+            self.run_worker(self._show_explanation(event.row_key.value))
 
-    async def _explain(self, request_id: str) -> None:
+    async def _show_explanation(self, request_id: str) -> None:
         try:
-            told = yaml.safe_dump(await self._reader.explain(request_id), sort_keys=False, allow_unicode=True)
-        except CallFailed as error:
+            told = yaml.safe_dump(
+                await self._reader.fetch_explanation(request_id), sort_keys=False, allow_unicode=True
+            )
+        except GatewayCallError as error:
             told = str(error)
-        self.push_screen(Page(told))
+        self.push_screen(TextScreen(told))
 
 
-class Question(ModalScreen[bool]):
+class ConfirmScreen(ModalScreen[bool]):
     """Yes or no."""
 
     CSS = "Question { align: center middle; } Question Static { width: auto; border: solid; padding: 0 1; }"
@@ -221,7 +225,7 @@ class Question(ModalScreen[bool]):
         yield Static(f"{self._question}\n\ny yes   n no", markup=False)
 
 
-class Page(ModalScreen[None]):
+class TextScreen(ModalScreen[None]):
     """A text to scroll through."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back")]
@@ -236,14 +240,14 @@ class Page(ModalScreen[None]):
         yield Footer(compact=True, show_command_palette=False)
 
 
-def _table(name: str, columns: Sequence[str]) -> DataTable[Text]:
+def _make_table(name: str, columns: Sequence[str]) -> DataTable[Text]:
     table: DataTable[Text] = DataTable(id=name, cursor_type="row", cell_padding=0, zebra_stripes=False)
     for head in columns:
         table.add_column(f"{head} ", key=head)
     return table
 
 
-def _fill(table: DataTable[Text], rows: dict[str, list[str]]) -> None:
+def _fill_table(table: DataTable[Text], rows: dict[str, list[str]]) -> None:
     """Put these rows there, by key and in this order; cursor and scrolling stay where they were."""
     shown = [row.key.value for row in table.ordered_rows]
     if shown == list(rows):
@@ -251,7 +255,7 @@ def _fill(table: DataTable[Text], rows: dict[str, list[str]]) -> None:
             for column, word in zip(table.columns, words, strict=True):
                 table.update_cell(key, column, Text(f"{word} "), update_width=True)
         return
-    under, at = _under_cursor(table), table.scroll_y
+    under, at = _cursor_row_key(table), table.scroll_y
     table.clear()
     for key, words in rows.items():
         table.add_row(*(Text(f"{word} ") for word in words), key=key)
@@ -260,7 +264,7 @@ def _fill(table: DataTable[Text], rows: dict[str, list[str]]) -> None:
     table.scroll_to(y=at, animate=False)
 
 
-def _under_cursor(table: DataTable[Text]) -> str | None:
+def _cursor_row_key(table: DataTable[Text]) -> str | None:
     if not table.is_valid_row_index(table.cursor_row):
         return None
     return table.ordered_rows[table.cursor_row].key.value

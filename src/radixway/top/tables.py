@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from time import localtime, strftime
 
-from radixway.telemetry import WorkerFigures
+from radixway.telemetry import WorkerStats
 from radixway.top.gateway import SeenRequest, SeenWorker
-from radixway.top.words import UNKNOWN, ends_of, number, plain, seconds, share
+from radixway.top.words import (
+    UNKNOWN,
+    format_number,
+    format_seconds,
+    format_share,
+    shorten_middle,
+    strip_control,
+)
 
 WORKER_COLUMNS = ("worker", "state", "hand", "req/s", "tok/s", "KV", "hits", "models")
 REQUEST_COLUMNS = ("began", "model", "worker", "code", "TTFT", "total", "in/had/out", "")
@@ -17,19 +24,19 @@ _REQUEST_WORKER_WIDTH = 16
 _MODEL_WIDTH = 12
 
 
-def worker_row(worker: SeenWorker, figures: WorkerFigures | None) -> list[str]:
+def worker_row(worker: SeenWorker, figures: WorkerStats | None) -> list[str]:
     """The words of one worker, in the order of the columns."""
     state = worker.state if worker.breaker == "closed" else f"{worker.breaker.replace('_', '-')} breaker"
     hand = worker.in_flight + worker.in_flight_elsewhere
     return [
-        ends_of(plain(worker.name), _WORKER_WIDTH),
-        plain(state),
+        shorten_middle(strip_control(worker.name), _WORKER_WIDTH),
+        strip_control(state),
         f"{hand}/{worker.max_batch_size}" if worker.max_batch_size else str(hand),
-        number(figures.requests_per_s if figures else None),
-        number(figures.completion_tokens_per_s if figures else None),
-        share(figures.kv_usage if figures else None),
-        share(figures.reported_hits if figures else None),
-        plain(", ".join(worker.models)),
+        format_number(figures.requests_per_s if figures else None),
+        format_number(figures.completion_tokens_per_s if figures else None),
+        format_share(figures.kv_usage if figures else None),
+        format_share(figures.reported_hits if figures else None),
+        strip_control(", ".join(worker.models)),
     ]
 
 
@@ -39,11 +46,11 @@ def request_row(request: SeenRequest) -> list[str]:
     odd = [flag for flag in request.flags if flag != "stream"]
     return [
         strftime("%H:%M:%S", localtime(request.began_at)),
-        plain(request.model or request.asked or UNKNOWN, _MODEL_WIDTH),
-        ends_of(plain(request.worker or UNKNOWN), _REQUEST_WORKER_WIDTH),
+        strip_control(request.model or request.asked or UNKNOWN, _MODEL_WIDTH),
+        shorten_middle(strip_control(request.worker or UNKNOWN), _REQUEST_WORKER_WIDTH),
         str(request.status or UNKNOWN),
-        seconds(None if request.ttft_ms is None else request.ttft_ms / 1e3),
-        seconds(None if request.total_ms is None else request.total_ms / 1e3),
-        "/".join(number(tokens) for tokens in used) if any(t is not None for t in used) else UNKNOWN,
-        plain(" ".join(filter(None, (request.error, *odd)))),
+        format_seconds(None if request.ttft_ms is None else request.ttft_ms / 1e3),
+        format_seconds(None if request.total_ms is None else request.total_ms / 1e3),
+        "/".join(format_number(tokens) for tokens in used) if any(t is not None for t in used) else UNKNOWN,
+        strip_control(" ".join(filter(None, (request.error, *odd)))),
     ]

@@ -10,26 +10,26 @@ _PORT_WIDTH = 6
 _IN_ASCII = str.maketrans(_LEVELS + "–…·", "_.-=+*#@-~.")
 
 
-def in_ascii(text: str) -> str:
+def to_ascii(text: str) -> str:
     """For terminals and files that know no more."""
     return text.translate(_IN_ASCII).encode("ascii", "replace").decode()
 
 
-def spark(values: Sequence[float | None], width: int) -> str:
+def sparkline(values: Sequence[float | None], width: int) -> str:
     """The latest `width` values between 0 and their largest, the newest on the right; None is a gap."""
     shown = list(values)[-width:] if width > 0 else []
     top = max((value for value in shown if value is not None), default=0.0)
-    line = "".join(" " if value is None else _level(value, top) for value in shown)
+    line = "".join(" " if value is None else _spark_level(value, top) for value in shown)
     return line.rjust(width)
 
 
-def _level(value: float, top: float) -> str:
+def _spark_level(value: float, top: float) -> str:
     if top <= 0 or value <= 0:
         return _LEVELS[0]
     return _LEVELS[min(int(value / top * len(_LEVELS)), len(_LEVELS) - 1)]
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """A count or a rate, in at most five characters: `0`, `0.4`, `12.3`, `1234`, `12.3k`."""
     if value is None:
         return UNKNOWN
@@ -42,7 +42,7 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if value >= 0.1 else f"{value:.2f}"
 
 
-def seconds(value: float | None) -> str:
+def format_seconds(value: float | None) -> str:
     """A duration as people say it: `4.2ms`, `130ms`, `1.3s`, `2m`."""
     if value is None:
         return UNKNOWN
@@ -53,19 +53,19 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f}s" if value < 100 else f"{value / 60:.0f}m"
 
 
-def share(value: float | None) -> str:
+def format_share(value: float | None) -> str:
     """A share of one, in percent."""
     return UNKNOWN if value is None else f"{value * 100:.0f}%"
 
 
-def ends_of(text: str, width: int) -> str:
+def shorten_middle(text: str, width: int) -> str:
     """`text` in at most `width` characters: as a worker's name has host and port."""
     if len(text) <= width:
         return text
     return f"{text[: width - 1 - _PORT_WIDTH]}…{text[-_PORT_WIDTH:]}"
 
 
-def plain(text: str, width: int | None = None) -> str:
+def strip_control(text: str, width: int | None = None) -> str:
     """Somebody else's words without anything a terminal would obey, cut to `width`."""
     harmless = "".join(each if each.isprintable() else "·" for each in text)
     if width is not None and len(harmless) > width:

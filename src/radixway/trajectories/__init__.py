@@ -4,31 +4,31 @@ A radix tree of tokens that is found by text, and the sessions of agents that kn
 """
 
 from radixway.trajectories.abort import ResumeAborted
-from radixway.trajectories.memory import Memory, StoreFull
-from radixway.trajectories.owners import Owners, forget_paths
+from radixway.trajectories.memory import MemoryBudget, StoreFullError
+from radixway.trajectories.owners import PathOwners, remove_paths
 from radixway.trajectories.recording import RadixTreeMiddleware
-from radixway.trajectories.records import Label, Trajectory, Version
-from radixway.trajectories.retrieval import Retrieval, Retrieved
-from radixway.trajectories.store import Found, Hold, TrajectoryStore
+from radixway.trajectories.records import TokenLabel, Trajectory, Version
+from radixway.trajectories.retrieval import RetrievedTokens, TokenRetrieval
+from radixway.trajectories.store import PathHold, TrajectoryMatch, TrajectoryStore
 from radixway.trajectories.trie import MatchResult, StringRadixTrie
-from radixway.trajectories.tries import Tries
+from radixway.trajectories.tries import TrieRegistry
 
 __all__ = [
-    "Found",
-    "Hold",
-    "Label",
     "MatchResult",
-    "Memory",
-    "Owners",
+    "MemoryBudget",
+    "PathHold",
+    "PathOwners",
     "RadixTreeMiddleware",
     "ResumeAborted",
-    "Retrieval",
-    "Retrieved",
-    "StoreFull",
+    "RetrievedTokens",
+    "StoreFullError",
     "StringRadixTrie",
+    "TokenLabel",
+    "TokenRetrieval",
     "Trajectory",
+    "TrajectoryMatch",
     "TrajectoryStore",
-    "Tries",
+    "TrieRegistry",
     "Version",
-    "forget_paths",
+    "remove_paths",
 ]

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from radixway.config import AbortSection
+from radixway.config import AbortConfig
 from radixway.pipeline import AbortedRequests, Endpoint, Next, Reply, Request, RunningRequest
 from radixway.trajectories.abort_events import ResumedEvents
-from radixway.trajectories.partial import aborted
-from radixway.trajectories.resumption import Resumption, Workers, single
+from radixway.trajectories.partial import is_aborted
+from radixway.trajectories.resumption import RequestResumption, WorkerTokenCalls, single_answer_request
 
 _RETRY_WAIT_S = 30.0
 _WORD = b'"abort"'
@@ -30,7 +30,7 @@ _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder().decode
 
 
-class _Glance(msgspec.Struct):
+class _RequestGlance(msgspec.Struct):
     """What must be known of every body, without building its tokens."""
 
     rid: str | list[str] | None = None
@@ -50,7 +50,7 @@ class _Glance(msgspec.Struct):
         )
 
 
-_glance = msgspec.json.Decoder(_Glance).decode
+_glance = msgspec.json.Decoder(_RequestGlance).decode
 
 
 class ResumeAborted:
@@ -60,7 +60,7 @@ class ResumeAborted:
     When the client leaves, the worker that has its request is told so by its `rid`.
     """
 
-    def __init__(self, section: AbortSection, aborts: AbortedRequests, workers: Workers) -> None:
+    def __init__(self, section: AbortConfig, aborts: AbortedRequests, workers: WorkerTokenCalls) -> None:
         self._section = section
         self._aborts = aborts
         self._workers = workers
@@ -71,8 +71,8 @@ class ResumeAborted:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The whole answer, or a stream of it; see the class."""
-        several, rids = _identify(request)
-        running = self._aborts.begin(rids, request.id)
+        several, rids = _request_ids(request)
+        running = self._aborts.register_request(rids, request.id)
         stream: ResumedEvents | None = None
         try:
             if self._section.policy == "retry" and not request.stream:
@@ -81,41 +81,41 @@ class ResumeAborted:
             if reply.chunks is not None:
                 resumable = not several and self._section.policy != "partial"
                 stream = ResumedEvents(self, request, running, reply, call_next, resumable=resumable)
-                request.opened.append(stream)
+                request.open_streams.append(stream)
                 reply.chunks = stream
                 return reply
             if self._section.policy == "resume" and reply.status == 200 and _WORD in reply.body:
                 return await self._resume(request, running, reply, call_next)
             return reply
         except asyncio.CancelledError:
-            self.tell_workers(request, running)
+            self.abort_at_workers(request, running)
             raise
         finally:
             if stream is None:
-                self._aborts.end(running)
+                self._aborts.unregister_request(running)
 
-    def left(self, request: Request, running: RunningRequest, *, unfinished: bool) -> None:
+    def stream_closed(self, request: Request, running: RunningRequest, *, unfinished: bool) -> None:
         """A stream was closed, maybe before its end."""
-        self._aborts.end(running)
+        self._aborts.unregister_request(running)
         if unfinished:
-            self.tell_workers(request, running)
+            self.abort_at_workers(request, running)
 
-    def tell_workers(self, request: Request, running: RunningRequest) -> None:
+    def abort_at_workers(self, request: Request, running: RunningRequest) -> None:
         """Nobody waits for the answer any more. Closing its connection tells most workers, but not all."""
-        for worker in dict.fromkeys(request.asked):
+        for worker in dict.fromkeys(request.attempted_workers):
             for rid in running.rids:
                 self._workers.abort(worker, rid)
 
-    def resumption(self, request: Request, running: RunningRequest) -> Resumption:
+    def start_resumption(self, request: Request, running: RunningRequest) -> RequestResumption:
         """For the attempts after the first one."""
-        return Resumption(request, running, self._section, self._workers)
+        return RequestResumption(request, running, self._section, self._workers)
 
-    async def again(
+    async def retry_stream(
         self, request: Request, running: RunningRequest, call_next: Next, attempt: int
     ) -> Reply | None:
         """Policy `retry`, for a stream of which the client has seen nothing: the next attempt, whole."""
-        await running.wait(self._retry_wait_s)
-        if running.abort_asked:
+        await running.wait_for_abort(self._retry_wait_s)
+        if running.is_abort_requested:
             return None
         request.journal.add("retry_aborted", attempt=attempt)
         return await call_next(replace(request, tried=[]))
@@ -152,8 +152,8 @@ class ResumeAborted:
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._section.attempts),
             wait=wait_fixed(self._retry_wait_s),
-            retry=retry_if_result(lambda reply: not running.abort_asked and _says_abort(reply)),
-            sleep=running.wait,
+            retry=retry_if_result(lambda reply: not running.is_abort_requested and _says_abort(reply)),
+            sleep=running.wait_for_abort,
             before_sleep=note,
             retry_error_callback=last_reply,
         )
@@ -162,7 +162,7 @@ class ResumeAborted:
     async def _resume(
         self, request: Request, running: RunningRequest, reply: Reply, call_next: Next
     ) -> Reply:
-        said = _read(reply.body)
+        said = _decode_reply(reply.body)
         if isinstance(said, list):
             return await self._resume_several(request, running, reply, said, call_next)
         return await self._resume_one(request, running, reply, said, call_next)
@@ -171,22 +171,22 @@ class ResumeAborted:
         self, request: Request, running: RunningRequest, reply: Reply, said: Any, call_next: Next
     ) -> Reply:
         """The answer of the last attempt, behind what the earlier ones gave."""
-        if not aborted(said) or running.abort_asked:
+        if not is_aborted(said) or running.is_abort_requested:
             return reply
-        resumption = self.resumption(request, running)
-        answer = resumption.read(said)
+        resumption = self.start_resumption(request, running)
+        answer = resumption.read_reply(said)
         if answer is None:
             return reply
         first = answer
         while answer.aborted:
-            if (complete := resumption.complete(answer)) is not None:
+            if (complete := resumption.complete_by_length(answer)) is not None:
                 answer = complete
                 break
-            next_reply = await resumption.attempt(answer, reply.worker, call_next, fresh=True)
-            second = resumption.read(_read(next_reply.body)) if next_reply is not None else None
+            next_reply = await resumption.run_attempt(answer, reply.worker, call_next, fresh=True)
+            second = resumption.read_reply(_decode_reply(next_reply.body)) if next_reply is not None else None
             if next_reply is None or second is None:
                 break
-            reply, answer = next_reply, await resumption.join(second)
+            reply, answer = next_reply, await resumption.join_answer(second)
         if answer is not first:
             reply.body = _encode(answer.reply)
         return reply
@@ -195,24 +195,24 @@ class ResumeAborted:
         self, request: Request, running: RunningRequest, reply: Reply, said: list[Any], call_next: Next
     ) -> Reply:
         """A batch: each aborted answer is resumed by a request of its own."""
-        prompts = _prompts(request.body)
-        if not any(map(aborted, said)) or not prompts or len(said) % prompts:
+        prompts = _count_prompts(request.body)
+        if not any(map(is_aborted, said)) or not prompts or len(said) % prompts:
             return reply
 
         async def whole(index: int, item: Any) -> Any:
-            if not aborted(item):
+            if not is_aborted(item):
                 return item
-            body = single(request.body, index, prompts, len(said) // prompts)
+            body = single_answer_request(request.body, index, prompts, len(said) // prompts)
             alone = replace(request, raw=_encode(body), tried=[], _body=None)
             part = Reply(200, [], reply.worker, _encode(item))
-            return _read((await self._resume_one(alone, running, part, item, call_next)).body)
+            return _decode_reply((await self._resume_one(alone, running, part, item, call_next)).body)
 
         answers = await asyncio.gather(*(whole(index, item) for index, item in enumerate(said)))
         reply.body = _encode(answers)
         return reply
 
 
-def _identify(request: Request) -> tuple[bool, list[str]]:
+def _request_ids(request: Request) -> tuple[bool, list[str]]:
     """Whether it asks for several answers, and the ids that workers know it by: ours if it has none."""
     try:
         glance = _glance(request.raw)
@@ -230,7 +230,7 @@ def _identify(request: Request) -> tuple[bool, list[str]]:
     return several, [rid]
 
 
-def _prompts(body: dict[str, Any]) -> int:
+def _count_prompts(body: dict[str, Any]) -> int:
     """How many prompts it has."""
     for name in ("text", "input_ids"):
         given = body.get(name)
@@ -242,11 +242,11 @@ def _prompts(body: dict[str, Any]) -> int:
 def _says_abort(reply: Reply) -> bool:
     if reply.status != 200 or reply.chunks is not None or _WORD not in reply.body:
         return False
-    said = _read(reply.body)
-    return any(map(aborted, said)) if isinstance(said, list) else aborted(said)
+    said = _decode_reply(reply.body)
+    return any(map(is_aborted, said)) if isinstance(said, list) else is_aborted(said)
 
 
-def _read(body: bytes) -> Any:
+def _decode_reply(body: bytes) -> Any:
     """The JSON in a reply; None for one that has none."""
     try:
         return _decode(body)

@@ -11,12 +11,12 @@ _MOST_BETWEEN = 8
 """Characters: what a few tokens at the seam can hold."""
 
 
-def clean(first: str, second: str) -> bool:
+def is_clean_splice(first: str, second: str) -> bool:
     """Whether the text of both is one after the other: no character lies across."""
     return not first.endswith(_BROKEN) and not second.startswith(_BROKEN)
 
 
-def mended(first: str, second: str, decoded: str) -> str | None:
+def repair_splice(first: str, second: str, decoded: str) -> str | None:
     """The text of both parts, given what all their tokens decode to; None if that does not contain them.
 
     `second` may be shorter than its tokens are, by a stop string that was cut off.
@@ -35,7 +35,7 @@ def mended(first: str, second: str, decoded: str) -> str | None:
     return None
 
 
-def stop_across(text: str, seam: int, stops: list[str]) -> tuple[int, int, str] | None:
+def find_stop_across(text: str, seam: int, stops: list[str]) -> tuple[int, int, str] | None:
     """The first stop string to be complete in `text` that begins before `seam` and ends after it.
 
     Returns where it begins, where it ends, and the string.

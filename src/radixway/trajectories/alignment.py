@@ -12,7 +12,7 @@ from typing import Protocol
 _incremental = getincrementaldecoder("utf-8")
 
 
-class Decoder(Protocol):
+class TokenDecoder(Protocol):
     """What the store asks of a tokenizer; `radixway.tokenizer.Tokenizer` has it."""
 
     @property
@@ -27,7 +27,7 @@ class Decoder(Protocol):
 
 
 @dataclass(slots=True)
-class Aligned:
+class AlignedText:
     """A text cut at its tokens."""
 
     text: bytes
@@ -38,7 +38,9 @@ class Aligned:
     """Places of the tokens that the given text leaves out."""
 
 
-def align(text: bytes, ids: Sequence[int], decoder: Decoder, *, first: bool) -> Aligned | None:
+def align_tokens(
+    text: bytes, ids: Sequence[int], decoder: TokenDecoder, *, first: bool
+) -> AlignedText | None:
     """Cut `text` where its tokens end; None if `ids` do not spell it.
 
     A text may lack special tokens, anywhere, and what follows the beginning of a stop string, at its end.
@@ -49,21 +51,23 @@ def align(text: bytes, ids: Sequence[int], decoder: Decoder, *, first: bool) -> 
         pieces[0] = pieces[0][1:]
     spelt = b"".join(pieces)
     if spelt == text:
-        return _aligned(pieces, [])
+        return _aligned_text(pieces, [])
     if spelt.startswith(text):
-        return _cut_off(text, pieces)
+        return _align_truncated(text, pieces)
     special_ids = decoder.special_ids
-    return _with_gaps(text, ids, [*pieces], special_ids) or _with_replacements(text, ids, pieces, special_ids)
+    return _align_with_gaps(text, ids, [*pieces], special_ids) or _align_with_replacements(
+        text, ids, pieces, special_ids
+    )
 
 
-def _aligned(pieces: list[bytes], hidden: list[int]) -> Aligned | None:
+def _aligned_text(pieces: list[bytes], hidden: list[int]) -> AlignedText | None:
     try:
-        return Aligned(b"".join(pieces), bytes(map(len, pieces)), hidden)
+        return AlignedText(b"".join(pieces), bytes(map(len, pieces)), hidden)
     except ValueError:  # a token has more bytes than a byte can say
         return None
 
 
-def _cut_off(text: bytes, pieces: list[bytes]) -> Aligned | None:
+def _align_truncated(text: bytes, pieces: list[bytes]) -> AlignedText | None:
     """Where the text ends before the tokens do: within the token at `place`, or behind all before it."""
     ends = [0, *accumulate(map(len, pieces))]
     place = bisect_right(ends, len(text)) - 1
@@ -71,12 +75,12 @@ def _cut_off(text: bytes, pieces: list[bytes]) -> Aligned | None:
     if ends[place] < len(text):
         pieces[place] = text[ends[place] :]
         del hidden[0]
-    return _aligned(pieces, hidden)
+    return _aligned_text(pieces, hidden)
 
 
-def _with_gaps(
+def _align_with_gaps(
     text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
-) -> Aligned | None:
+) -> AlignedText | None:
     """Where the text leaves tokens out."""
     at, hidden = 0, []
     for place, piece in enumerate(pieces):
@@ -91,12 +95,12 @@ def _with_gaps(
             break
         else:
             return None
-    return _aligned(pieces, hidden) if at == len(text) else None
+    return _aligned_text(pieces, hidden) if at == len(text) else None
 
 
-def _with_replacements(
+def _align_with_replacements(
     text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
-) -> Aligned | None:
+) -> AlignedText | None:
     """Where bytes that are no characters are shown as U+FFFD; special tokens may be left out all the same.
 
     None where one is left out between the two halves of a character.
@@ -125,4 +129,4 @@ def _with_replacements(
     if not cut or text[at:] != broken:
         return None
     cut[-1] += broken
-    return _aligned(cut, hidden)
+    return _aligned_text(cut, hidden)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from radixway.trajectories.partial import Answer, Json
+from radixway.trajectories.partial import Json, PartialAnswer
 
 _DEFAULT_MAX_NEW_TOKENS = 128
 """SGLang's, where a request gives none."""
@@ -15,52 +15,54 @@ _DEFAULT_MAX_NEW_TOKENS = 128
 _CONSTRAINTS = ("regex", "json_schema", "ebnf", "structural_tag", "stop_regex")
 
 
-def sampling_of(body: Json) -> Json:
+def sampling_params(body: Json) -> Json:
     """Its `sampling_params`; empty where it gives none."""
     params = body.get("sampling_params")
     return params if isinstance(params, dict) else {}
 
 
-def stops_of(body: Json) -> list[str]:
+def stop_strings(body: Json) -> list[str]:
     """Its stop strings."""
-    given = sampling_of(body).get("stop")
+    given = sampling_params(body).get("stop")
     stops = [given] if isinstance(given, str) else given
     return [stop for stop in stops if isinstance(stop, str)] if isinstance(stops, list) else []
 
 
-def obstacle(body: Json) -> str | None:
+def continuation_obstacle(body: Json) -> str | None:
     """The field for which an answer can only be begun anew; None if it can be continued.
 
     A grammar would begin again in the middle of the answer; to embeddings no token can be appended, and a
     session of the worker's own would be given its turn twice.
     """
-    params = sampling_of(body)
+    params = sampling_params(body)
     for name in _CONSTRAINTS:
         if params.get(name):
             return f"sampling_params.{name}"
     return next((name for name in ("input_embeds", "session_params") if body.get(name)), None)
 
 
-def budget(body: Json, sampled: int) -> int | None:
+def remaining_tokens(body: Json, sampled: int) -> int | None:
     """How many tokens may still be sampled; None leaves it to the worker.
 
     That is where the request gives no number and the worker has made more than its default: then it has a
     default of its own.
     """
-    most = sampling_of(body).get("max_new_tokens")
+    most = sampling_params(body).get("max_new_tokens")
     if type(most) is int:
         return max(0, most - sampled)
     return _DEFAULT_MAX_NEW_TOKENS - sampled if sampled < _DEFAULT_MAX_NEW_TOKENS else None
 
 
-def continuation(body: Json, answer: Answer, prompt_ids: Sequence[int] | None) -> dict[str, Any]:
+def continuation_fields(
+    body: Json, answer: PartialAnswer, prompt_ids: Sequence[int] | None
+) -> dict[str, Any]:
     """The fields of `body` to change for the next attempt (`Request.edit`): none if nothing was sampled.
 
     Without `prompt_ids` the text so far is sent as text, of which a worker may make other tokens.
     """
     if not answer.ids:
         return {}
-    fields: dict[str, Any] = {"sampling_params": _reduced(body, len(answer.ids))}
+    fields: dict[str, Any] = {"sampling_params": _reduce_budget(body, len(answer.ids))}
     if prompt_ids is not None:
         fields |= {"input_ids": [*prompt_ids, *answer.ids], "text": UNSET}
     else:
@@ -73,9 +75,9 @@ def continuation(body: Json, answer: Answer, prompt_ids: Sequence[int] | None) -
     return fields
 
 
-def _reduced(body: Json, sampled: int) -> Json:
-    params = dict(sampling_of(body))
-    left = budget(body, sampled)
+def _reduce_budget(body: Json, sampled: int) -> Json:
+    params = dict(sampling_params(body))
+    left = remaining_tokens(body, sampled)
     if left is not None:
         params["max_new_tokens"] = left
     least = params.get("min_new_tokens")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from radixway.trajectories.alignment import Decoder
+from radixway.trajectories.alignment import TokenDecoder
 
 
-class Encoder(Decoder, Protocol):
+class TokenizerAdapter(TokenDecoder, Protocol):
     """A tokenizer that the store can cut text with, and make tokens of what it does not know."""
 
     def encode(self, text: str, *, first: bool) -> list[int]:
@@ -16,24 +16,25 @@ class Encoder(Decoder, Protocol):
         ...
 
 
-def adopt(tokenizer: Any) -> Encoder:
-    """Make an `Encoder` of Radixway's tokenizer, one of `tokenizers` or `transformers`, or a look-alike.
+def adapt_tokenizer(tokenizer: Any) -> TokenizerAdapter:
+    """Make an `TokenizerAdapter` of Radixway's tokenizer, one of `tokenizers` or `transformers`, or a
+    look-alike.
 
     Raises TypeError for what has no `encode` and `decode`.
     """
     from radixway.tokenizer import Tokenizer
 
     if isinstance(tokenizer, Tokenizer):
-        return _Ours(tokenizer)
+        return _RadixwayTokenizer(tokenizer)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if type(backend).__module__.partition(".")[0] == "tokenizers":
-        return _Ours(Tokenizer(backend))
+        return _RadixwayTokenizer(Tokenizer(backend))
     if not callable(getattr(tokenizer, "encode", None)) or not callable(getattr(tokenizer, "decode", None)):
         raise TypeError(f"a tokenizer needs encode and decode; {type(tokenizer).__name__} has not both")
-    return _LookAlike(tokenizer)
+    return _DuckTypedTokenizer(tokenizer)
 
 
-class _Ours:
+class _RadixwayTokenizer:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.token_bytes: Mapping[int, bytes] = tokenizer.token_bytes
@@ -51,7 +52,7 @@ class _Ours:
         return broken[len(broken) - len(pieces) :] if pieces else ids
 
 
-class _LookAlike:
+class _DuckTypedTokenizer:
     """A tokenizer known only by its `encode` and `decode`."""
 
     def __init__(self, tokenizer: Any) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from radixway.trajectories.partial import Json, aborted
+from radixway.trajectories.partial import Json, is_aborted
 from radixway.web.server_sent_events import event_data, split_events
 
 _decode = msgspec.json.Decoder().decode
 
 
-class Attempt:
+class GenerateAttempt:
     """The events of one attempt, added up to the reply it has given so far."""
 
     def __init__(self) -> None:
@@ -23,17 +23,17 @@ class Attempt:
         """Events hold only what is new; None while that is not known."""
 
     @property
-    def closely_read(self) -> bool:
+    def is_incremental(self) -> bool:
         """Every event counts: what came before is not in the last one."""
         return self.incremental is not False
 
-    def add(self, event: Json) -> Json:
+    def add_event(self, event: Json) -> Json:
         """The reply so far, this event included."""
         before = self.whole
         if before is not None and self.incremental is None:
             self.incremental = _is_incremental(before, event)
         if before is not None and self.incremental and isinstance(event.get("output_ids"), list):
-            event = _added(before, event)
+            event = _merge_event(before, event)
         self.whole = event
         return event
 
@@ -55,9 +55,9 @@ def last_event(chunk: bytes) -> Json | None:
     return next(filter(None, map(read_event, reversed(list(split_events(chunk))))), None)
 
 
-def fuller(before: Json | None, whole: Json) -> Json:
+def fuller_reply(before: Json | None, whole: Json) -> Json:
     """A reply that a worker broke off, with all that it had given: the last event may hold less of it."""
-    if before is None or not aborted(whole):
+    if before is None or not is_aborted(whole):
         return whole
     seen = [reply.get("output_ids") for reply in (before, whole)]
     logprobs = [reply["meta_info"].get("output_token_logprobs") for reply in (before, whole)]
@@ -80,9 +80,9 @@ def _is_incremental(before: Json, event: Json) -> bool | None:
     return len(ids) < count
 
 
-def _added(before: Json, event: Json) -> Json:
+def _merge_event(before: Json, event: Json) -> Json:
     """`before` and what is new in `event`. Lists in `meta_info` may be new or whole."""
-    new = len(_ids(event))
+    new = len(_output_ids(event))
     meta: Json = dict(event["meta_info"])
     for name, value in before["meta_info"].items():
         more = meta.get(name)
@@ -90,15 +90,15 @@ def _added(before: Json, event: Json) -> Json:
             meta[name] = value + more if len(more) == new else more
         elif name.startswith("input_") and value and not more:
             meta[name] = value
-    whole = before | event | {"meta_info": meta, "output_ids": _ids(before) + _ids(event)}
+    whole = before | event | {"meta_info": meta, "output_ids": _output_ids(before) + _output_ids(event)}
     if isinstance(event.get("text"), str):
-        whole["text"] = _text(before) + _text(event)
+        whole["text"] = _reply_text(before) + _reply_text(event)
     return whole
 
 
-def beyond(reply: Json, passed: Json) -> Json:
+def reply_delta(reply: Json, passed: Json) -> Json:
     """What is in a reply beyond what the client has seen of it."""
-    seen = len(_ids(passed))
+    seen = len(_output_ids(passed))
     new = reply | {
         "meta_info": {
             name: value[seen:] if name.startswith("output_") and isinstance(value, list) else value
@@ -106,17 +106,17 @@ def beyond(reply: Json, passed: Json) -> Json:
         }
     }
     if isinstance(reply.get("output_ids"), list):
-        new["output_ids"] = _ids(reply)[seen:]
+        new["output_ids"] = _output_ids(reply)[seen:]
     if isinstance(reply.get("text"), str):
-        new["text"] = _text(reply)[len(_text(passed)) :]
+        new["text"] = _reply_text(reply)[len(_reply_text(passed)) :]
     return new
 
 
-def _ids(reply: Json) -> list[int]:
+def _output_ids(reply: Json) -> list[int]:
     ids = reply.get("output_ids")
     return ids if isinstance(ids, list) else []
 
 
-def _text(reply: Json) -> str:
+def _reply_text(reply: Json) -> str:
     text = reply.get("text")
     return text if isinstance(text, str) else ""

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radixway.radix import common_prefix
-from radixway.trajectories.records import Label, Spans, Version, cut_spans, join_spans
-from radixway.trajectories.run import Run
-from radixway.trajectories.strides import STRIDE, pack, token_ids, unpack
+from radixway.trajectories.records import Spans, TokenLabel, Version, cut_spans, join_spans
+from radixway.trajectories.run import TokenRun
+from radixway.trajectories.strides import STRIDE, pack_tokens, to_token_ids, unpack_tokens
 from radixway.trajectories.walk import Place
 
 
 @dataclass(slots=True)
-class Given:
+class TokenSegment:
     """A stretch of tokens and their records; lists are per token."""
 
     ids: array[int]
@@ -31,16 +31,16 @@ class Given:
     experts: tuple[tuple[int, bytes], ...] = ()
 
     @classmethod
-    def labelled(
+    def from_labels(
         cls,
         ids: Sequence[int],
         text: bytes,
         logprobs: Sequence[float] | None,
         spans: Spans,
         experts: tuple[tuple[int, bytes], ...] = (),
-    ) -> Given:
+    ) -> TokenSegment:
         """With a label for every token. Raises ValueError where the lengths do not fit."""
-        tokens = token_ids(ids)
+        tokens = to_token_ids(ids)
         count = spans[-1][0] if spans else 0
         sampled = bytearray(count)
         start = 0
@@ -56,16 +56,16 @@ class Given:
         return given
 
     @classmethod
-    def masked(
+    def from_mask(
         cls,
         ids: Sequence[int],
         text: bytes,
         logprobs: Sequence[float] | None,
         mask: Sequence[int] | None,
         version: Version | None,
-    ) -> Given:
+    ) -> TokenSegment:
         """With a loss mask, in which 1 is what the model made. Raises ValueError where lengths do not fit."""
-        tokens = token_ids(ids)
+        tokens = to_token_ids(ids)
         try:
             sampled = bytes(len(tokens)) if mask is None else bytes(list(mask))  # not an array's memory
         except (TypeError, ValueError):
@@ -76,10 +76,10 @@ class Given:
             raise ValueError(f"{len(tokens)} tokens have a loss mask of {len(sampled)}")
         return cls(tokens, text, _packed_logprobs(logprobs, len(tokens)), sampled, None, version)
 
-    def rest(self, tokens: int, text: int) -> Given:
+    def skip_prefix(self, tokens: int, text: int) -> TokenSegment:
         """What is left after so many tokens and bytes of text."""
         spans = None if self.spans is None else cut_spans(self.spans, tokens, len(self.ids))
-        return Given(
+        return TokenSegment(
             self.ids[tokens:],
             self.text[text:],
             self.logprobs[4 * tokens :],
@@ -89,7 +89,7 @@ class Given:
             tuple((end - tokens, raw) for end, raw in self.experts if end > tokens),
         )
 
-    def goes_on_from(self, earlier: Given) -> bool:
+    def starts_with(self, earlier: TokenSegment) -> bool:
         """Does it begin with all of `earlier`, records included?"""
         count = len(earlier.ids)
         return (
@@ -100,7 +100,7 @@ class Given:
             and self.logprobs.startswith(earlier.logprobs)
         )
 
-    def labels(self, hidden: Sequence[int] = ()) -> Spans:
+    def label_spans(self, hidden: Sequence[int] = ()) -> Spans:
         """A label for every token, those at the places in `hidden` being hidden."""
         spans = self.spans
         if spans is None:
@@ -114,7 +114,7 @@ class Given:
             at = place + 1
         return join_spans(shown, cut_spans(spans, at, len(self.ids))) if hidden else spans
 
-    def agrees(self, run: Run, count: int, at: int) -> int:
+    def first_mismatch(self, run: TokenRun, count: int, at: int) -> int:
         """Of `count` tokens of `run`, equal to those from `at` on here, the first whose records part.
 
         A token that is only context here agrees with any; one that was sampled, with one that was sampled by
@@ -125,12 +125,12 @@ class Given:
             low, high = max(begin - start, 0), min(end - start, count)
             if low >= high or 1 not in self.sampled[at + low : at + high]:
                 continue
-            same = self._agreeing(run, label, low, high, at)
+            same = self._mismatch_in_span(run, label, low, high, at)
             if same < high:
                 return same
         return count
 
-    def _agreeing(self, run: Run, label: Label, low: int, high: int, at: int) -> int:
+    def _mismatch_in_span(self, run: TokenRun, label: TokenLabel, low: int, high: int, at: int) -> int:
         """The first token of [low, high), all labelled `label` in `run`, whose records part, or `high`."""
         first = self.sampled.index(1, at + low) - at
         if label.source != "sampled":
@@ -146,10 +146,12 @@ class Given:
         here = 4 * (at + low)
         if self.logprobs.startswith(theirs, here):
             return high
-        same = common_prefix(theirs, self.logprobs, here, 4) // 4 if self._same_at(theirs, here) else 0
+        same = (
+            common_prefix(theirs, self.logprobs, here, 4) // 4 if self._logprob_matches(theirs, here) else 0
+        )
         return max(low + same, first)
 
-    def _same_at(self, logprobs: bytes, here: int) -> bool:
+    def _logprob_matches(self, logprobs: bytes, here: int) -> bool:
         return self.logprobs[here : here + 4] == logprobs[:4]
 
 
@@ -157,11 +159,11 @@ class PackedIds:
     """A sequence of ids, to be compared with edges of the tree."""
 
     def __init__(self, ids: array[int]) -> None:
-        self.key = pack(ids)
+        self.key = pack_tokens(ids)
         self._raw: bytes | None = None
         self._ids = ids
 
-    def lead_through(self, node: Place, at: int) -> bool:
+    def covers_edge(self, node: Place, at: int) -> bool:
         """Are the tokens of the whole edge of `node` those from `at` on?"""
         edge = node.key
         if self.key.startswith(edge, at * STRIDE):
@@ -171,7 +173,7 @@ class PackedIds:
             return False
         if self._raw is None:
             self._raw = self._ids.tobytes()
-        return self._raw.startswith(unpack(edge[chunks * STRIDE :]), 4 * at)
+        return self._raw.startswith(unpack_tokens(edge[chunks * STRIDE :]), 4 * at)
 
 
 def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
@@ -186,9 +188,9 @@ def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
 
 
 @lru_cache(maxsize=256, typed=True)
-def _labels_of_mask(version: Version | None) -> tuple[Label, Label]:
+def _labels_of_mask(version: Version | None) -> tuple[TokenLabel, TokenLabel]:
     """For a 0 and for a 1. The same objects for all: an edge has hundreds of tokens, and a label 90 bytes."""
-    return Label("prompt", 0), Label("sampled", 1, version)
+    return TokenLabel("prompt", 0), TokenLabel("sampled", 1, version)
 
 
 def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:
@@ -206,5 +208,5 @@ def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:
     return packed
 
 
-def _with_starts(spans: Spans) -> list[tuple[tuple[int, Label], int]]:
+def _with_starts(spans: Spans) -> list[tuple[tuple[int, TokenLabel], int]]:
     return list(zip(spans, (0, *(end for end, _ in spans)), strict=False))

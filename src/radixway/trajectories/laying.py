@@ -6,62 +6,64 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from radixway.radix import common_prefix
-from radixway.trajectories.alignment import Aligned, Decoder, align
-from radixway.trajectories.given import Given
+from radixway.trajectories.alignment import AlignedText, TokenDecoder, align_tokens
+from radixway.trajectories.given import TokenSegment
 from radixway.trajectories.records import join_spans
-from radixway.trajectories.run import Run
-from radixway.trajectories.strides import CHUNK, STRIDE, pack, pack_indivisible
+from radixway.trajectories.run import TokenRun
+from radixway.trajectories.strides import CHUNK, STRIDE, pack_indivisible, pack_tokens
 from radixway.trajectories.walk import Place
 
 
-class Stretch:
+class EdgeSegment:
     """Tokens ready to be laid: a key, what its edge carries, and the records to compare."""
 
     __slots__ = ("given", "hidden", "key", "run")
 
-    def __init__(self, given: Given, aligned: Aligned | None) -> None:
+    def __init__(self, given: TokenSegment, aligned: AlignedText | None) -> None:
         self.given = given
         self.hidden: list[int] = [] if aligned is None else aligned.hidden
         if aligned is None:
-            self.key, self.run = _indivisible(given)
+            self.key, self.run = _indivisible_key(given)
         else:
-            self.key = pack(given.ids)
-            labels = given.labels(aligned.hidden)
-            self.run = Run.of(aligned.text, aligned.widths, given.logprobs, labels, experts=given.experts)
+            self.key = pack_tokens(given.ids)
+            labels = given.label_spans(aligned.hidden)
+            self.run = TokenRun.from_tokens(
+                aligned.text, aligned.widths, given.logprobs, labels, experts=given.experts
+            )
 
     def __len__(self) -> int:
         """Strides."""
         return len(self.run.widths)
 
-    def stride(self, at: int) -> bytes:
+    def stride_at(self, at: int) -> bytes:
         """The one number `at`."""
         return self.key[at * STRIDE : (at + 1) * STRIDE]
 
-    def in_common(self, node: Place, at: int) -> int:
+    def common_strides(self, node: Place, at: int) -> int:
         """How many strides from `at` on the edge of `node` has too: same tokens, same text, same records.
 
         That the first token is the same is known.
         """
         run = node.payload
         most = min(node.size, len(self) - at)
-        count = 1 + _shared(node.key, self.key, at, most)
-        count = self._same_text(run, count, at)
+        count = 1 + _shared_strides(node.key, self.key, at, most)
+        count = self._common_text(run, count, at)
         tokens = max(count - run.chunks, 0)
-        agreed = self.given.agrees(run, tokens, max(at - self.run.chunks, 0))
+        agreed = self.given.first_mismatch(run, tokens, max(at - self.run.chunks, 0))
         count = count if agreed == tokens else min(run.chunks, count) + agreed
-        return self._as_hidden(run, count, at) if self.hidden else count
+        return self._common_up_to_hidden(run, count, at) if self.hidden else count
 
-    def _as_hidden(self, run: Run, count: int, at: int) -> int:
+    def _common_up_to_hidden(self, run: TokenRun, count: int, at: int) -> int:
         """Of `count` strides from `at` on, those before one that ends a text here and goes on with it there.
 
         One whose text was shown here, and not there, is the same: a text may spell a stop token.
         """
         for place in self.hidden:
-            if at <= place < at + count and run.after_hidden(place - at) == place - at:
+            if at <= place < at + count and run.skip_hidden(place - at) == place - at:
                 return place - at
         return count
 
-    def _same_text(self, run: Run, count: int, at: int) -> int:
+    def _common_text(self, run: TokenRun, count: int, at: int) -> int:
         mine, theirs = self.run.widths[at : at + count], run.widths[:count]
         if mine != theirs:
             count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(mine, theirs, strict=True)))
@@ -72,32 +74,34 @@ class Stretch:
         return count
 
 
-def stretch(given: Given, ends: Sequence[int], decoder: Decoder | None, *, first: bool) -> Stretch:
+def make_edge_segment(
+    given: TokenSegment, ends: Sequence[int], decoder: TokenDecoder | None, *, first: bool
+) -> EdgeSegment:
     """Cut at its tokens where these can be told, by `ends` or else by `decoder`."""
     aligned = None
     if ends:
-        aligned = _by_ends(given, ends)
+        aligned = _align_by_ends(given, ends)
     elif decoder is not None:
-        aligned = align(given.text, given.ids, decoder, first=first)
-    return Stretch(given, aligned)
+        aligned = align_tokens(given.text, given.ids, decoder, first=first)
+    return EdgeSegment(given, aligned)
 
 
-def _by_ends(given: Given, ends: Sequence[int]) -> Aligned | None:
+def _align_by_ends(given: TokenSegment, ends: Sequence[int]) -> AlignedText | None:
     """Cut after so many bytes; None if these do not fit the text, or a token is too wide."""
     widths = [end - start for start, end in zip((0, *ends), ends, strict=False)]
     fits = len(ends) == len(given.ids) and ends[-1] == len(given.text)
     if not fits or min(widths) < 0 or max(widths) > 255:
         return None
-    return Aligned(given.text, bytes(widths), [])
+    return AlignedText(given.text, bytes(widths), [])
 
 
-def _indivisible(given: Given) -> tuple[bytes, Run]:
+def _indivisible_key(given: TokenSegment) -> tuple[bytes, TokenRun]:
     """The text in chunks, then the tokens."""
-    text, labels = given.text, given.labels()
+    text, labels = given.text, given.label_spans()
     whole, rest = divmod(len(text), CHUNK)
     widths = bytes([CHUNK] * whole + [rest] * (rest > 0))
     chunks = len(widths)
-    run = Run.of(
+    run = TokenRun.from_tokens(
         text,
         widths + bytes(len(given.ids)),
         bytes(4 * chunks) + given.logprobs,
@@ -108,7 +112,7 @@ def _indivisible(given: Given) -> tuple[bytes, Run]:
     return pack_indivisible(given.ids, text), run
 
 
-def _shared(edge: bytes, key: bytes, at: int, most: int) -> int:
+def _shared_strides(edge: bytes, key: bytes, at: int, most: int) -> int:
     """Strides behind the first, `most` with it, that `edge` and `key` from stride `at` have in common."""
     edge, begin = edge[STRIDE : most * STRIDE], (at + 1) * STRIDE
     if key.startswith(edge, begin):

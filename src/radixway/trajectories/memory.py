@@ -6,11 +6,11 @@ from typing import Protocol
 from weakref import WeakSet
 
 
-class StoreFull(Exception):
+class StoreFullError(Exception):
     """Everything that is stored is held, so nothing can make room."""
 
 
-class Tenant(Protocol):
+class MemoryUser(Protocol):
     """A store that shares the memory."""
 
     @property
@@ -28,40 +28,40 @@ class Tenant(Protocol):
         ...
 
 
-class Memory:
+class MemoryBudget:
     """At most `max_bytes`, if that is given. The store that has most to give makes room for the others."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self.max_bytes = max_bytes
         self.claimed = 0
         """Bytes that are kept beside the stores and count as well."""
-        self._tenants: WeakSet[Tenant] = WeakSet()
+        self._tenants: WeakSet[MemoryUser] = WeakSet()
 
     @property
     def nbytes(self) -> int:
         """Bytes used."""
         return self.claimed + sum(tenant.nbytes for tenant in self._tenants)
 
-    def join(self, tenant: Tenant) -> None:
+    def register_user(self, tenant: MemoryUser) -> None:
         """It counts from now on, until nobody has it any more."""
         self._tenants.add(tenant)
 
     def make_room(self, size: int) -> None:
-        """Evict until `size` bytes more fit. Raises StoreFull if what is held leaves no room."""
+        """Evict until `size` bytes more fit. Raises StoreFullError if what is held leaves no room."""
         if self.max_bytes is None:
             return
         while (over := self.nbytes + size - self.max_bytes) > 0:
             giver = max(self._tenants, key=lambda tenant: tenant.evictable)
             if not giver.evictable:
-                raise StoreFull("all that is stored is held: collect sessions, or give more room")
+                raise StoreFullError("all that is stored is held: collect sessions, or give more room")
             giver.evict(over // _LEAST_PER_STRIDE + 1)
 
-    def claim(self, size: int) -> None:
-        """Count `size` bytes that are kept beside the stores, until `give_back`. Raises StoreFull."""
+    def claim_bytes(self, size: int) -> None:
+        """Count `size` bytes that are kept beside the stores, until `give_back`. Raises StoreFullError."""
         self.make_room(size)
         self.claimed += size
 
-    def give_back(self, size: int) -> None:
+    def release_bytes(self, size: int) -> None:
         """They are kept no more."""
         self.claimed -= size
 

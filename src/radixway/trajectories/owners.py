@@ -15,7 +15,7 @@ _MOST_OWNERS = 100_000
 """Beyond them it is forgotten of which session the oldest are, not whose."""
 
 
-class Owner(NamedTuple):
+class PathOwner(NamedTuple):
     """Who sent a request that was recorded."""
 
     tenant: str
@@ -23,7 +23,7 @@ class Owner(NamedTuple):
     session: str | None
 
 
-class Owners(Component):
+class PathOwners(Component):
     """Where each owner's records end, as far as they are still there.
 
     A path that others' records go on from, or end on, is theirs as well: it stays.
@@ -33,37 +33,37 @@ class Owners(Component):
     erasable_by = frozenset({"tenant", "user", "session"})
 
     def __init__(self) -> None:
-        self._ends: dict[Owner, dict[Place, TrajectoryStore]] = {}
+        self._ends: dict[PathOwner, dict[Place, TrajectoryStore]] = {}
         """By owner, the first one first."""
         self._noted = 0
 
     def __len__(self) -> int:
         return len(self._ends)
 
-    def note(self, owner: Owner, store: TrajectoryStore, end: Place) -> None:
+    def record_owner(self, owner: PathOwner, store: TrajectoryStore, end: Place) -> None:
         """A record of `owner` ends there now."""
         self._ends.setdefault(owner, {})[end] = store
         self._noted += 1
         if self._noted % _TIDIED_EVERY == 0:
-            self._tidy()
+            self._drop_evicted()
 
     async def erase(self, subject: Subject) -> int:
         """See `Component`: how many records. Raises CannotErase while requests go on from some of them."""
-        chosen = [owner for owner in self._ends if _is_meant(owner, subject)]
+        chosen = [owner for owner in self._ends if _matches_subject(owner, subject)]
         ends = {end: store for owner in chosen for end, store in self._ends[owner].items() if end.parent}
         others = {end for owner in self._ends if owner not in chosen for end in self._ends[owner]}
         for owner in chosen:
             for store in set(self._ends[owner].values()):
                 if owner.session is not None:
                     store.forget_session(owner.session)
-        held = forget_paths(ends, others)
+        held = remove_paths(ends, others)
         if held:
             raise CannotErase(f"{held} records are in use")
         for owner in chosen:
             del self._ends[owner]
         return len(ends)
 
-    def _tidy(self) -> None:
+    def _drop_evicted(self) -> None:
         for owner, ends in list(self._ends.items()):
             self._ends[owner] = {end: store for end, store in ends.items() if end.attached}
             if not self._ends[owner]:
@@ -74,7 +74,7 @@ class Owners(Component):
             self._ends.setdefault(owner._replace(session=None), {}).update(ends)
 
 
-def forget_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = ()) -> int:
+def remove_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = ()) -> int:
     """Remove paths from their ends upwards, as far as nothing else is on them; how many are held.
 
     `ends`: each with its store. `others`: nodes at which somebody else's records end.
@@ -92,6 +92,6 @@ def forget_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = (
     return held
 
 
-def _is_meant(owner: Owner, subject: Subject) -> bool:
+def _matches_subject(owner: PathOwner, subject: Subject) -> bool:
     wanted = (subject.tenant, subject.user, subject.session)
     return all(value is None or value == mine for value, mine in zip(wanted, owner, strict=True))

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.trajectories.routed_experts import first_rows, joined_experts
+from radixway.trajectories.routed_experts import first_rows, join_reply_experts
 
 Json = dict[str, Any]
 
 _OF_THE_FIRST = ("prompt_tokens", "cached_tokens", "cached_tokens_details", "routed_experts_start_len")
 
 
-def aborted(reply: object) -> bool:
+def is_aborted(reply: object) -> bool:
     """Whether it is one answer that a worker broke off.
 
     One that names a 4xx as its reason was not broken off but refused: asking again would not help.
@@ -31,7 +31,7 @@ def aborted(reply: object) -> bool:
 
 
 @dataclass(slots=True)
-class Answer:
+class PartialAnswer:
     """One answer so far."""
 
     reply: Json
@@ -54,10 +54,12 @@ class Answer:
     @property
     def aborted(self) -> bool:
         """A worker broke it off."""
-        return aborted(self.reply)
+        return is_aborted(self.reply)
 
 
-def read_answer(reply: object, *, with_logprobs: bool = False, experts_start: int = 0) -> Answer | None:
+def read_partial_answer(
+    reply: object, *, with_logprobs: bool = False, experts_start: int = 0
+) -> PartialAnswer | None:
     """What can be made of a worker's reply; None if that is nothing that could be continued.
 
     A worker that aborts a waiting request may return tokens without their log-probabilities. Where these
@@ -73,14 +75,14 @@ def read_answer(reply: object, *, with_logprobs: bool = False, experts_start: in
     ids = reply.get("output_ids", scored)
     if not _are_ids(ids) or scored != ids[: len(scored)]:
         return None
-    answer = Answer(reply, meta, ids, experts_start)
+    answer = PartialAnswer(reply, meta, ids, experts_start)
     if with_logprobs and len(scored) < len(ids):
-        answer = cut(answer, len(scored), text=None if scored else "")
+        answer = cut_answer(answer, len(scored), text=None if scored else "")
         answer.text_is_longer = bool(scored and answer.text)
     return answer
 
 
-def joined(first: Answer, second: Answer, text: str | None = None) -> Answer:
+def join_answers(first: PartialAnswer, second: PartialAnswer, text: str | None = None) -> PartialAnswer:
     """`second` was sampled after `first`; `text` is the text of both, by default one after the other.
 
     What describes the prompt is the first one's, what describes the end the second one's, lists with an
@@ -95,9 +97,9 @@ def joined(first: Answer, second: Answer, text: str | None = None) -> Answer:
             meta[name] = value
         elif name.startswith("output_") and isinstance(value, list):
             _join_list(meta, name, value, second)
-    spans = weight_versions(first) + [
+    spans = answer_versions(first) + [
         span | {"start": span["start"] + len(first.ids), "end": span["end"] + len(first.ids)}
-        for span in weight_versions(second)
+        for span in answer_versions(second)
     ]
     if spans:
         meta["weight_versions"] = spans
@@ -106,23 +108,25 @@ def joined(first: Answer, second: Answer, text: str | None = None) -> Answer:
         meta["finish_reason"] = finish | {"length": count}
     if _is_number(first.meta.get("e2e_latency")) and _is_number(second.meta.get("e2e_latency")):
         meta["e2e_latency"] = first.meta["e2e_latency"] + second.meta["e2e_latency"]
-    meta |= joined_experts(first.meta, second.meta, len(second.ids), start=first.experts_start)
+    meta |= join_reply_experts(first.meta, second.meta, len(second.ids), start=first.experts_start)
     reply = first.reply | second.reply | {"meta_info": meta}
     if "output_ids" in reply:
         reply["output_ids"] = first.ids + second.ids
     if isinstance(reply.get("text"), str):
         reply["text"] = first.text + second.text if text is None else text
-    return Answer(reply, meta, first.ids + second.ids, first.experts_start)
+    return PartialAnswer(reply, meta, first.ids + second.ids, first.experts_start)
 
 
-def cut(answer: Answer, count: int, *, text: str | None = None, finish: Json | None = None) -> Answer:
+def cut_answer(
+    answer: PartialAnswer, count: int, *, text: str | None = None, finish: Json | None = None
+) -> PartialAnswer:
     """The same answer as far as its first `count` tokens; with `text` in place of its text."""
     meta = answer.meta | {"completion_tokens": count}
     for name, value in answer.meta.items():
         if name.startswith("output_") and isinstance(value, list):
             meta[name] = value[:count]
     if "weight_versions" in meta:
-        meta["weight_versions"] = weight_versions(answer, count)
+        meta["weight_versions"] = answer_versions(answer, count)
     if finish is not None:
         meta["finish_reason"] = finish
     meta |= first_rows(answer.meta, dropped=len(answer.ids) - count, start=answer.experts_start)
@@ -131,10 +135,10 @@ def cut(answer: Answer, count: int, *, text: str | None = None, finish: Json | N
         reply["output_ids"] = answer.ids[:count]
     if text is not None and "text" in reply:
         reply["text"] = text
-    return Answer(reply, meta, answer.ids[:count], answer.experts_start)
+    return PartialAnswer(reply, meta, answer.ids[:count], answer.experts_start)
 
 
-def weight_versions(answer: Answer, count: int | None = None) -> list[Json]:
+def answer_versions(answer: PartialAnswer, count: int | None = None) -> list[Json]:
     """Which weights made its first `count` tokens [start, end): the worker's own spans, else one for all.
 
     Empty where it names no version.
@@ -147,7 +151,7 @@ def weight_versions(answer: Answer, count: int | None = None) -> list[Json]:
     return [{"version": version, "start": 0, "end": count}] if count and version is not None else []
 
 
-def _join_list(meta: Json, name: str, first: list[Any], second: Answer) -> None:
+def _join_list(meta: Json, name: str, first: list[Any], second: PartialAnswer) -> None:
     more = second.meta.get(name)
     if isinstance(more, list):
         meta[name] = first + more

@@ -5,20 +5,20 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from radixway.radix import Match
-from radixway.trajectories.records import Label, Trajectory, cut_spans
-from radixway.trajectories.run import Run
-from radixway.trajectories.strides import STRIDE, unpack
-from radixway.trajectories.walk import Place, Reached
+from radixway.radix import PrefixMatch
+from radixway.trajectories.records import TokenLabel, Trajectory, cut_spans
+from radixway.trajectories.run import TokenRun
+from radixway.trajectories.strides import STRIDE, unpack_tokens
+from radixway.trajectories.walk import Place, TextPosition
 
 
-def read(place: Match[bytes, Run]) -> Trajectory:
+def read_trajectory(place: PrefixMatch[bytes, TokenRun]) -> Trajectory:
     """All tokens from the root to `place`, with their records."""
     logprobs = bytearray()
-    spans: list[tuple[int, Label]] = []
+    spans: list[tuple[int, TokenLabel]] = []
     experts: list[tuple[int, bytes]] = []
     tokens = 0
-    for node, strides in _edges(place):
+    for node, strides in _path_edges(place):
         run = node.payload
         chunks = run.chunks
         logprobs += run.logprobs[4 * chunks : 4 * strides]
@@ -32,15 +32,15 @@ def read(place: Match[bytes, Run]) -> Trajectory:
     return Trajectory(read_ids(place), array("f", bytes(logprobs)), tuple(spans), experts=experts)
 
 
-def read_ids(place: Match[bytes, Run]) -> array[int]:
+def read_ids(place: PrefixMatch[bytes, TokenRun]) -> array[int]:
     """The ids alone."""
-    keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _edges(place)]
-    return array("I", unpack(b"".join(keys)))
+    keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _path_edges(place)]
+    return array("I", unpack_tokens(b"".join(keys)))
 
 
-def behind_hidden(
-    reached: Reached, own: tuple[Reached, set[Place], int] | None = None
-) -> tuple[Reached, bool]:
+def skip_hidden(
+    reached: TextPosition, own: tuple[TextPosition, set[Place], int] | None = None
+) -> tuple[TextPosition, bool]:
     """Past the tokens that follow and of which no text was shown: a stop token, say.
 
     Along `own` way, with its nodes and where it ends, if `reached` is on it. Else, where several ways go on
@@ -51,7 +51,7 @@ def behind_hidden(
     while True:
         if node.parent is not None and strides < node.end:
             inside = strides - node.start
-            moved = node.payload.after_hidden(inside) - inside
+            moved = node.payload.skip_hidden(inside) - inside
             moved = moved if limit is None else min(moved, limit - strides)
             strides, tokens = strides + moved, tokens + moved
             if strides < node.end:
@@ -63,19 +63,19 @@ def behind_hidden(
             break
         several |= len(hidden) > 1
         node = max(hidden, key=lambda child: child.payload.clock)
-    return Reached(node, strides, reached.text, tokens), several
+    return TextPosition(node, strides, reached.text, tokens), several
 
 
-def _edges(place: Match[bytes, Run]) -> Iterator[tuple[Place, int]]:
+def _path_edges(place: PrefixMatch[bytes, TokenRun]) -> Iterator[tuple[Place, int]]:
     """The nodes that lead to `place`, and how many strides of each do."""
     start = 0
-    for node in place.node.path():
+    for node in place.node.path_from_root():
         if start < place.length:
             yield node, min(node.end, place.length) - start
         start = node.end
 
 
-def step_back(reached: Reached, tokens: int) -> Reached:
+def truncate_position(reached: TextPosition, tokens: int) -> TextPosition:
     """The position on the same path with only so many tokens before it.
 
     All tokens in between must be shown in the text and known one by one; else it is `reached` itself.
@@ -93,10 +93,10 @@ def step_back(reached: Reached, tokens: int) -> Reached:
         strides = node.start + first
         if not first:
             node = node.parent
-    return Reached(node, strides, at, tokens)
+    return TextPosition(node, strides, at, tokens)
 
 
-def breaks_off(reached: Reached) -> bool:
+def is_mid_answer(reached: TextPosition) -> bool:
     """Does the position lie within an answer, with more of it known to follow on the same edge?"""
     node, strides = reached.node, reached.strides
     if node.parent is None or strides >= node.end:

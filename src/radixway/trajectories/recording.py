@@ -16,16 +16,22 @@ from typing import Any, Self
 import msgspec
 
 from radixway.pipeline import Chunks, Endpoint, Next, Reply, Request, Services
-from radixway.trajectories.counts import Counts
-from radixway.trajectories.foreign import Encoder
-from radixway.trajectories.given import Given
-from radixway.trajectories.memory import StoreFull
-from radixway.trajectories.owners import Owner
-from radixway.trajectories.records import Label, join_spans
-from radixway.trajectories.replies import LastWords, Sampled, SeveralLastWords, Unusable, read_answers
-from radixway.trajectories.retrieval import what_stays
-from radixway.trajectories.store import Hold, TrajectoryStore
-from radixway.trajectories.tries import Tries
+from radixway.trajectories.counts import TrajectoryMetrics
+from radixway.trajectories.foreign import TokenizerAdapter
+from radixway.trajectories.given import TokenSegment
+from radixway.trajectories.memory import StoreFullError
+from radixway.trajectories.owners import PathOwner
+from radixway.trajectories.records import TokenLabel, join_spans
+from radixway.trajectories.replies import (
+    MultiAnswerReader,
+    SampledTokens,
+    SingleAnswerReader,
+    UnusableReplyError,
+    read_sampled_tokens,
+)
+from radixway.trajectories.retrieval import stable_match
+from radixway.trajectories.store import PathHold, TrajectoryStore
+from radixway.trajectories.tries import TrieRegistry
 
 _SHORT = 4096
 """Bytes of text that are tokenized here and now; more of them in a thread."""
@@ -37,10 +43,10 @@ _LAST_EVENT = b"[DONE]"
 
 
 @dataclass(slots=True)
-class Prompt:
+class RecordedPrompt:
     """What the worker is sent: the tokens of a held path, and those behind it."""
 
-    hold: Hold | None
+    hold: PathHold | None
     """None where all of `ids` are new."""
     known: array[int]
     ids: list[int]
@@ -60,8 +66,8 @@ class RadixTreeMiddleware:
     def __init__(self, services: Services) -> None:
         if services.tokenizer_of is None:
             raise TypeError("there is nobody to tell which tokenizer a model has")
-        self.tries = Tries(services.config.trajectories, services.tokenizer_of)
-        self._counts = Counts(services.metrics, self.tries)
+        self.tries = TrieRegistry(services.config.trajectories, services.tokenizer_of)
+        self._counts = TrajectoryMetrics(services.metrics, self.tries)
         self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
 
     def applies_to(self, endpoint: Endpoint) -> bool:
@@ -70,61 +76,61 @@ class RadixTreeMiddleware:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The worker's reply."""
-        recording = await self._begin(request)
+        recording = await self._start_recording(request)
         if recording is None:
             return await call_next(request)
         try:
             reply = await call_next(request)
         except BaseException:
-            recording.drop()
+            recording.drop_recording()
             raise
         if reply.chunks is not None:
-            words = SeveralLastWords() if _asks_for_several(request.body) else LastWords()
+            words = MultiAnswerReader() if _asks_for_several(request.body) else SingleAnswerReader()
             heard = RecordedStream(reply.chunks, recording, words)
-            request.opened.append(heard)
+            request.open_streams.append(heard)
             reply.chunks = heard
         elif reply.status == 200:
-            recording.record(lambda: read_answers(reply.body))
+            recording.record_answers(lambda: read_sampled_tokens(reply.body))
         else:
-            recording.drop()
+            recording.drop_recording()
         return reply
 
-    async def _begin(self, request: Request) -> Recording | None:
+    async def _start_recording(self, request: Request) -> AnswerRecording | None:
         body = request.body
         text, ids = body.get("text"), body.get("input_ids")
-        trie, session = await self.tries.of(request.model), self._session(request)
+        trie, session = await self.tries.trie_for(request.model), self._session_id(request)
         if session is not None:
-            trie.store.meet_session(session)
+            trie.store.register_session(session)
         if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
-            _note(request, "several prompts in one request")
+            _note_skipped(request, "several prompts in one request")
             return None
         if any(body.get(field) for field in _OTHER_INPUT):
-            _note(request, "there is more in it than text")
+            _note_skipped(request, "there is more in it than text")
             return None
         if trie.encoder is None:
-            _note(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
+            _note_skipped(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
             return None
         try:
             if isinstance(text, str):
-                prompt = await self._tokens_of(text, trie.store, trie.encoder, session, trie.count)
-                self._counts.looked_up(len(prompt.known), len(prompt.known) + len(prompt.ids))
+                prompt = await self._tokenize_text(text, trie.store, trie.encoder, session, trie.count_lookup)
+                self._counts.count_lookup(len(prompt.known), len(prompt.known) + len(prompt.ids))
             else:
-                prompt = _tokens_given(ids or [], trie.encoder)
+                prompt = _client_tokens(ids or [], trie.encoder)
         except ValueError as error:  # for the worker to refuse
-            _note(request, str(error))
+            _note_skipped(request, str(error))
             return None
         sent = [*prompt.known, *prompt.ids]
         request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
         request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
         request.journal.session = session
-        owner = Owner(request.tenant, request.asker, session)
+        owner = PathOwner(request.tenant, request.user_or_claimed, session)
 
-        def note(hold: Hold) -> None:
-            self.tries.owners.note(owner, trie.store, hold.node)
+        def note(hold: PathHold) -> None:
+            self.tries.owners.record_owner(owner, trie.store, hold.node)
 
-        return Recording(request, trie.store, prompt, session, trie.make_room, note)
+        return AnswerRecording(request, trie.store, prompt, session, trie.make_room, note)
 
-    def _session(self, request: Request) -> str | None:
+    def _session_id(self, request: Request) -> str | None:
         """Whose conversation it is, if it says so."""
         for name, value in request.headers:
             if name in self._session_headers:
@@ -132,23 +138,23 @@ class RadixTreeMiddleware:
         named = request.body.get("session_id")
         return named if isinstance(named, str) and named else None
 
-    async def _tokens_of(
+    async def _tokenize_text(
         self,
         text: str,
         store: TrajectoryStore,
-        encoder: Encoder,
+        encoder: TokenizerAdapter,
         session: str | None,
         count: Callable[[Any], None],
-    ) -> Prompt:
+    ) -> RecordedPrompt:
         """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
         if not text:
             raise ValueError("the text is empty")
         if len(text) > _LONGEST:
             raise ValueError("the text is too long for any model")
-        found = store.find(text, session)
+        found = store.match_prefix(text, session)
         count(found)
-        found = what_stays(store, found, encoder, text.encode())
-        hold, known = store.hold(found), store.token_ids(found)
+        found = stable_match(store, found, encoder, text.encode())
+        hold, known = store.hold_path(found), store.token_ids(found)
         try:
             raw = text.encode()[found.text :]
             rest, first = raw.decode(), not found.tokens
@@ -157,22 +163,22 @@ class RadixTreeMiddleware:
             else:
                 ids = await asyncio.to_thread(encoder.encode, rest, first=first)
         except BaseException:
-            store.release(hold)
+            store.release_hold(hold)
             raise
-        return Prompt(hold, known, ids, raw)
+        return RecordedPrompt(hold, known, ids, raw)
 
 
-def _note(request: Request, reason: str) -> None:
+def _note_skipped(request: Request, reason: str) -> None:
     """Why it is not recorded."""
     request.journal.add("trajectory", recorded=False, reason=reason)
 
 
-def _tokens_given(ids: list[Any], encoder: Encoder) -> Prompt:
+def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
     """The client's own tokens. Raises ValueError for what is no token id."""
     if not all(type(token) is int and 0 <= token < 2**32 for token in ids):
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes
-    return Prompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
+    return RecordedPrompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
 
 
 def _asks_for_several(body: dict[str, Any]) -> bool:
@@ -181,17 +187,17 @@ def _asks_for_several(body: dict[str, Any]) -> bool:
     return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
 
 
-class Recording:
+class AnswerRecording:
     """One request, from its prompt to its answer's end: `record` or `drop`, which may come again."""
 
     def __init__(
         self,
         request: Request,
         store: TrajectoryStore,
-        prompt: Prompt,
+        prompt: RecordedPrompt,
         session: str | None,
         make_room: Callable[[int, Any], None],
-        note: Callable[[Hold], None] = lambda hold: None,
+        note: Callable[[PathHold], None] = lambda hold: None,
     ) -> None:
         """`note`: told of the end of each record."""
         self._request = request
@@ -203,7 +209,7 @@ class Recording:
         self._hold = prompt.hold
         self._open = True
 
-    def record(self, read: Callable[[], list[Sampled]], *, whole: bool = True) -> None:
+    def record_answers(self, read: Callable[[], list[SampledTokens]], *, whole: bool = True) -> None:
         """Keep what `read` finds in the reply; the journal says what became of it.
 
         `whole`: the answer has come to its end. One that was cut is kept as the tokens that there are.
@@ -213,28 +219,28 @@ class Recording:
         try:
             answers = read()
             for left, answer in zip(range(len(answers), 0, -1), answers, strict=True):
-                self._keep(answer, last=left == 1)
-        except (Unusable, StoreFull, ValueError) as error:
-            _note(self._request, str(error))
+                self._store_answer(answer, last=left == 1)
+        except (UnusableReplyError, StoreFullError, ValueError) as error:
+            _note_skipped(self._request, str(error))
         else:
             tokens = sum(len(a.ids) for a in answers)
             self._request.journal.add("trajectory", recorded=True, tokens=tokens, whole=whole)
-        self.drop()
+        self.drop_recording()
 
-    def drop(self) -> None:
+    def drop_recording(self) -> None:
         """Keep nothing more."""
         if self._open and self._hold is not None:
-            self._store.release(self._hold)
+            self._store.release_hold(self._hold)
         self._open = False
 
-    def _keep(self, answer: Sampled, *, last: bool) -> None:
+    def _store_answer(self, answer: SampledTokens, *, last: bool) -> None:
         prompt, store = self._prompt, self._store
         new, made = len(prompt.ids), len(answer.ids)
-        given = Given.labelled(
+        given = TokenSegment.from_labels(
             [*prompt.ids, *answer.ids],
             prompt.text + answer.text.encode("utf-8", "surrogatepass"),
             array("f", bytes(4 * new)) + answer.logprobs,
-            join_spans(((new, Label("prompt", 0)),) if new else (), answer.spans),
+            join_spans(((new, TokenLabel("prompt", 0)),) if new else (), answer.spans),
             ((new + made, answer.experts),) if answer.experts is not None else (),
         )
         self._make_room(new + made, answer.version)
@@ -245,10 +251,10 @@ class Recording:
             if last:
                 self._hold = None
             else:
-                hold = store.hold(hold)
-            hold = store.extend(hold, given, answer.version, session=self._session)
+                hold = store.hold_path(hold)
+            hold = store.extend_path(hold, given, answer.version, session=self._session)
         self._note_end(hold)
-        store.release(hold)
+        store.release_hold(hold)
 
 
 class RecordedStream:
@@ -257,7 +263,9 @@ class RecordedStream:
     Whoever has its last bytes finds it recorded.
     """
 
-    def __init__(self, chunks: Chunks, recording: Recording, words: LastWords | SeveralLastWords) -> None:
+    def __init__(
+        self, chunks: Chunks, recording: AnswerRecording, words: SingleAnswerReader | MultiAnswerReader
+    ) -> None:
         self._chunks = chunks
         self._recording = recording
         self._words = words
@@ -274,14 +282,14 @@ class RecordedStream:
         except StopAsyncIteration:
             self._ended = True
             raise
-        self._hear(chunk)
+        self._read_chunk(chunk)
         return chunk
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
         """Await `send` for every chunk."""
 
         async def hear_and_send(chunk: bytes) -> None:
-            self._hear(chunk)
+            self._read_chunk(chunk)
             await send(chunk)
 
         await self._chunks.pass_on(hear_and_send)
@@ -289,17 +297,17 @@ class RecordedStream:
 
     async def aclose(self) -> None:
         """Let go of the worker, and keep what came."""
-        self._record()
+        self._record_stream()
         await self._chunks.aclose()
 
-    def _hear(self, chunk: bytes) -> None:
+    def _read_chunk(self, chunk: bytes) -> None:
         try:
-            self._words.hear(chunk)
-        except Unusable:
-            self._recording.drop()
+            self._words.read_chunk(chunk)
+        except UnusableReplyError:
+            self._recording.drop_recording()
         if _LAST_EVENT in chunk[-16:]:
             self._ended = True
-            self._record()
+            self._record_stream()
 
-    def _record(self) -> None:
-        self._recording.record(self._words.answers, whole=self._ended)
+    def _record_stream(self) -> None:
+        self._recording.record_answers(self._words.answers, whole=self._ended)

@@ -15,7 +15,7 @@ Source: TypeAlias = Literal["sampled", "prompt", "retokenized"]
 """`sampled`: the model made it. `prompt`: the sampler saw it. `retokenized`: made from text just now."""
 
 
-class Label(NamedTuple):
+class TokenLabel(NamedTuple):
     """What the tokens of a stretch have in common."""
 
     source: Source
@@ -27,7 +27,7 @@ class Label(NamedTuple):
     """The worker did not show its text: a stop token, or what follows the stop string."""
 
 
-Spans: TypeAlias = tuple[tuple[int, Label], ...]
+Spans: TypeAlias = tuple[tuple[int, TokenLabel], ...]
 """Labels in order, each with the position, counted from the beginning of the stretch, that it goes up to."""
 
 
@@ -48,7 +48,7 @@ class Trajectory:
     def mask(self) -> list[int]:
         """The loss mask."""
         mask: list[int] = []
-        for length, label in lengths(self.spans):
+        for length, label in span_lengths(self.spans):
             mask += [label.mask] * length
         return mask
 
@@ -56,12 +56,12 @@ class Trajectory:
     def versions(self) -> list[Version | None]:
         """Which weights sampled each token; None for tokens that were not sampled."""
         versions: list[Version | None] = []
-        for length, label in lengths(self.spans):
+        for length, label in span_lengths(self.spans):
             versions += [label.version] * length
         return versions
 
 
-def lengths(spans: Spans) -> Iterable[tuple[int, Label]]:
+def span_lengths(spans: Spans) -> Iterable[tuple[int, TokenLabel]]:
     """How many tokens, and their label."""
     start = 0
     for end, label in spans:
@@ -89,7 +89,7 @@ def cut_spans(spans: Spans, start: int, end: int) -> Spans:
     )
 
 
-def spans_of(labels: Iterable[Label]) -> Spans:
+def spans_from_labels(labels: Iterable[TokenLabel]) -> Spans:
     """From a label per token."""
     spans, end = [], 0
     for label, run in groupby(labels):
@@ -98,7 +98,7 @@ def spans_of(labels: Iterable[Label]) -> Spans:
     return tuple(spans)
 
 
-def sampled(
+def sampled_spans(
     count: int,
     version: Version | None,
     *,
@@ -116,11 +116,11 @@ def sampled(
             raise ValueError(f"weight versions: the span {start} to {end} does not fit {count} tokens")
         parts += (start, version), (end, named)
         at = end
-    labelled: list[tuple[int, Label]] = []
+    labelled: list[tuple[int, TokenLabel]] = []
     at = 0
     for end, made_by in (*parts, (count, version)):
         if end > at:
-            label = Label("sampled", mask, made_by)
+            label = TokenLabel("sampled", mask, made_by)
             if labelled and labelled[-1][1] == label:
                 labelled.pop()
             labelled.append((end, label))

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from radixway.config import AbortSection
+from radixway.config import AbortConfig
 from radixway.pipeline import GatewayError, Next, Reply, Request, RunningRequest
-from radixway.trajectories.abort_seam import clean, mended, stop_across
-from radixway.trajectories.continuation import budget, continuation, obstacle, sampling_of, stops_of
-from radixway.trajectories.partial import Answer, Json, cut, joined, read_answer
+from radixway.trajectories.abort_seam import find_stop_across, is_clean_splice, repair_splice
+from radixway.trajectories.continuation import (
+    continuation_fields,
+    continuation_obstacle,
+    remaining_tokens,
+    sampling_params,
+    stop_strings,
+)
+from radixway.trajectories.partial import Json, PartialAnswer, cut_answer, join_answers, read_partial_answer
 
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
@@ -22,7 +28,7 @@ _MOST_STOP_TOKENS = 64
 """Tokens after the seam among which the end of a stop string is looked for."""
 
 
-class Workers(Protocol):
+class WorkerTokenCalls(Protocol):
     """What is asked of single workers, by their names; transports implement it. None of it raises."""
 
     def abort(self, worker: str, rid: str) -> None:
@@ -44,14 +50,14 @@ class Workers(Protocol):
         ...
 
 
-class Resumption:
+class RequestResumption:
     """The attempts after the first one, under the policy `resume`.
 
     `attempt` asks a worker to go on from an aborted answer; `join` puts what it says behind that answer.
     """
 
     def __init__(
-        self, request: Request, running: RunningRequest, section: AbortSection, workers: Workers
+        self, request: Request, running: RunningRequest, section: AbortConfig, workers: WorkerTokenCalls
     ) -> None:
         """Raises BadRequest if the body cannot be decoded."""
         self.running = running
@@ -60,7 +66,7 @@ class Resumption:
         self._section = section
         self._workers = workers
         self._attempts = 1
-        self._base: Answer | None = None
+        self._base: PartialAnswer | None = None
         """What the attempt under way continues; None if it begins anew."""
         self._prompt_ids: Sequence[int] | None = None
         self._prompt_asked = False
@@ -68,82 +74,86 @@ class Resumption:
         """The character across the seam, once known."""
         self._worker = ""
 
-    def read(self, reply: object) -> Answer | None:
+    def read_reply(self, reply: object) -> PartialAnswer | None:
         """A worker's reply; None for one that nothing can be made of."""
         start = self._body.get("routed_experts_start_len")
-        return read_answer(
+        return read_partial_answer(
             reply,
             with_logprobs=self._body.get("return_logprob") is True,
             experts_start=start if type(start) is int else 0,
         )
 
-    def complete(self, answer: Answer) -> Answer | None:
+    def complete_by_length(self, answer: PartialAnswer) -> PartialAnswer | None:
         """The aborted answer as one that ended by its length, if it has all the tokens asked for."""
-        if not answer.ids or budget(self._body, len(answer.ids)) != 0:
+        if not answer.ids or remaining_tokens(self._body, len(answer.ids)) != 0:
             return None
-        count = int(sampling_of(self._body)["max_new_tokens"])
-        return cut(answer, min(count, len(answer.ids)), finish={"type": "length", "length": count})
+        count = int(sampling_params(self._body)["max_new_tokens"])
+        return cut_answer(answer, min(count, len(answer.ids)), finish={"type": "length", "length": count})
 
-    async def attempt(self, answer: Answer, worker: str, call_next: Next, *, fresh: bool) -> Reply | None:
+    async def run_attempt(
+        self, answer: PartialAnswer, worker: str, call_next: Next, *, fresh: bool
+    ) -> Reply | None:
         """The reply to the next attempt at `answer`, which `worker` aborted; None where that is the answer.
 
         `fresh`: the client has seen nothing yet, so that what cannot be continued may be begun anew.
         """
-        if self._attempts >= self._section.attempts or self.running.abort_asked:
+        if self._attempts >= self._section.attempts or self.running.is_abort_requested:
             return None
         self._worker = worker
         if answer.text_is_longer:
-            decoded = await self._decode(answer.ids)
+            decoded = await self._detokenize(answer.ids)
             answer = (
-                cut(answer, 0, text="") if decoded is None else cut(answer, len(answer.ids), text=decoded)
+                cut_answer(answer, 0, text="")
+                if decoded is None
+                else cut_answer(answer, len(answer.ids), text=decoded)
             )
-        hindered_by = obstacle(self._body) if answer.ids else None
+        hindered_by = continuation_obstacle(self._body) if answer.ids else None
         if hindered_by is not None and not fresh:
-            self._note(reason=f"{hindered_by} cannot be continued")
+            self._note_attempt(reason=f"{hindered_by} cannot be continued")
             return None
         request = replace(self._request)
         self._pin_model(request, worker)
         if hindered_by is None:
             prompt_ids = await self._find_prompt_ids(answer, worker) if answer.ids else None
-            request.edit(**continuation(self._body, answer, prompt_ids))
+            request.edit(**continuation_fields(self._body, answer, prompt_ids))
             self._base, exact = answer, prompt_ids is not None or not answer.ids
         else:
             self._base, exact = None, True
         kept = len(answer.ids) if self._base is not None else 0
         while self._attempts < self._section.attempts:
-            await self.running.wait(self._wait_s())
-            if self.running.abort_asked:
+            await self.running.wait_for_abort(self._wait_s())
+            if self.running.is_abort_requested:
                 return None
             self._attempts += 1
             self._between = None
-            self._note(attempt=self._attempts, tokens=kept, exact=exact)
-            reply, later = await self._ask(replace(request, tried=[]), call_next)
+            self._note_attempt(attempt=self._attempts, tokens=kept, exact=exact)
+            reply, later = await self._call_worker(replace(request, tried=[]), call_next)
             if reply is not None or not later:
                 return reply
         return None
 
-    async def _ask(self, request: Request, call_next: Next) -> tuple[Reply | None, bool]:
+    async def _call_worker(self, request: Request, call_next: Next) -> tuple[Reply | None, bool]:
         """A worker's answer; where there is none, whether there may be one later."""
         try:
             reply = await call_next(request)
         except GatewayError as error:
-            self._note(reason=error.code)
+            self._note_attempt(reason=error.code)
             return None, error.status in _LATER
         if reply.status == 200:
             return reply, False
-        self._note(reason=f"{reply.worker} answered {reply.status}")
+        self._note_attempt(reason=f"{reply.worker} answered {reply.status}")
         if reply.chunks is not None:
             await reply.chunks.aclose()
         return None, reply.status in _LATER
 
-    async def join(self, second: Answer) -> Answer:
+    async def join_answer(self, second: PartialAnswer) -> PartialAnswer:
         """The whole answer, of which the attempt under way has given `second` so far."""
         base = self._base
         if base is None:
             return second
-        answer = joined(base, second, await self._text(base, second))
+        answer = join_answers(base, second, await self._joined_text(base, second))
         answer.meta["resumed"] = self._attempts - 1
-        stop = stop_across(answer.text, len(base.text), stops_of(self._body))
+        stop = find_stop_across(answer.text, len(base.text), stop_strings(self._body))
         return answer if stop is None else await self._cut_at(answer, len(base.ids), *stop)
 
     def _pin_model(self, request: Request, worker: str) -> None:
@@ -154,7 +164,7 @@ class Resumption:
         elif request.model is None:
             request.model = self._workers.model_of(worker)
 
-    async def _find_prompt_ids(self, answer: Answer, worker: str) -> Sequence[int] | None:
+    async def _find_prompt_ids(self, answer: PartialAnswer, worker: str) -> Sequence[int] | None:
         if not self._prompt_asked:
             self._prompt_asked = True
             given, text = self._body.get("input_ids"), self._body.get("text")
@@ -167,45 +177,45 @@ class Resumption:
                     self._prompt_ids = ids
         return self._prompt_ids
 
-    async def _text(self, first: Answer, second: Answer) -> str:
+    async def _joined_text(self, first: PartialAnswer, second: PartialAnswer) -> str:
         one, two = first.text, second.text
-        if clean(one, two):
+        if is_clean_splice(one, two):
             return one + two
         head, tail = one.rstrip("\ufffd"), two.lstrip("\ufffd")
         if self._between is not None and tail:
             return head + self._between + tail
         if not tail and second.meta.get("finish_reason") is None:
             return head  # the rest of the character may be on its way
-        decoded = await self._decode(first.ids + second.ids)
-        text = mended(one, two, decoded) if decoded is not None else None
+        decoded = await self._detokenize(first.ids + second.ids)
+        text = repair_splice(one, two, decoded) if decoded is not None else None
         if text is None:
-            self._note(reason="the text at the seam is as two workers decoded it", exact=False)
+            self._note_attempt(reason="the text at the seam is as two workers decoded it", exact=False)
             text = one + two
             self._between = one[len(head) :] + two[: len(two) - len(tail)]
         elif tail:
             self._between = text[len(head) : len(text) - len(tail)]
         return text
 
-    async def _cut_at(self, answer: Answer, seam: int, at: int, end: int, stop: str) -> Answer:
+    async def _cut_at(self, answer: PartialAnswer, seam: int, at: int, end: int, stop: str) -> PartialAnswer:
         """End the answer with the token that completes the stop string."""
-        params = sampling_of(self._body)
+        params = sampling_params(self._body)
         least = params.get("min_new_tokens")
         for count in range(seam + 1, min(len(answer.ids), seam + _MOST_STOP_TOKENS) + 1):
-            decoded = await self._decode(answer.ids[:count])
+            decoded = await self._detokenize(answer.ids[:count])
             if decoded is None:
                 break
             if decoded.find(stop, max(0, at - 1), end) >= 0:
                 if type(least) is int and count <= least:
                     return answer
                 text = answer.text[: end if params.get("no_stop_trim") else at]
-                return cut(answer, count, text=text, finish={"type": "stop", "matched": stop})
-        self._note(
+                return cut_answer(answer, count, text=text, finish={"type": "stop", "matched": stop})
+        self._note_attempt(
             reason="a stop string lies across the seam, and nobody can say in which tokens", exact=False
         )
         return answer
 
-    async def _decode(self, ids: Sequence[int]) -> str | None:
-        skip = sampling_of(self._body).get("skip_special_tokens") is not False
+    async def _detokenize(self, ids: Sequence[int]) -> str | None:
+        skip = sampling_params(self._body).get("skip_special_tokens") is not False
         return await self._workers.detokenize(self._worker, self._model, ids, skip_special_tokens=skip)
 
     @property
@@ -219,11 +229,11 @@ class Resumption:
         longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._attempts - 1))
         return longest * random.uniform(0.5, 1)  # so that what was aborted together does not come back so
 
-    def _note(self, **fields: Any) -> None:
+    def _note_attempt(self, **fields: Any) -> None:
         self._request.journal.add("resume", **fields)
 
 
-def single(body: Json, index: int, prompts: int, samples: int) -> Json:
+def single_answer_request(body: Json, index: int, prompts: int, samples: int) -> Json:
     """The request for one answer of a batch: `index` among `prompts` × `samples` of them.
 
     Fields that hold a list with an entry for each prompt hold that entry.

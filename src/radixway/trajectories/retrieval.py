@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from math import isfinite
 
-from radixway.trajectories.foreign import Encoder
-from radixway.trajectories.reading import breaks_off, step_back
-from radixway.trajectories.records import Label, Spans, Trajectory, join_spans
-from radixway.trajectories.store import Found, TrajectoryStore
+from radixway.trajectories.foreign import TokenizerAdapter
+from radixway.trajectories.reading import is_mid_answer, truncate_position
+from radixway.trajectories.records import Spans, TokenLabel, Trajectory, join_spans
+from radixway.trajectories.store import TrajectoryMatch, TrajectoryStore
 from radixway.trajectories.walk import within_character
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class RetrievedTokens:
     """A whole text's tokens, and what they are worth as training data."""
 
     trajectory: Trajectory
@@ -43,46 +43,50 @@ class Retrieved:
         return whole and not told.ambiguous and all(map(isfinite, told.logprobs))
 
 
-class Retrieval:
+class TokenRetrieval:
     """One text on its way to its tokens; `encode` alone takes long, and may run in any thread."""
 
-    def __init__(self, store: TrajectoryStore, text: str, found: Found, encoder: Encoder | None) -> None:
+    def __init__(
+        self, store: TrajectoryStore, text: str, found: TrajectoryMatch, encoder: TokenizerAdapter | None
+    ) -> None:
         """`found` is known of `text`. Raises ValueError if there is more of it and no tokenizer."""
         raw = text.encode("utf-8", "surrogatepass")
         if found.text < len(raw):
             if encoder is None:
                 raise ValueError("part of this text was never seen, and there is no tokenizer for it")
-            found = what_stays(store, found, encoder, raw)
+            found = stable_match(store, found, encoder, raw)
         self._known = store.trajectory(found)
         self._rest = raw[found.text :].decode("utf-8", "surrogatepass")
         self._encoder = encoder
 
-    def encode(self) -> list[int]:
+    def encode_rest(self) -> list[int]:
         """The tokens of what is not known. Raises ValueError for text that cannot be tokenized."""
         if not self._rest or self._encoder is None:
             return []
         return self._encoder.encode(self._rest, first=not self._known.ids)
 
-    def finish(self, ids: list[int]) -> Retrieved:
+    def join_tokens(self, ids: list[int]) -> RetrievedTokens:
         """The known tokens and, behind them, those that `encode` gave."""
         known, count = self._known, len(self._known.ids)
         known.ids.extend(ids)
         known.logprobs.extend([0.0] * len(ids))
         if ids:
-            known.spans = join_spans(known.spans, ((len(ids), Label("retokenized", 0)),))
-        return Retrieved(known, count)
+            known.spans = join_spans(known.spans, ((len(ids), TokenLabel("retokenized", 0)),))
+        return RetrievedTokens(known, count)
 
 
-def what_stays(store: TrajectoryStore, found: Found, encoder: Encoder, text: bytes) -> Found:
+def stable_match(
+    store: TrajectoryStore, found: TrajectoryMatch, encoder: TokenizerAdapter, text: bytes
+) -> TrajectoryMatch:
     """The part of what was found of `text` whose tokens do not depend on the text that follows."""
     known = store.trajectory(found)
     special, ids = encoder.special_ids, known.ids
-    for end in _answer_ends(known.spans, whole=not breaks_off(found.place)):
+    for end in _answer_ends(known.spans, whole=not is_mid_answer(found.place)):
         stays = next((at for at in range(len(ids), end, -1) if ids[at - 1] in special), end)
-        place = step_back(found.place, stays)
+        place = truncate_position(found.place, stays)
         if not within_character(text, place.text):
             break
-    return Found(place, found.ambiguous)
+    return TrajectoryMatch(place, found.ambiguous)
 
 
 def _answer_ends(spans: Spans, *, whole: bool) -> list[int]:

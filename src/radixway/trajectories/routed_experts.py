@@ -13,7 +13,7 @@ from typing import Any
 _NAME = "routed_experts"
 
 
-def joined_experts(
+def join_reply_experts(
     first: dict[str, Any], second: dict[str, Any], new_tokens: int, *, start: int = 0
 ) -> dict[str, Any]:
     """The field for `first` continued by `second`, from their `meta_info`; {} where there is none.
@@ -23,26 +23,26 @@ def joined_experts(
     `second` has either its `new_tokens` rows alone, or all of them again: then those of `first` are kept,
     because they are what its tokens were sampled with. Anything else stays as `second` says it.
     """
-    held, more = _bytes(first), _bytes(second)
+    held, more = _decode_rows(first), _decode_rows(second)
     if held is None or more is None:
         return {_NAME: first[_NAME]} if held is not None and not new_tokens else {}
     row = _row_bytes(first, held, start)
     if row is None:
         return {}
     if len(more) == row * new_tokens:
-        return {_NAME: _text(held + more)}
+        return {_NAME: _encode_rows(held + more)}
     if len(more) == len(held) + row * new_tokens:
-        return {_NAME: _text(held + more[len(held) :])}
+        return {_NAME: _encode_rows(held + more[len(held) :])}
     return {}
 
 
 def first_rows(meta: dict[str, Any], *, dropped: int, start: int = 0) -> dict[str, Any]:
     """The field without the rows of the last `dropped` tokens; {} where there is none, or nothing to drop."""
-    held = _bytes(meta)
+    held = _decode_rows(meta)
     row = None if held is None else _row_bytes(meta, held, start)
     if held is None or row is None or not dropped:
         return {}
-    return {_NAME: _text(held[: len(held) - row * dropped])}
+    return {_NAME: _encode_rows(held[: len(held) - row * dropped])}
 
 
 def _row_bytes(meta: dict[str, Any], held: bytes, start: int) -> int | None:
@@ -54,7 +54,7 @@ def _row_bytes(meta: dict[str, Any], held: bytes, start: int) -> int | None:
     return len(held) // rows if rows > 0 and not len(held) % rows else None
 
 
-def _bytes(meta: dict[str, Any]) -> bytes | None:
+def _decode_rows(meta: dict[str, Any]) -> bytes | None:
     text = meta.get(_NAME)
     if not isinstance(text, str):
         return None
@@ -64,5 +64,5 @@ def _bytes(meta: dict[str, Any]) -> bytes | None:
         return None
 
 
-def _text(rows: bytes) -> str:
+def _encode_rows(rows: bytes) -> str:
     return b64encode(rows).decode("ascii")

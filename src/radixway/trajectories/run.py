@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import lt
 from typing import Self
 
-from radixway.trajectories.records import Label, Spans, Version, cut_spans
+from radixway.trajectories.records import Spans, TokenLabel, Version, cut_spans
 
 _PER_STRIDE = 6 + 1 + 4
 """Bytes of its key, its width and its log-probability."""
@@ -26,7 +26,7 @@ SEVERAL = object()
 
 
 @dataclass(slots=True)
-class Run:
+class TokenRun:
     """Per stride, in order: `widths` one byte each, `logprobs` four (float32).
 
     key        | The | ▁cat | ▁sa | t |        strides
@@ -42,7 +42,7 @@ class Run:
     logprobs: bytes
     ends: bytes
     """Where each label ends, in strides, four bytes each: in tuples they would take ten times the memory."""
-    labels: tuple[Label, ...]
+    labels: tuple[TokenLabel, ...]
     chunks: int = 0
     """Strides, all at the beginning, that are chunks of text and no tokens."""
     experts: tuple[tuple[int, bytes], ...] = ()
@@ -55,7 +55,7 @@ class Run:
     """The session that has a record up to its end, or `SEVERAL`: it is not lengthened by another."""
 
     @classmethod
-    def of(
+    def from_tokens(
         cls,
         text: bytes,
         widths: bytes,
@@ -66,7 +66,7 @@ class Run:
     ) -> Self:
         """A run that nobody has used yet."""
         return cls(
-            text, widths, logprobs, _packed(spans), tuple(label for _, label in spans), chunks, experts
+            text, widths, logprobs, _pack_spans(spans), tuple(label for _, label in spans), chunks, experts
         )
 
     @property
@@ -78,7 +78,7 @@ class Run:
     def _ends(self) -> memoryview:
         return memoryview(self.ends).cast("I")
 
-    def after_hidden(self, strides: int) -> int:
+    def skip_hidden(self, strides: int) -> int:
         """The stride past the hidden tokens that follow the first `strides`."""
         ends = self._ends
         at = bisect_right(ends, strides)
@@ -99,11 +99,11 @@ class Run:
         size += sum(len(raw) for _, raw in self.experts)
         return size + size // _SLACK
 
-    def ends_for(self, session: Hashable) -> None:
+    def mark_end(self, session: Hashable) -> None:
         """Note that `session` has a record up to its end."""
         self.whose = session if self.whose in (None, session) else SEVERAL
 
-    def goes_on_with(self, more: Self, longest: int, session: Hashable) -> bool:
+    def can_join(self, more: Self, longest: int, session: Hashable) -> bool:
         """May `more` of `session` be joined to it, for an edge of `longest` strides at most?"""
         if self.whose is not None and self.whose != session:
             return False
@@ -125,7 +125,7 @@ class Run:
         """Cut after `at` strides."""
         byte = sum(self.widths[:at])
         size = len(self.widths)
-        upper = self.of(
+        upper = self.from_tokens(
             self.text[:byte],
             self.widths[:at],
             self.logprobs[: 4 * at],
@@ -133,7 +133,7 @@ class Run:
             min(self.chunks, at),
             tuple((end, raw) for end, raw in self.experts if end <= at),
         )
-        lower = self.of(
+        lower = self.from_tokens(
             self.text[byte:],
             self.widths[at:],
             self.logprobs[4 * at :],
@@ -164,5 +164,5 @@ class Run:
         )
 
 
-def _packed(spans: Spans) -> bytes:
+def _pack_spans(spans: Spans) -> bytes:
     return array("I", [end for end, _ in spans]).tobytes()

@@ -6,28 +6,28 @@ from array import array
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from radixway.radix import Match, RadixTree, Root, Shown, outline
-from radixway.trajectories.alignment import Decoder
-from radixway.trajectories.given import Given, PackedIds
-from radixway.trajectories.laying import Stretch, stretch
-from radixway.trajectories.memory import Memory, StoreFull
-from radixway.trajectories.reading import behind_hidden, read, read_ids
+from radixway.radix import OutlineNode, PrefixMatch, RadixRoot, RadixTree, outline
+from radixway.trajectories.alignment import TokenDecoder
+from radixway.trajectories.given import PackedIds, TokenSegment
+from radixway.trajectories.laying import EdgeSegment, make_edge_segment
+from radixway.trajectories.memory import MemoryBudget, StoreFullError
+from radixway.trajectories.reading import read_ids, read_trajectory, skip_hidden
 from radixway.trajectories.records import Trajectory, Version
-from radixway.trajectories.run import PER_NODE, Run
-from radixway.trajectories.strides import MOST_VARIANTS, STRIDE, is_chunk, variant
-from radixway.trajectories.versions import Versions
-from radixway.trajectories.walk import Pieces, Place, Reached, leads_to, walk
-from radixway.trajectories.ways import Ways
+from radixway.trajectories.run import PER_NODE, TokenRun
+from radixway.trajectories.strides import MOST_VARIANTS, STRIDE, is_chunk, variant_stride
+from radixway.trajectories.versions import WeightVersions
+from radixway.trajectories.walk import Place, StrideIndex, TextPosition, is_ancestor, walk_text
+from radixway.trajectories.ways import SessionPaths
 
 _LONGEST_EDGE = 8192
 """Strides up to which an edge grows when its conversation goes on, rather than getting a child."""
 
 
 @dataclass(slots=True)
-class Found:
+class TrajectoryMatch:
     """How far a text leads."""
 
-    place: Reached
+    place: TextPosition
     ambiguous: bool = False
     """Several records begin like this and nothing said which was meant: this is the latest of them. Or the
     session that was meant has another, or had one."""
@@ -44,7 +44,7 @@ class Found:
 
 
 @dataclass(slots=True, eq=False)
-class Hold:
+class PathHold:
     """The end of a path that will not be evicted before it is released."""
 
     node: Place
@@ -63,26 +63,26 @@ class TrajectoryStore:
 
     def __init__(
         self,
-        decoder: Decoder | None = None,
+        decoder: TokenDecoder | None = None,
         *,
         max_bytes: int | None = None,
         max_tokens: int | None = None,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
         self.decoder = decoder
-        self.memory = Memory(max_bytes) if memory is None else memory
+        self.memory = MemoryBudget(max_bytes) if memory is None else memory
         self.max_tokens = max_tokens
         self.tokens = 0
         """Tokens in the store."""
-        self.versions = Versions()
-        self._tree: RadixTree[bytes, Run] = RadixTree(width=STRIDE)
-        self._pieces = Pieces()
+        self.versions = WeightVersions()
+        self._tree: RadixTree[bytes, TokenRun] = RadixTree(width=STRIDE)
+        self._pieces = StrideIndex()
         self._run_bytes = 0
         self._clock = 0
-        self._ways = Ways()
-        self._latest: tuple[Hashable, Given, Reached] | None = None
+        self._ways = SessionPaths()
+        self._latest: tuple[Hashable, TokenSegment, TextPosition] | None = None
         """What was inserted last and where it ends: it may well go on."""
-        self.memory.join(self)
+        self.memory.register_user(self)
 
     @property
     def nodes(self) -> int:
@@ -104,13 +104,13 @@ class TrajectoryStore:
         """Tokens, and chunks of text, on paths that are held now."""
         return self._tree.locked_size
 
-    def outline(self, most: int, most_levels: int) -> list[Shown[bytes, Run]]:
+    def outline(self, most: int, most_levels: int) -> list[OutlineNode[bytes, TokenRun]]:
         """What is recorded, in the `most` stretches that were used last; each after the one above it."""
         return outline(self._tree, most, most_levels, lambda node: node.payload.clock)
 
-    def find(
+    def match_prefix(
         self, text: str, session: Hashable = None, *, namespace: Hashable = None, whole: bool = False
-    ) -> Found:
+    ) -> TrajectoryMatch:
         """The longest beginning of `text` whose tokens are known.
 
         Of several records of it that of `session` is taken, as far as it goes, else the latest. With
@@ -118,11 +118,11 @@ class TrajectoryStore:
         count as a use.
         """
         raw = text.encode("utf-8", "surrogatepass")
-        reached = list(walk(self._root(namespace), raw, self._pieces))
-        own = self._ways.own(session, reached)
+        reached = list(walk_text(self._namespace_root(namespace), raw, self._pieces))
+        own = self._ways.own_position(session, reached)
         if own is not None:
-            reached = [place for place in reached if leads_to(own[0], place)]
-        best = _longest(reached, raw)
+            reached = [place for place in reached if is_ancestor(own[0], place)]
+        best = _longest_matches(reached, raw)
         if own is not None and own[0].text == best[0].text:
             taken = next((place for place in best if place is own[0]), best[0])
             ambiguous = False
@@ -130,133 +130,137 @@ class TrajectoryStore:
             taken = max(best, key=_last_use)
             ambiguous = len(best) > 1 or session in self._ways
         if whole and taken.text == len(raw):
-            taken, several = behind_hidden(taken, own)
+            taken, several = skip_hidden(taken, own)
             ambiguous |= several
-        return Found(taken, ambiguous)
+        return TrajectoryMatch(taken, ambiguous)
 
-    def trajectory(self, of: Found | Hold) -> Trajectory:
+    def trajectory(self, of: TrajectoryMatch | PathHold) -> Trajectory:
         """The tokens up to there, with their records. Does not count as a use."""
-        told = read(_match(of))
-        told.ambiguous = isinstance(of, Found) and of.ambiguous
+        told = read_trajectory(_position(of))
+        told.ambiguous = isinstance(of, TrajectoryMatch) and of.ambiguous
         return told
 
-    def token_ids(self, of: Found | Hold) -> array[int]:
+    def token_ids(self, of: TrajectoryMatch | PathHold) -> array[int]:
         """The ids alone."""
-        return read_ids(_match(of))
+        return read_ids(_position(of))
 
-    def use(self, found: Found) -> None:
+    def mark_used(self, found: TrajectoryMatch) -> None:
         """Count a use of what was found: it is evicted later."""
         self._tree.touch(found.place.node)
-        self._mark(found.place.node, None)
+        self._mark_path_used(found.place.node, None)
 
-    def hold(self, of: Found | Hold) -> Hold:
+    def hold_path(self, of: TrajectoryMatch | PathHold) -> PathHold:
         """Keep the path to there until `release`. Raises ValueError if it has been evicted since."""
-        return Hold(self._lock(_match(of)), of.tokens)
+        return PathHold(self._lock_node(_position(of)), of.tokens)
 
-    def release(self, hold: Hold) -> None:
+    def release_hold(self, hold: PathHold) -> None:
         """Let the path go; once for each hold."""
         self._tree.unlock(hold.node)
 
     def insert(
         self,
-        given: Given,
+        given: TokenSegment,
         version: Version | None = None,
         *,
         session: Hashable = None,
         namespace: Hashable = None,
         ends: Sequence[int] = (),
-    ) -> Hold:
+    ) -> PathHold:
         """Store a sequence from its beginning; it is held until `release`.
 
         `version`: the weights in use, for `collect`. `ends`: after how many bytes of the text each token
-        ends, where somebody knows. Raises StoreFull, and ValueError for text without tokens or tokens
+        ends, where somebody knows. Raises StoreFullError, and ValueError for text without tokens or tokens
         without text.
         """
         if not given.ids or not given.text:
             raise ValueError("there must be a text and its tokens")
-        known = self._known(given, namespace)
+        known = self._match_segment(given, namespace)
         self._latest = None
-        hold = Hold(self._lock(Match(known.node, known.strides)), known.tokens)
-        rest = given.rest(known.tokens, known.text)
-        hold = self.extend(hold, rest, version, session=session, ends=_rest_of(ends, known))
-        end = Reached(hold.node, hold.node.end, len(given.text), hold.tokens)
+        hold = PathHold(self._lock_node(PrefixMatch(known.node, known.strides)), known.tokens)
+        rest = given.skip_prefix(known.tokens, known.text)
+        hold = self.extend_path(hold, rest, version, session=session, ends=_remaining_ends(ends, known))
+        end = TextPosition(hold.node, hold.node.end, len(given.text), hold.tokens)
         self._latest = namespace, given, end
         return hold
 
-    def extend(
+    def extend_path(
         self,
-        hold: Hold,
-        given: Given,
+        hold: PathHold,
+        given: TokenSegment,
         version: Version | None = None,
         *,
         session: Hashable = None,
         ends: Sequence[int] = (),
-    ) -> Hold:
+    ) -> PathHold:
         """Continue a held path; the hold moves to the new end, and `hold` itself is of no use any more.
 
-        Raises StoreFull; the path is then released.
+        Raises StoreFullError; the path is then released.
         """
-        self.versions.meet(version)
+        self.versions.add_version(version)
         if session is not None:
-            self._ways.meet(session)
+            self._ways.register_session(session)
         node = hold.node
         if given.ids:
-            node = self._lay(node, stretch(given, ends, self.decoder, first=not hold.tokens), session)
-        self._mark(node, version if version is not None else self.versions.latest)
+            node = self._insert_segment(
+                node, make_edge_segment(given, ends, self.decoder, first=not hold.tokens), session
+            )
+        self._mark_path_used(node, version if version is not None else self.versions.latest)
         if session is not None:
-            self._ways.remember(session, node)
-            node.payload.ends_for(session)
-        return Hold(node, hold.tokens + len(given.ids))
+            self._ways.record_end(session, node)
+            node.payload.mark_end(session)
+        return PathHold(node, hold.tokens + len(given.ids))
 
     def evict(self, strides: int) -> None:
         """Let go of so many tokens, or chunks of text, or of all that nobody holds."""
-        self._forget(self._tree.evict(strides))
+        self._unlearn_runs(self._tree.evict(strides))
 
-    def collect(self, current: Version, k: int) -> int:
+    def collect_versions(self, current: Version, k: int) -> int:
         """Remove what no weights newer than `k` versions before `current` have used; how many nodes went.
 
         What is held stays, and what leads to it.
         """
-        old = [node for node in self._tree.nodes() if self.versions.age(node.payload.used, current) >= k]
+        old = [
+            node for node in self._tree.nodes() if self.versions.version_age(node.payload.used, current) >= k
+        ]
         gone = 0
         for node in reversed(old):
             if not node.pins and not node.children:
-                self._forget(self._tree.remove(node))
+                self._unlearn_runs(self._tree.remove_subtree(node))
                 gone += 1
         return gone
 
-    def remove(self, text: str, *, namespace: Hashable = None) -> int:
+    def remove_text(self, text: str, *, namespace: Hashable = None) -> int:
         """Remove the tokens behind which no text but `text` ends, and all below; how many tokens went.
 
         Raises ValueError if some of them are held; 0 if no record ends exactly there.
         """
         raw = text.encode("utf-8", "surrogatepass")
         gone = 0
-        for reached in _longest(walk(self._root(namespace), raw, self._pieces), raw):
-            node = behind_hidden(reached)[0].node
+        for reached in _longest_matches(walk_text(self._namespace_root(namespace), raw, self._pieces), raw):
+            node = skip_hidden(reached)[0].node
             if reached.text == len(raw) and reached.strides and node.attached:
-                runs = self._tree.remove(node)
-                self._forget(runs)
+                runs = self._tree.remove_subtree(node)
+                self._unlearn_runs(runs)
                 gone += sum(run.tokens for run in runs)
         return gone
 
     def remove_leaf(self, node: Place) -> None:
         """Remove a node that nothing goes on from. Raises ValueError if it is held."""
-        self._forget(self._tree.remove(node))
+        self._unlearn_runs(self._tree.remove_subtree(node))
 
     def clear(self) -> None:
         """Forget everything. Raises ValueError if something is held."""
-        self._forget(self._tree.clear())
-        self._pieces = Pieces()
+        self._unlearn_runs(self._tree.clear_namespaces())
+        self._pieces = StrideIndex()
         self._ways.clear()
 
-    def meet_session(self, session: Hashable) -> None:
+    def register_session(self, session: Hashable) -> None:
         """`session` samples something: from now on another's record of the same text is not its own."""
-        self._ways.meet(session)
+        self._ways.register_session(session)
 
     def forget_session(self, session: Hashable) -> None:
         """Forget which path `session` took; the path itself stays until it is evicted."""
-        self._ways.forget(session)
+        self._ways.forget_session(session)
 
     def __str__(self) -> str:
         return str(self._tree)
@@ -271,9 +275,11 @@ class TrajectoryStore:
             chunks = sum(is_chunk(node.key, at) for at in range(node.size))
             assert run.chunks == chunks, "an edge has another number of chunks than it says"
             assert parent is not None
-            if not isinstance(parent, Root):
+            if not isinstance(parent, RadixRoot):
                 assert parent.payload.clock >= run.clock, "a node was used later than its parent"
-            assert node in self._pieces.children(parent, run.text, 0), "an edge is not found by its text"
+            assert node in self._pieces.matching_children(parent, run.text, 0), (
+                "an edge is not found by its text"
+            )
             tokens += run.tokens
             total += run.nbytes
         assert tokens == self.tokens, f"{self.tokens} tokens were counted, {tokens} are there"
@@ -283,60 +289,62 @@ class TrajectoryStore:
             assert bound is None or self.nbytes <= bound, "too many bytes are used"
             assert self.max_tokens is None or self.tokens <= self.max_tokens, "there are too many tokens"
 
-    def _root(self, namespace: Hashable) -> Reached:
-        return Reached(self._tree.match(b"", namespace, touch=False).node, 0, 0, 0)
+    def _namespace_root(self, namespace: Hashable) -> TextPosition:
+        return TextPosition(self._tree.match(b"", namespace, touch=False).node, 0, 0, 0)
 
-    def _known(self, given: Given, namespace: Hashable) -> Reached:
+    def _match_segment(self, given: TokenSegment, namespace: Hashable) -> TextPosition:
         """The last node whose text, tokens and records `given` begins with."""
         if self._latest is not None:
             where, latest, end = self._latest
-            if where == namespace and end.node.attached and given.goes_on_from(latest):
+            if where == namespace and end.node.attached and given.starts_with(latest):
                 return end
         ids = PackedIds(given.ids)
 
         def fits(node: Place, at: int) -> bool:
             run = node.payload
-            return ids.lead_through(node, at) and given.agrees(run, run.tokens, at) == run.tokens
+            return ids.covers_edge(node, at) and given.first_mismatch(run, run.tokens, at) == run.tokens
 
-        known = self._root(namespace)
-        for reached in walk(known, given.text, self._pieces, fits):
+        known = self._namespace_root(namespace)
+        for reached in walk_text(known, given.text, self._pieces, fits):
             if reached.tokens > known.tokens:
                 known = reached
         return known
 
-    def _lay(self, node: Place, stretch: Stretch, session: Hashable) -> Place:
-        """Put a stretch below the locked `node`; the lock moves to its end. Raises StoreFull."""
-        if isinstance(node, Root):  # held while the tree was empty, or emptied since: not the tree's own
-            node = self._root(node.namespace).node
+    def _insert_segment(self, node: Place, stretch: EdgeSegment, session: Hashable) -> Place:
+        """Put a stretch below the locked `node`; the lock moves to its end. Raises StoreFullError."""
+        if isinstance(node, RadixRoot):  # held while the tree was empty, or emptied since: not the tree's own
+            node = self._namespace_root(node.namespace).node
         at = 0
         while at < len(stretch):
-            first = stretch.stride(at)
+            first = stretch.stride_at(at)
             for number in range(MOST_VARIANTS):
-                stride = variant(first, number)
+                stride = variant_stride(first, number)
                 child = node.children.get(stride)
                 if child is None:
                     key = stride + stretch.key[(at + 1) * STRIDE :]
                     run = stretch.run.split(at)[1] if at else stretch.run
-                    return self._grow(node, key, run, session)
-                if same := stretch.in_common(child, at):
+                    return self._append_edge(node, key, run, session)
+                if same := stretch.common_strides(child, at):
                     break
             else:
                 self._tree.unlock(node)
-                raise StoreFull(f"the same tokens have {MOST_VARIANTS} records, which is all there can be")
-            below = self._lock(Match(child, child.start + same))
+                raise StoreFullError(
+                    f"the same tokens have {MOST_VARIANTS} records, which is all there can be"
+                )
+            below = self._lock_node(PrefixMatch(child, child.start + same))
             self._tree.unlock(node)
             node, at = below, at + same
         return node
 
-    def _grow(self, node: Place, key: bytes, run: Run, session: Hashable) -> Place:
-        """Add what is new below the locked `node`; the lock moves to its end. Raises StoreFull."""
+    def _append_edge(self, node: Place, key: bytes, run: TokenRun, session: Hashable) -> Place:
+        """Add what is new below the locked `node`; the lock moves to its end. Raises StoreFullError."""
         tree = self._tree
         try:
             self._make_room(run.tokens, run.nbytes + PER_NODE)
-        except StoreFull:
+        except StoreFullError:
             tree.unlock(node)
             raise
-        lengthens = not isinstance(node, Root) and node.payload.goes_on_with(run, _LONGEST_EDGE, session)
+        lengthens = not isinstance(node, RadixRoot) and node.payload.can_join(run, _LONGEST_EDGE, session)
         if not lengthens:
             tree.lock(node)  # what is locked twice gets a child
         before = node.payload.nbytes if lengthens and not node.children and node.pins == 1 else 0
@@ -345,59 +353,65 @@ class TrajectoryStore:
             tree.unlock(node)
         self.tokens += run.tokens
         self._run_bytes += grown.payload.nbytes - before
-        self._pieces.learn(grown)
+        self._pieces.add_edge(grown)
         return grown
 
-    def _lock(self, where: Match[bytes, Run]) -> Place:
+    def _lock_node(self, where: PrefixMatch[bytes, TokenRun]) -> Place:
         """Lock; where that cuts an edge, its lower part has to be found from now on."""
         cuts = where.inside > 0
         before = where.node.payload.nbytes if cuts else 0
         locked: Place = self._tree.lock(where)
         if cuts:
             (lower,) = locked.children.values()
-            self._pieces.learn(lower)
+            self._pieces.add_edge(lower)
             self._run_bytes += locked.payload.nbytes + lower.payload.nbytes - before
         return locked
 
     def _make_room(self, tokens: int, size: int) -> None:
-        """Evict until so much more fits. Raises StoreFull if what is held leaves no room."""
+        """Evict until so much more fits. Raises StoreFullError if what is held leaves no room."""
         while self.max_tokens is not None and (over := self.tokens + tokens - self.max_tokens) > 0:
             if not self.evictable:
-                raise StoreFull("all that is stored is held: collect sessions, or give the store more room")
+                raise StoreFullError(
+                    "all that is stored is held: collect sessions, or give the store more room"
+                )
             self.evict(over)
         self.memory.make_room(size)
 
-    def _forget(self, runs: list[Run]) -> None:
+    def _unlearn_runs(self, runs: list[TokenRun]) -> None:
         self.tokens -= sum(run.tokens for run in runs)
         self._run_bytes -= sum(run.nbytes for run in runs)
         if not len(self._tree):
             self._run_bytes = 0  # cuts between two spans leave a little counted that is not there
 
-    def _mark(self, node: Place, version: Version | None) -> None:
+    def _mark_path_used(self, node: Place, version: Version | None) -> None:
         """Note a use of the path to `node`, with these weights."""
         self._clock += 1
         while node.parent is not None:
             run = node.payload
             run.clock = self._clock
-            if version is not None and run.used != version and self.versions.age(run.used, version) > 0:
+            if (
+                version is not None
+                and run.used != version
+                and self.versions.version_age(run.used, version) > 0
+            ):
                 run.used = version
             node = node.parent
 
 
-def _match(of: Found | Hold) -> Match[bytes, Run]:
-    if isinstance(of, Hold):
-        return Match(of.node, of.node.end)
-    return Match(of.place.node, of.place.strides)
+def _position(of: TrajectoryMatch | PathHold) -> PrefixMatch[bytes, TokenRun]:
+    if isinstance(of, PathHold):
+        return PrefixMatch(of.node, of.node.end)
+    return PrefixMatch(of.place.node, of.place.strides)
 
 
-def _longest(places: Iterable[Reached], text: bytes) -> list[Reached]:
+def _longest_matches(places: Iterable[TextPosition], text: bytes) -> list[TextPosition]:
     """Those to which most of `text` leads; several where it was recorded in several ways."""
-    best: list[Reached] = []
+    best: list[TextPosition] = []
     for reached in places:
         if not best or reached.text > best[0].text:
             best = [reached]
         elif reached.text == best[0].text:
-            above = [other for other in best if leads_to(other, reached)]
+            above = [other for other in best if is_ancestor(other, reached)]
             if not above:
                 best.append(reached)
             elif reached.text < len(text):  # behind tokens that the text leaves out
@@ -405,9 +419,9 @@ def _longest(places: Iterable[Reached], text: bytes) -> list[Reached]:
     return best
 
 
-def _last_use(place: Reached) -> int:
+def _last_use(place: TextPosition) -> int:
     return place.node.payload.clock if place.strides else 0
 
 
-def _rest_of(ends: Sequence[int], known: Reached) -> Sequence[int]:
+def _remaining_ends(ends: Sequence[int], known: TextPosition) -> Sequence[int]:
     return [end - known.text for end in ends[known.tokens :]]

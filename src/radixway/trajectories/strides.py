@@ -24,7 +24,7 @@ MOST_VARIANTS = 2**14
 _INSIDE, _CHUNK = 0x40, 0x80
 
 
-def token_ids(ids: Sequence[int]) -> array[int]:
+def to_token_ids(ids: Sequence[int]) -> array[int]:
     """As unsigned 32-bit numbers. Raises ValueError for what is no token id."""
     if isinstance(ids, array) and ids.typecode == "I":
         return ids
@@ -34,7 +34,7 @@ def token_ids(ids: Sequence[int]) -> array[int]:
         raise ValueError(f"not token ids: {error}") from None
 
 
-def pack(ids: array[int]) -> bytes:
+def pack_tokens(ids: array[int]) -> bytes:
     """Strides of tokens whose text is known one by one."""
     raw = ids.tobytes()
     key = bytearray(len(ids) * STRIDE)
@@ -46,13 +46,13 @@ def pack(ids: array[int]) -> bytes:
 def pack_indivisible(ids: array[int], text: bytes) -> bytes:
     """Strides of tokens of which only the whole text is known: the text in chunks, then the tokens."""
     sums = array("I", [crc32(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK)])
-    chunks, tokens = bytearray(pack(sums)), bytearray(pack(ids))
+    chunks, tokens = bytearray(pack_tokens(sums)), bytearray(pack_tokens(ids))
     chunks[STRIDE - 1 :: STRIDE] = bytes([_CHUNK]) * len(sums)
     tokens[STRIDE - 1 : -1 : STRIDE] = bytes([_INSIDE]) * (len(ids) - 1)
     return bytes(chunks + tokens)
 
 
-def unpack(key: bytes) -> bytes:
+def unpack_tokens(key: bytes) -> bytes:
     """The token ids of a key without chunks, as unsigned 32-bit numbers."""
     raw = bytearray(len(key) // STRIDE * 4)
     for place in range(4):
@@ -75,6 +75,6 @@ def is_boundary(key: bytes, at: int) -> bool:
     return key[at * STRIDE - 1] < _INSIDE
 
 
-def variant(stride: bytes, number: int) -> bytes:
+def variant_stride(stride: bytes, number: int) -> bytes:
     """The same stride as a variant of it."""
     return stride[:4] + bytes([number & 0xFF, stride[5] | number >> 8])

@@ -8,18 +8,18 @@ from operator import index
 from threading import RLock
 from typing import Any
 
-from radixway.trajectories.foreign import Encoder, adopt
-from radixway.trajectories.given import Given
-from radixway.trajectories.memory import Memory, StoreFull
-from radixway.trajectories.records import Label, Spans, Trajectory, Version, spans_of
-from radixway.trajectories.retrieval import Retrieval, Retrieved
-from radixway.trajectories.store import Found, TrajectoryStore
+from radixway.trajectories.foreign import TokenizerAdapter, adapt_tokenizer
+from radixway.trajectories.given import TokenSegment
+from radixway.trajectories.memory import MemoryBudget, StoreFullError
+from radixway.trajectories.records import Spans, TokenLabel, Trajectory, Version, spans_from_labels
+from radixway.trajectories.retrieval import RetrievedTokens, TokenRetrieval
+from radixway.trajectories.store import TrajectoryMatch, TrajectoryStore
 
 
 class MatchResult:
     """The longest beginning of a text whose tokens are known; lists are per token."""
 
-    def __init__(self, text: str, found: Found, known: Trajectory) -> None:
+    def __init__(self, text: str, found: TrajectoryMatch, known: Trajectory) -> None:
         raw = text.encode("utf-8", "surrogatepass")
         self.matched_prefix = raw[: found.text].decode("utf-8", "surrogatepass")
         self.remaining_string = text[len(self.matched_prefix) :]
@@ -69,7 +69,7 @@ class StringRadixTrie:
         verbose: bool = False,
         *,
         max_bytes: int | None = None,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
         for name, value in (("max_cache_size", max_cache_size), ("max_bytes", max_bytes)):
             if value is not None and value < 1:
@@ -81,7 +81,7 @@ class StringRadixTrie:
         self.verbose = verbose
         self.cache_hits = 0
         self.cache_misses = 0
-        self.encoder: Encoder | None = None if tokenizer is None else adopt(tokenizer)
+        self.encoder: TokenizerAdapter | None = None if tokenizer is None else adapt_tokenizer(tokenizer)
         self.store = TrajectoryStore(
             self.encoder, max_bytes=max_bytes, max_tokens=max_cache_size, memory=memory
         )
@@ -119,46 +119,46 @@ class StringRadixTrie:
         """
         if not text or not len(token_ids):
             return False
-        _need_text(text)
+        _require_text(text)
         hash(session)
-        weight_version = _version(weight_version)
+        weight_version = _normalize_version(weight_version)
         if any(
             each is not None and len(each) != len(token_ids) for each in (logp, loss_mask, versions, offsets)
         ):
             return False
         raw = text.encode("utf-8", "surrogatepass")
-        given = Given.masked(token_ids, raw, logp, loss_mask, weight_version)
+        given = TokenSegment.from_mask(token_ids, raw, logp, loss_mask, weight_version)
         if versions is not None:
-            given.spans = _spans_of_versions(given.sampled, list(map(_version, versions)))
+            given.spans = _spans_of_versions(given.sampled, list(map(_normalize_version, versions)))
         ends = () if offsets is None else _byte_offsets(text, offsets)
         with self._lock:
             self.make_room(len(token_ids), weight_version)
             try:
                 hold = self.store.insert(given, weight_version, session=session, ends=ends)
-            except StoreFull:
+            except StoreFullError:
                 return False
-            self.store.release(hold)
+            self.store.release_hold(hold)
         return True
 
     def find_longest_prefix(self, text: str, *, session: Hashable = None) -> MatchResult:
         """The longest beginning of `text` whose tokens are known."""
-        _need_text(text)
+        _require_text(text)
         with self._lock:
-            found = self.store.find(text, session)
-            self.count(found)
+            found = self.store.match_prefix(text, session)
+            self.count_lookup(found)
             return MatchResult(text, found, self.store.trajectory(found))
 
-    def retrieve(self, text: str, *, session: Hashable = None) -> Retrieved:
+    def retrieve(self, text: str, *, session: Hashable = None) -> RetrievedTokens:
         """The tokens of all of `text`; what is not known of it is made by the tokenizer, and says so.
 
         Raises ValueError where that would need a tokenizer and there is none.
         """
-        _need_text(text)
+        _require_text(text)
         with self._lock:
-            found = self.store.find(text, session, whole=True)
-            self.count(found)
-            retrieval = Retrieval(self.store, text, found, self.encoder)
-            return retrieval.finish(retrieval.encode())
+            found = self.store.match_prefix(text, session, whole=True)
+            self.count_lookup(found)
+            retrieval = TokenRetrieval(self.store, text, found, self.encoder)
+            return retrieval.join_tokens(retrieval.encode_rest())
 
     def retrieve_from_text(
         self, text: str, return_logprob: bool = True
@@ -178,17 +178,17 @@ class StringRadixTrie:
 
         Raises ValueError for what is no version.
         """
-        current = _version(current_weight_version)
+        current = _normalize_version(current_weight_version)
         if current is None:
             raise ValueError("which version is current must be said")
         with self._lock:
-            return self.store.collect(current, self.gc_threshold_k)
+            return self.store.collect_versions(current, self.gc_threshold_k)
 
     def remove(self, text: str) -> bool:
         """Remove what ends with `text` and all that goes on from it. False if nothing ends there."""
-        _need_text(text)
+        _require_text(text)
         with self._lock:
-            return self.store.remove(text) > 0
+            return self.store.remove_text(text) > 0
 
     def clear(self) -> None:
         """Forget everything."""
@@ -222,11 +222,11 @@ class StringRadixTrie:
         with self._lock:
             self.store.check()
 
-    def count(self, found: Found) -> None:
+    def count_lookup(self, found: TrajectoryMatch) -> None:
         """Count a lookup, and a use of what it found."""
         if found.tokens:
             self.cache_hits += 1
-            self.store.use(found)
+            self.store.mark_used(found)
         else:
             self.cache_misses += 1
 
@@ -234,23 +234,23 @@ class StringRadixTrie:
         """Before so many more tokens come: where there are too many, old weights' go first."""
         most = self.store.max_tokens
         if version is not None and most is not None and self.store.tokens + tokens > most:
-            self.store.collect(version, self.gc_threshold_k)
+            self.store.collect_versions(version, self.gc_threshold_k)
 
 
 def _spans_of_versions(sampled: bytes, versions: Sequence[Version | None]) -> Spans:
-    prompt = Label("prompt", 0)
-    return spans_of(
-        Label("sampled", 1, version) if made else prompt
+    prompt = TokenLabel("prompt", 0)
+    return spans_from_labels(
+        TokenLabel("sampled", 1, version) if made else prompt
         for made, version in zip(sampled, versions, strict=True)
     )
 
 
-def _need_text(text: str) -> None:
+def _require_text(text: str) -> None:
     if not isinstance(text, str):
         raise TypeError(f"a text is a str, not {type(text).__name__}")
 
 
-def _version(version: Version | None) -> Version | None:
+def _normalize_version(version: Version | None) -> Version | None:
     """Numbers of any library as Python's. Raises ValueError for what is no version."""
     if version is None or isinstance(version, (int, str)):
         return version

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from radixway.config import TrajectoriesSection
+from radixway.config import TrajectoriesConfig
 from radixway.pipeline import TokenizerOf
-from radixway.trajectories.memory import Memory
-from radixway.trajectories.owners import Owners
+from radixway.trajectories.memory import MemoryBudget
+from radixway.trajectories.owners import PathOwners
 from radixway.trajectories.store import TrajectoryStore
 from radixway.trajectories.trie import StringRadixTrie
 
 _MOST_MODELS = 64
 
 
-class Tries:
+class TrieRegistry:
     """Finds a model's trie, made when it is first asked for. All keep to `max_bytes` together.
 
     There are 64 at most, for under one tokenizer for all models any name is one: an empty one goes first,
     else the one used longest ago.
     """
 
-    def __init__(self, section: TrajectoriesSection, tokenizer_of: TokenizerOf) -> None:
+    def __init__(self, section: TrajectoriesConfig, tokenizer_of: TokenizerOf) -> None:
         self._section = section
-        self.memory = Memory(section.max_bytes)
+        self.memory = MemoryBudget(section.max_bytes)
         self._tokenizer_of = tokenizer_of
         self._tries: OrderedDict[str, StringRadixTrie] = OrderedDict()
         """The one used longest ago first."""
-        self.owners = Owners()
+        self.owners = PathOwners()
 
-    async def of(self, model: str | None) -> StringRadixTrie:
+    async def trie_for(self, model: str | None) -> StringRadixTrie:
         """The trie of `model`, or of what the workers serve if it is None."""
         name, tokenizer = await self._tokenizer_of(model)
         trie = self._tries.get(name)
@@ -47,7 +47,7 @@ class Tries:
             del self._tries[next((other for other in older if not self._tries[other].store.tokens), older[0])]
         return trie
 
-    def named(self) -> dict[str, TrajectoryStore]:
+    def stores_by_model(self) -> dict[str, TrajectoryStore]:
         """The stores by their models' names."""
         return {name: trie.store for name, trie in self._tries.items()}
 

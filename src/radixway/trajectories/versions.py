@@ -5,7 +5,7 @@ from __future__ import annotations
 from radixway.trajectories.records import Version
 
 
-class Versions:
+class WeightVersions:
     """The versions that were met. Text of digits counts as its number; `None` is older than all."""
 
     def __init__(self) -> None:
@@ -13,17 +13,17 @@ class Versions:
         self.latest: Version | None = None
         """The one met last that was newer than all before."""
 
-    def meet(self, version: Version | None) -> None:
+    def add_version(self, version: Version | None) -> None:
         """Note that tokens of this version exist."""
         if version is None or version in self._arrivals:
             return
         self._arrivals[version] = len(self._arrivals)
-        if self.latest is None or self.age(self.latest, version) > 0:
+        if self.latest is None or self.version_age(self.latest, version) > 0:
             self.latest = version
 
-    def age(self, version: Version | None, current: Version) -> int:
+    def version_age(self, version: Version | None, current: Version) -> int:
         """How many versions `version` is behind `current`; negative if it is ahead."""
-        number, now = _number(version), _number(current)
+        number, now = _version_number(version), _version_number(current)
         if number is not None and now is not None:
             return now - number
         arrivals = self._arrivals
@@ -31,7 +31,7 @@ class Versions:
         return arrivals.get(current, len(arrivals)) - behind
 
 
-def _number(version: Version | None) -> int | None:
+def _version_number(version: Version | None) -> int | None:
     if isinstance(version, int):
         return version
     return int(version) if version is not None and version.isdecimal() and len(version) < 20 else None

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from radixway.radix import Node, common_prefix
-from radixway.trajectories.run import Run
+from radixway.radix import RadixNode, common_prefix
+from radixway.trajectories.run import TokenRun
 from radixway.trajectories.strides import STRIDE, chunk_stride, is_boundary, is_chunk
 
-Place: TypeAlias = Node[bytes, Run]
+Place: TypeAlias = RadixNode[bytes, TokenRun]
 
 _FEW = 4
 """Children that are tried one by one rather than looked up."""
 
 
 @dataclass(slots=True)
-class Reached:
+class TextPosition:
     """A position in the tree to which a text leads."""
 
     node: Place
@@ -40,7 +40,7 @@ Fits = Callable[[Place, int], bool]
 """May the walk go on through this node, with so many tokens before it?"""
 
 
-class Pieces:
+class StrideIndex:
     """Which strides begin with which text; learnt from the edges that were laid."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Pieces:
         self._chunks: set[int] = set()
         """Lengths of the chunks of text that edges begin with."""
 
-    def learn(self, node: Place) -> None:
+    def add_edge(self, node: Place) -> None:
         """Note how the edge of `node` begins."""
         stride, run = node.key[:STRIDE], node.payload
         if is_chunk(stride, 0):
@@ -70,7 +70,7 @@ class Pieces:
             if len(piece) not in lengths:
                 self._lengths[piece[0]] = (*lengths, len(piece))
 
-    def children(self, node: Place, text: bytes, at: int) -> list[Place]:
+    def matching_children(self, node: Place, text: bytes, at: int) -> list[Place]:
         """Those whose edges may begin as `text` goes on at byte `at`."""
         children = node.children
         if len(children) <= _FEW:
@@ -78,17 +78,17 @@ class Pieces:
         found = [
             child
             for length in (self._lengths.get(text[at], ()) if at < len(text) else ())
-            for child in _pick(node, self._strides.get(text[at : at + length]))
+            for child in _children_by_stride(node, self._strides.get(text[at : at + length]))
         ]
-        found += _pick(node, self._strides.get(b""))
-        found += [child for child in _pick(node, self._hidden) if child not in found]
+        found += _children_by_stride(node, self._strides.get(b""))
+        found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
         if self._chunks:
             strides = (chunk_stride(text[at : at + length]) for length in self._chunks)
             found += [children[stride] for stride in strides if stride in children]
         return found
 
 
-def _pick(node: Place, strides: Collection[bytes] | None) -> list[Place]:
+def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[Place]:
     """The children of `node` that begin with one of `strides`."""
     if not strides:
         return []
@@ -98,7 +98,9 @@ def _pick(node: Place, strides: Collection[bytes] | None) -> list[Place]:
     return [child for stride, child in children.items() if stride in strides]
 
 
-def walk(start: Reached, text: bytes, pieces: Pieces, fits: Fits | None = None) -> Iterator[Reached]:
+def walk_text(
+    start: TextPosition, text: bytes, pieces: StrideIndex, fits: Fits | None = None
+) -> Iterator[TextPosition]:
     """Every position where an edge ends, or parts from `text`; `start` included, parents before children.
 
     A position is behind a whole token and never within a character. With `fits` only ends of whole edges.
@@ -106,27 +108,27 @@ def walk(start: Reached, text: bytes, pieces: Pieces, fits: Fits | None = None) 
     stack = [start]
     while stack:
         here = stack.pop()
-        if (ending := here if _is_end(here, text) else _step_back(here, text)) is not None:
+        if (ending := here if _is_token_end(here, text) else _last_boundary(here, text)) is not None:
             yield ending
-        for child in pieces.children(here.node, text, here.text):
+        for child in pieces.matching_children(here.node, text, here.text):
             if fits is not None and not fits(child, here.tokens):
                 continue
             run = child.payload
             size = strides = len(run.widths)
             at = here.text + len(run.text)
             if not text.startswith(run.text, here.text):
-                strides, at = _follow(child, text, here.text)
+                strides, at = _follow_edge(child, text, here.text)
                 if not strides:
                     continue
             tokens = here.tokens + strides - min(run.chunks, strides)
-            reached = Reached(child, here.strides + strides, at, tokens)
+            reached = TextPosition(child, here.strides + strides, at, tokens)
             if strides == size:
                 stack.append(reached)
             elif fits is None:
                 yield reached
 
 
-def leads_to(upper: Reached, lower: Reached) -> bool:
+def is_ancestor(upper: TextPosition, lower: TextPosition) -> bool:
     """Is `upper` a position on the way to `lower`?"""
     node: Place | None = lower.node
     while node is not None and node is not upper.node:
@@ -134,7 +136,7 @@ def leads_to(upper: Reached, lower: Reached) -> bool:
     return node is not None and upper.strides <= lower.strides
 
 
-def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
+def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
     """How many strides of the edge `text` leads along from byte `at`, and to which byte.
 
     edge    ▁sat | <|im_end|> | \n | <|im_start|> …        <|im_end|> is hidden
@@ -147,12 +149,12 @@ def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
     done = 0
     while True:
         begun = ends[done - 1] if done else 0
-        same = _same_bytes(run.text, begun, text, at)
+        same = _common_bytes(run.text, begun, text, at)
         if begun + same == len(run.text):  # maybe within a character, which goes on below
             return len(ends), at + same
-        done = _last_end(node, ends, done, begun + same, text, at - begun)
+        done = _last_token_end(node, ends, done, begun + same, text, at - begun)
         at += (ends[done - 1] if done else 0) - begun
-        after = run.after_hidden(done)
+        after = run.skip_hidden(done)
         if after == done or at >= len(text):
             return done, at
         done = after
@@ -160,7 +162,7 @@ def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
             return done, at
 
 
-def _same_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
+def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
     """Bytes that `edge[begin:]` and `text[at:]` have in common at their beginnings."""
     if edge[begin : begin + 1] != text[at : at + 1] or begin >= len(edge):
         return 0
@@ -168,7 +170,7 @@ def _same_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
     return same
 
 
-def _last_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, base: int) -> int:
+def _last_token_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, base: int) -> int:
     """The strides, `done` at least, after which a token ends and of whose text no more than `limit` is used.
 
     `base`: where in `text` the edge would begin.
@@ -188,12 +190,12 @@ def _last_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, 
     return done
 
 
-def _is_end(here: Reached, text: bytes) -> bool:
+def _is_token_end(here: TextPosition, text: bytes) -> bool:
     key = here.node.key
     return not key or (is_boundary(key, len(key) // STRIDE) and not within_character(text, here.text))
 
 
-def _step_back(here: Reached, text: bytes) -> Reached | None:
+def _last_boundary(here: TextPosition, text: bytes) -> TextPosition | None:
     """The last position on the edge where a token ends."""
     run = here.node.payload
     strides, at = len(run.widths), here.text
@@ -202,7 +204,7 @@ def _step_back(here: Reached, text: bytes) -> Reached | None:
         at -= run.widths[strides]
         if is_boundary(here.node.key, strides) and not within_character(text, at):
             tokens = here.tokens - run.tokens + strides - min(run.chunks, strides)
-            return Reached(here.node, here.node.start + strides, at, tokens)
+            return TextPosition(here.node, here.node.start + strides, at, tokens)
     return None
 
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from radixway.trajectories.walk import Place, Reached
+from radixway.trajectories.walk import Place, TextPosition
 
 _MOST_SESSIONS = 100_000
 _MOST_WAYS = 64
@@ -14,7 +14,7 @@ _MOST_WAYS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SessionPath:
     """The path to where one of a session's records ends."""
 
     end: Place
@@ -24,9 +24,9 @@ class Way:
     @property
     def nodes(self) -> set[Place]:
         """All on the path."""
-        return set(self.end.path())
+        return set(self.end.path_from_root())
 
-    def goes_on_from(self, earlier: Way) -> bool:
+    def extends_path(self, earlier: SessionPath) -> bool:
         """Is the end of `earlier` on the path?"""
         node: Place | None = self.end
         while node is not None and node is not earlier.end and node.end >= earlier.strides:
@@ -34,34 +34,36 @@ class Way:
         return node is earlier.end and earlier.strides <= self.strides
 
 
-class Ways:
+class SessionPaths:
     """Where each session's records end, as far as they are still there."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[Hashable, list[Way]] = OrderedDict()
+        self._sessions: OrderedDict[Hashable, list[SessionPath]] = OrderedDict()
         """The latest last."""
 
-    def meet(self, session: Hashable) -> None:
+    def register_session(self, session: Hashable) -> None:
         """It is there, whatever becomes of its records."""
         self._sessions.setdefault(session, [])
         self._sessions.move_to_end(session)
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
 
-    def remember(self, session: Hashable, end: Place) -> None:
+    def record_end(self, session: Hashable, end: Place) -> None:
         """A record of `session` ends where `end` does now."""
-        new = Way(end, end.end)
-        self.meet(session)
-        ways = [way for way in self._sessions[session] if way.end.attached and not new.goes_on_from(way)]
+        new = SessionPath(end, end.end)
+        self.register_session(session)
+        ways = [way for way in self._sessions[session] if way.end.attached and not new.extends_path(way)]
         self._sessions[session] = [*ways[1 - _MOST_WAYS :], new]
 
     def __contains__(self, session: Hashable) -> bool:
         """Was it met, whether it has records now or not?"""
         return session is not None and session in self._sessions
 
-    def own(self, session: Hashable, reached: Sequence[Reached]) -> tuple[Reached, set[Place], int] | None:
+    def own_position(
+        self, session: Hashable, reached: Sequence[TextPosition]
+    ) -> tuple[TextPosition, set[Place], int] | None:
         """The one of `reached` furthest on a way of `session`, with that way's nodes and strides."""
-        best: tuple[Reached, set[Place], int] | None = None
+        best: tuple[TextPosition, set[Place], int] | None = None
         for way in reversed(self._sessions.get(session, ())):
             nodes = way.nodes
             mine = [place for place in reached if place.node in nodes and place.strides <= way.strides]
@@ -71,7 +73,7 @@ class Ways:
                     best = furthest, nodes, way.strides
         return best
 
-    def forget(self, session: Hashable) -> None:
+    def forget_session(self, session: Hashable) -> None:
         """It will not come back."""
         self._sessions.pop(session, None)
 

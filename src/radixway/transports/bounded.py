@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import aiohttp
 
-from radixway.transports.upstream import AnswerTooLarge
+from radixway.transports.upstream import ResponseTooLargeError
 
-__all__ = ["LARGEST_BYTES", "AnswerTooLarge", "read_at_most"]
+__all__ = ["MAX_ANSWER_BYTES", "ResponseTooLargeError", "read_bounded"]
 
-LARGEST_BYTES = 8 * 2**20
+MAX_ANSWER_BYTES = 8 * 2**20
 
 
-async def read_at_most(response: aiohttp.ClientResponse, limit: int = LARGEST_BYTES) -> bytes:
-    """The whole body. Raises AnswerTooLarge as soon as it is longer than `limit` bytes."""
+async def read_bounded(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
+    """The whole body. Raises ResponseTooLargeError as soon as it is longer than `limit` bytes."""
     if (response.content_length or 0) > limit:
-        raise AnswerTooLarge(limit)
+        raise ResponseTooLargeError(limit)
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > limit:
-            raise AnswerTooLarge(limit)
+            raise ResponseTooLargeError(limit)
     return bytes(body)

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 
 from radixway.component import CannotErase, Component, Subject
-from radixway.pipeline import WorkerFailed
-from radixway.routing import Registry, Worker
+from radixway.pipeline import WorkerFailedError
+from radixway.routing import Worker, WorkerRegistry
 from radixway.transports.http import HttpTransport
 
-_LONGEST_TEXT = 2000
+_MAX_TEXT_CHARACTERS = 2000
 """Characters kept of an answer that is no JSON."""
 _HAS_NO_SUCH_CALL = frozenset({404, 405, 501})
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FanOutCall:
     """What every worker is sent, byte for byte the same."""
 
     path: str
@@ -31,7 +31,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FanOutResult:
     """What became of a call at one worker."""
 
     status: int | None
@@ -40,19 +40,19 @@ class Outcome:
     """Its JSON, or text; why there is none where it gave none."""
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """The worker did it, by its status and by its own word."""
         said = self.answer.get("success") if isinstance(self.answer, dict) else None
         return self.status is not None and 200 <= self.status < 300 and said is not False
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """The worker takes the call for the client's mistake."""
         return self.status is not None and 400 <= self.status < 500
 
     def describe(self) -> dict[str, Any]:
         """For the client."""
-        return {"done": self.done, "status": self.status, "answer": self.answer}
+        return {"done": self.is_done, "status": self.status, "answer": self.answer}
 
 
 class FanOut(Component):
@@ -61,14 +61,14 @@ class FanOut(Component):
     name = "workers"
     erasable_by = frozenset({"tenant", "user", "session", "request"})
 
-    def __init__(self, registry: Registry, transport: HttpTransport, timeout_s: float) -> None:
+    def __init__(self, registry: WorkerRegistry, transport: HttpTransport, timeout_s: float) -> None:
         self._registry = registry
         self._transport = transport
         self._timeout_s = timeout_s
 
-    async def __call__(self, call: Call, workers: Sequence[Worker]) -> dict[Worker, Outcome]:
+    async def __call__(self, call: FanOutCall, workers: Sequence[Worker]) -> dict[Worker, FanOutResult]:
         """What each worker made of it; never raises for a worker."""
-        outcomes = await asyncio.gather(*(self._ask(call, worker) for worker in workers))
+        outcomes = await asyncio.gather(*(self._call_worker(call, worker) for worker in workers))
         return dict(zip(workers, outcomes, strict=True))
 
     async def erase(self, subject: Subject) -> int:
@@ -76,16 +76,16 @@ class FanOut(Component):
 
         Raises CannotErase while one is away, or busy.
         """
-        outcomes = await self(Call("/flush_cache", b""), tuple(self._registry))
+        outcomes = await self(FanOutCall("/flush_cache", b""), tuple(self._registry))
         able = {worker: each for worker, each in outcomes.items() if each.status not in _HAS_NO_SUCH_CALL}
-        left = [worker.name for worker, outcome in able.items() if not outcome.done]
+        left = [worker.name for worker, outcome in able.items() if not outcome.is_done]
         if left:
             raise CannotErase(f"not yet: {', '.join(left)}")
         return len(able)
 
-    async def _ask(self, call: Call, worker: Worker) -> Outcome:
+    async def _call_worker(self, call: FanOutCall, worker: Worker) -> FanOutResult:
         try:
-            status, _, body = await self._transport.call(
+            status, _, body = await self._transport.call_worker(
                 worker,
                 "POST",
                 call.path,
@@ -94,13 +94,13 @@ class FanOut(Component):
                 content_type=call.content_type,
                 timeout_s=self._timeout_s,
             )
-        except WorkerFailed as failure:
-            return Outcome(None, str(failure))
-        return Outcome(status, _read(body))
+        except WorkerFailedError as failure:
+            return FanOutResult(None, str(failure))
+        return FanOutResult(status, _decode_answer(body))
 
 
-def _read(body: bytes) -> Any:
+def _decode_answer(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body.decode(errors="replace")[:_LONGEST_TEXT]
+        return body.decode(errors="replace")[:_MAX_TEXT_CHARACTERS]

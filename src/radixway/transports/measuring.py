@@ -10,93 +10,95 @@ from typing import Any, NamedTuple
 
 from radixway.pipeline import (
     Chunks,
-    Metered,
+    MeteredChunks,
     Reply,
     Request,
-    StreamBroken,
-    Used,
-    WorkerFailed,
-    count_texts,
-    used_of,
+    StreamBrokenError,
+    TokenUsage,
+    WorkerFailedError,
+    count_text_deltas,
+    read_usage,
 )
-from radixway.routing import Choice
-from radixway.telemetry import Answers, Journal, Metrics, Outcome, Prediction, Spent
-from radixway.transports.place import Place
+from radixway.routing import WorkerChoice
+from radixway.telemetry import AttemptSeries, AttemptUsage, Journal, MetricsRegistry, Outcome, UsagePrediction
+from radixway.transports.place import WorkerAssignment
 
-Carry = Callable[[Request, Place], Awaitable[Reply]]
+AttemptCall = Callable[[Request, WorkerAssignment], Awaitable[Reply]]
 
-_MOST_TIMES = 256
+_MAX_CHUNK_TIMES = 256
 _AT_THE_END = 3
 """Pieces of a stream that may bring no text: figures, and the mark of its end."""
 
 
-class Measuring:
+class MeasuredAttempt:
     """Around each attempt, below retry and hedge."""
 
-    def __init__(self, metrics: Metrics, carry: Carry) -> None:
+    def __init__(self, metrics: MetricsRegistry, carry: AttemptCall) -> None:
         self._attempts = metrics.attempts
         self._carry = carry
 
-    async def __call__(self, request: Request, place: Place) -> Reply:
-        """What the worker answers. Raises WorkerFailed."""
+    async def __call__(self, request: Request, place: WorkerAssignment) -> Reply:
+        """What the worker answers. Raises WorkerFailedError."""
         worker, choice = place.worker, place.choice
-        model = request.answering or request.known_model
-        answers = self._attempts.of(worker.name, model, choice.policy)
+        model = request.resolved_model or request.metrics_model
+        answers = self._attempts.series_for(worker.name, model, choice.policy)
         if worker.removed:
-            self._attempts.forget(worker.name)  # it left while the request was on its way to it
+            self._attempts.forget_worker(worker.name)  # it left while the request was on its way to it
         try:
             reply = await self._carry(request, place)
-        except WorkerFailed as failure:
+        except WorkerFailedError as failure:
             if place.prefill is not None and failure.worker == place.prefill.worker.name:
-                answers = self._attempts.of(failure.worker, model, place.prefill.choice.policy)
-            answers.ended(failure.reason)
+                answers = self._attempts.series_for(failure.worker, model, place.prefill.choice.policy)
+            answers.record_outcome(failure.reason)
             raise
         except asyncio.CancelledError:
-            answers.ended("left")
+            answers.record_outcome("left")
             raise
         if place.prefill is not None:
             choice = place.prefill.choice
-        over = _Over(answers, choice)
+        over = _AttemptEnd(answers, choice)
         if reply.chunks is not None:
-            answers.first_token.add(request.journal.elapsed_s(), request.journal.trace_id)
+            answers.first_token.observe_value(request.journal.elapsed_s(), request.journal.trace_id)
             several = request.endpoint.has_token_ids
             reply.chunks = MeasuredStream(reply.chunks, over, request.prompt_tokens, several=several)
-            request.opened.append(reply.chunks)
+            request.open_streams.append(reply.chunks)
         elif reply.status < 300:
-            reply.used = used_of(reply.body, generates=request.endpoint.generates)
+            reply.used = read_usage(reply.body, generates=request.endpoint.generates)
             over(reply.used, "answered")
         else:
-            answers.ended("rejected")
+            answers.record_outcome("rejected")
         return reply
 
 
-class _Over(NamedTuple):
+class _AttemptEnd(NamedTuple):
     """Counts what an answer took, once it has ended."""
 
-    answers: Answers
-    choice: Choice
+    answers: AttemptSeries
+    choice: WorkerChoice
 
-    def __call__(self, used: Used | None, outcome: Outcome) -> None:
-        self.answers.ended(outcome)
+    def __call__(self, used: TokenUsage | None, outcome: Outcome) -> None:
+        self.answers.record_outcome(outcome)
         if used is None:
             return
         asked = self.choice.request
         predicted = None
         if asked.blocks and outcome == "answered":
-            predicted = Prediction(asked.tokens, self.choice.cached_tokens)
+            predicted = UsagePrediction(asked.tokens, self.choice.cached_tokens)
         cached = used.cached_tokens if used.tells_cached else None
-        self.answers.spent(Spent(used.prompt_tokens, used.completion_tokens, cached), predicted)
+        self.answers.record_usage(AttemptUsage(used.prompt_tokens, used.completion_tokens, cached), predicted)
 
 
-class MeasuredStream(Metered):
+class MeasuredStream(MeteredChunks):
     """A stream, the times between its pieces, and what it used.
 
     The last pieces may bring no text, but figures or the mark of the end, and are looked at when all is over.
     """
 
-    def __init__(self, chunks: Chunks, over: _Over, prompt_tokens: int | None, *, several: bool) -> None:
+    def __init__(
+        self, chunks: Chunks, over: _AttemptEnd, prompt_tokens: int | None, *, several: bool
+    ) -> None:
         """`prompt_tokens`: what it is believed to have, where the worker does not say."""
-        super().__init__(chunks, self._told, several=several)
+        super().__init__(chunks, self._on_usage, several=several)
         self.journal: Journal | None = None
         """Told what the stream used, when it has ended."""
         self._over = over
@@ -111,7 +113,7 @@ class MeasuredStream(Metered):
         except StopAsyncIteration:
             self._outcome = "answered"
             raise
-        except StreamBroken as error:
+        except StreamBrokenError as error:
             self._outcome = "truncated" if error.truncated else "broken"
             raise
 
@@ -119,7 +121,7 @@ class MeasuredStream(Metered):
         try:
             await super().pass_on(send)
             self._outcome = "answered"
-        except StreamBroken as error:
+        except StreamBrokenError as error:
             self._outcome = "truncated" if error.truncated else "broken"
             raise
 
@@ -128,28 +130,28 @@ class MeasuredStream(Metered):
             self._outcome = "answered"  # whoever read it knew that nothing would follow
         await super().aclose()
 
-    def _note(self, chunk: bytes) -> None:
+    def _note_chunk(self, chunk: bytes) -> None:
         self._times.append(perf_counter())
-        if len(self._times) == _MOST_TIMES:
+        if len(self._times) == _MAX_CHUNK_TIMES:
             self._count_gaps(_AT_THE_END)
-        Metered._note(self, chunk)
+        MeteredChunks._note_chunk(self, chunk)
 
     def _count_gaps(self, but: int) -> None:
         """Of the pieces that came, but for the latest ones."""
         times, gaps = self._times, self._over.answers.gaps
         for before, after in pairwise(times[: len(times) - but]):
-            gaps.add(after - before)
+            gaps.observe_value(after - before)
         del times[: max(len(times) - but - 1, 0)]
 
-    def _told(self, used: Used) -> None:
+    def _on_usage(self, used: TokenUsage) -> None:
         last = list(self._last)
         self._count_gaps(len(last))
         gaps = self._over.answers.gaps
         gap_of = pairwise(self._times)
         for chunk in last[len(last) - len(self._times) + 1 :]:
             before, after = next(gap_of)
-            if count_texts(chunk):
-                gaps.add(after - before)
+            if count_text_deltas(chunk):
+                gaps.observe_value(after - before)
         self._over(used, self._outcome)
         if self.journal is not None:
             if used.estimated and not used.prompt_tokens:
@@ -157,7 +159,7 @@ class MeasuredStream(Metered):
             self.journal.add("tokens", used)
 
 
-def note_tokens(request: Request, reply: Reply) -> None:
+def journal_token_usage(request: Request, reply: Reply) -> None:
     """Have the request's journal say what its answer used, by the worker's word; a stream's at its end."""
     if isinstance(reply.chunks, MeasuredStream):
         reply.chunks.journal = request.journal

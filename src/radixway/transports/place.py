@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from radixway.routing import Choice, Lease, Worker
+from radixway.routing import Worker, WorkerChoice, WorkerLease
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerAssignment:
     """A worker for a request, and what the request takes up there."""
 
-    choice: Choice
-    lease: Lease
-    prefill: Place | None = None
+    choice: WorkerChoice
+    lease: WorkerLease
+    prefill: WorkerAssignment | None = None
     """Where its prompt is prefilled, if not there."""
 
     @property

@@ -31,14 +31,14 @@ _DROPPED_PREFIXES = (b"access-control-", b"x-radixway-")
 _OF_THE_CONNECTION = (b"keep-alive", b"close")
 
 
-def is_dropped(name: bytes) -> bool:
+def is_dropped_header(name: bytes) -> bool:
     """Whether a header of that name, in lower case, does not reach the client."""
     return name in _DROPPED_NAMES or name.startswith(_DROPPED_PREFIXES)
 
 
-def kept_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def filter_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Those of a worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
-    kept = [header for header in headers if not is_dropped(header[0])]
+    kept = [header for header in headers if not is_dropped_header(header[0])]
     for name, value in headers:
         if name == b"connection" and value.lower() not in _OF_THE_CONNECTION:
             named = {each.strip() for each in value.lower().split(b",")}

@@ -9,7 +9,7 @@ _KEY = b'"weight_version"'
 _VALUE = re.compile(rb'\s*:\s*(?:"([^"\\]{1,256})"|(\d{1,256})\b)')
 
 
-def weight_version_in(body: bytes) -> str | None:
+def find_weight_version(body: bytes) -> str | None:
     """As in SGLang's `meta_info` and in its chat completions' `metadata`; the first one of a batch."""
     at = body.find(_KEY)
     if at < 0:

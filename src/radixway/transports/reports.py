@@ -8,22 +8,22 @@ from time import monotonic
 
 import aiohttp
 
-from radixway.routing import Registry, Report, Worker, WorkerState, read_report
-from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.routing import EngineMetrics, Worker, WorkerRegistry, WorkerState, parse_engine_metrics
+from radixway.transports.bounded import ResponseTooLargeError, read_bounded
 from radixway.transports.http import HttpTransport
 
 _GOOD_FOR_S = 2.0
 _PATIENCE_S = 1.0
-_LARGEST_BYTES = 1 << 21
+_MAX_PAGE_BYTES = 1 << 21
 """Of a worker's page; engines' have some tens of kilobytes, and whoever reads it keeps requests waiting."""
 _ANSWER = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
 
 
-class WorkerReports:
+class EngineMetricsPoller:
     """Keeps `Worker.report`. Belongs to one event loop."""
 
     def __init__(
-        self, registry: Registry, transport: HttpTransport, clock: Callable[[], float] = monotonic
+        self, registry: WorkerRegistry, transport: HttpTransport, clock: Callable[[], float] = monotonic
     ) -> None:
         self._registry = registry
         self._transport = transport
@@ -31,13 +31,17 @@ class WorkerReports:
         self._asked_at = -_GOOD_FOR_S
         self._asking = asyncio.Lock()
 
-    async def look(self) -> None:
+    async def poll_workers(self) -> None:
         """Ask all that can answer, unless that was done a moment ago. One that is late tells nothing."""
         async with self._asking:
             if self._clock() < self._asked_at + _GOOD_FOR_S:
                 return
             workers = list(self._registry)
-            asked = {asyncio.create_task(self._ask(worker)): worker for worker in workers if _answers(worker)}
+            asked = {
+                asyncio.create_task(self._fetch_metrics(worker)): worker
+                for worker in workers
+                if _is_answering(worker)
+            }
             done, late = await asyncio.wait(asked, timeout=_PATIENCE_S) if asked else (set(), set())
             for task in late:
                 task.cancel()
@@ -47,7 +51,7 @@ class WorkerReports:
                 worker.report = reports.get(worker)
             self._asked_at = self._clock()
 
-    async def _ask(self, worker: Worker) -> Report | None:
+    async def _fetch_metrics(self, worker: Worker) -> EngineMetrics | None:
         headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
             async with self._transport.session.get(
@@ -58,10 +62,10 @@ class WorkerReports:
             ) as response:
                 if response.status != 200:
                     return None
-                return read_report(await read_at_most(response, _LARGEST_BYTES))
-        except (aiohttp.ClientError, TimeoutError, OSError, AnswerTooLarge):
+                return parse_engine_metrics(await read_bounded(response, _MAX_PAGE_BYTES))
+        except (aiohttp.ClientError, TimeoutError, OSError, ResponseTooLargeError):
             return None
 
 
-def _answers(worker: Worker) -> bool:
+def _is_answering(worker: Worker) -> bool:
     return worker.state in _ANSWER

@@ -8,21 +8,21 @@ import aiohttp
 import msgspec
 
 from radixway.routing import Worker
-from radixway.routing.worker_tokens import Refused, Silent
-from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.routing.worker_tokens import TokenizeRefusedError, TokenizeTimeoutError
+from radixway.transports.bounded import ResponseTooLargeError, read_bounded
 from radixway.transports.http import HttpTransport
 
 
-class _Answer(msgspec.Struct):
+class _TokenizeReply(msgspec.Struct):
     tokens: list[int]
     count: int
 
 
-_read_answer = msgspec.json.Decoder(_Answer).decode
+_read_answer = msgspec.json.Decoder(_TokenizeReply).decode
 
 
-class HttpTokenize:
-    """An `AskWorker` over HTTP."""
+class HttpTokenizeCall:
+    """An `TokenizeCall` over HTTP."""
 
     def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
         self._transport = transport
@@ -40,15 +40,15 @@ class HttpTokenize:
                 timeout=self._timeout,
                 allow_redirects=False,
             ) as response:
-                body = await read_at_most(response)
-        except (aiohttp.ClientError, TimeoutError, OSError, AnswerTooLarge) as error:
-            raise Silent from error
+                body = await read_bounded(response)
+        except (aiohttp.ClientError, TimeoutError, OSError, ResponseTooLargeError) as error:
+            raise TokenizeTimeoutError from error
         if response.status != 200:
-            raise Refused
+            raise TokenizeRefusedError
         try:
             answer = _read_answer(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Refused from error
+            raise TokenizeRefusedError from error
         if not answer.tokens or len(answer.tokens) != answer.count:
-            raise Refused
+            raise TokenizeRefusedError
         return answer.tokens

@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import msgspec
 
-from radixway.pipeline import ANY_MODEL, Metered, Next, Reply, Request, Used, used_of
-from radixway.routing import PromptReader, Registry, RoutingRequest
+from radixway.pipeline import ANY_MODEL, MeteredChunks, Next, Reply, Request, TokenUsage, read_usage
+from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
 
 _UNREAD_LINES = 10_000
 """Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
@@ -26,10 +26,10 @@ _UNREAD_LINES = 10_000
 _pack = Struct("<Q").pack
 
 
-class Follower:
+class TrafficFollower:
     """Lines of a trace as they come, each when its request is over. Close it at the end."""
 
-    def __init__(self, leave: Callable[[Follower], None]) -> None:
+    def __init__(self, leave: Callable[[TrafficFollower], None]) -> None:
         self._leave = leave
         self._lines: Queue[bytes | None] = Queue()
         self._key = secrets.token_bytes(32)
@@ -44,67 +44,67 @@ class Follower:
             raise StopAsyncIteration
         return line
 
-    def close(self) -> None:
+    def stop_following(self) -> None:
         """No line comes after those that are still to be read."""
         self._leave(self)
         self._lines.put_nowait(None)
 
-    def tell(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
+    def record_request(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
         """A request is over that arrived then by `perf_counter`; earlier ones than we are left out."""
         if arrived < self._began:
             return
         if self._lines.qsize() >= _UNREAD_LINES:
-            self.close()
+            self.stop_following()
             return
         line: dict[str, Any] = {
             "timestamp": round((arrived - self._began) * 1e3, 3),
             "input_length": prompt.tokens,
             "output_length": output_tokens,
             "block_size": prompt.block_tokens,
-            "hash_ids": [self._name(_pack(block)) for block in prompt.blocks],
+            "hash_ids": [self._hash_name(_pack(block)) for block in prompt.blocks],
         }
         if prompt.session is not None:
-            line["session"] = self._name(prompt.session.encode())
+            line["session"] = self._hash_name(prompt.session.encode())
         self._lines.put_nowait(msgspec.json.encode(line) + b"\n")
 
-    def _name(self, value: bytes) -> int:
+    def _hash_name(self, value: bytes) -> int:
         return int.from_bytes(blake2b(value, digest_size=8, key=self._key).digest(), "little")
 
 
-class Traffic:
+class TrafficFeed:
     """Who follows the traffic."""
 
     def __init__(self) -> None:
-        self._followers: set[Follower] = set()
+        self._followers: set[TrafficFollower] = set()
         self._closed = False
 
     @property
-    def followed(self) -> bool:
+    def has_followers(self) -> bool:
         """Whether there is anybody to tell."""
         return bool(self._followers)
 
-    def follow(self) -> Follower:
+    def add_follower(self) -> TrafficFollower:
         """One more follower, told of requests that arrive from now on."""
-        follower = Follower(self._followers.discard)
+        follower = TrafficFollower(self._followers.discard)
         if self._closed:
-            follower.close()
+            follower.stop_following()
         else:
             self._followers.add(follower)
         return follower
 
-    def tell(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
+    def publish_request(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
         """A request is over (see `Follower.tell`)."""
         for follower in tuple(self._followers):
-            follower.tell(arrived, prompt, output_tokens)
+            follower.record_request(arrived, prompt, output_tokens)
 
-    def close(self) -> None:
+    def stop_followers(self) -> None:
         """The gateway is stopping: nobody is told anything more."""
         self._closed = True
         for follower in tuple(self._followers):
-            follower.close()
+            follower.stop_following()
 
 
-class _Wanted:
+class _TracePromptNeeds:
     """Of prompts; whatever the model's policy looks at."""
 
     reads_blocks = True
@@ -112,13 +112,15 @@ class _Wanted:
     reads_session = True
 
 
-_WANTED = _Wanted()
+_WANTED = _TracePromptNeeds()
 
 
-class Tap:
+class TrafficTap:
     """Around the dispatch: tells `traffic` of every request that was answered."""
 
-    def __init__(self, dispatch: Next, registry: Registry, prompts: PromptReader, traffic: Traffic) -> None:
+    def __init__(
+        self, dispatch: Next, registry: WorkerRegistry, prompts: PromptReader, traffic: TrafficFeed
+    ) -> None:
         self._dispatch = dispatch
         self._registry = registry
         self._prompts = prompts
@@ -126,24 +128,24 @@ class Tap:
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
         """What the dispatch answers."""
-        return self._tapped(request) if self._traffic.followed else self._dispatch(request)
+        return self._dispatch_recorded(request) if self._traffic.has_followers else self._dispatch(request)
 
-    async def _tapped(self, request: Request) -> Reply:
+    async def _dispatch_recorded(self, request: Request) -> Reply:
         arrived = perf_counter() - request.journal.elapsed_s()
         candidates = self._registry.candidates(None if request.model == ANY_MODEL else request.model)
-        prompt = self._prompts.read(request, _WANTED, candidates, tokens_matter=True)
+        prompt = self._prompts.read_prompt(request, _WANTED, candidates, tokens_matter=True)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
         reply = await self._dispatch(request)
         if reply.status != 200 or not prompt.tokens:
             return reply
         if reply.chunks is None:
-            used = used_of(reply.body, generates=request.endpoint.generates)
-            self._traffic.tell(arrived, prompt, (used or Used()).completion_tokens)
+            used = read_usage(reply.body, generates=request.endpoint.generates)
+            self._traffic.publish_request(arrived, prompt, (used or TokenUsage()).completion_tokens)
         else:
-            tell = self._traffic.tell
-            reply.chunks = Metered(
+            tell = self._traffic.publish_request
+            reply.chunks = MeteredChunks(
                 reply.chunks, lambda used: tell(arrived, prompt, used.completion_tokens), several=True
             )
-            request.opened.append(reply.chunks)
+            request.open_streams.append(reply.chunks)
         return reply

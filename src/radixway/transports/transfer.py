@@ -40,7 +40,7 @@ _ROOMS = 2**63 - 2**20
 """SGLang numbers the rooms of a batch upwards from the one it is given; they have to stay below 2**63."""
 
 
-class _Transfer(msgspec.Struct):
+class _TransferFields(msgspec.Struct):
     """What only workers and their routers have to say to each other."""
 
     kv_transfer_params: Raw | UnsetType = UNSET
@@ -49,7 +49,7 @@ class _Transfer(msgspec.Struct):
     bootstrap_room: Raw | UnsetType = UNSET
 
 
-class _Shape(msgspec.Struct):
+class _SplitFields(msgspec.Struct):
     """What decides whether a request can be split between two workers. Workers check the types."""
 
     n: Any = 1
@@ -65,11 +65,11 @@ class _Shape(msgspec.Struct):
     max_completion_tokens: Any = UNSET
 
 
-_read_transfer = msgspec.json.Decoder(_Transfer).decode
-_read_shape = msgspec.json.Decoder(_Shape).decode
+_read_transfer = msgspec.json.Decoder(_TransferFields).decode
+_read_shape = msgspec.json.Decoder(_SplitFields).decode
 
 
-def without_transfer(request: Request) -> Request:
+def strip_transfer_fields(request: Request) -> Request:
     """The request for one worker alone, without what a client says of transfers: it would be obeyed."""
     try:
         said = _read_transfer(request.raw)
@@ -77,16 +77,16 @@ def without_transfer(request: Request) -> Request:
         return request  # the worker refuses it
     if all(getattr(said, name) is UNSET for name in _FIELDS):
         return request
-    return _edited(request, **dict.fromkeys(_FIELDS, UNSET))
+    return _copy_with_fields(request, **dict.fromkeys(_FIELDS, UNSET))
 
 
-def why_whole(request: Request, dialects: Container[str | None]) -> str | None:
+def explain_unsplit(request: Request, dialects: Container[str | None]) -> str | None:
     """Why one worker should do all of this request; None if its prompt may be prefilled by another.
 
     `dialects`: those of the workers that could decode it.
     """
     try:
-        shape = _shape_of(request)
+        shape = _parse_split_fields(request)
     except BadRequest:
         return "its body cannot be read"
     if not request.endpoint.generates:
@@ -98,12 +98,12 @@ def why_whole(request: Request, dialects: Container[str | None]) -> str | None:
         return "it asks for several answers"
     if _batch_size(shape) is not None or isinstance(shape.sampling_params, list):
         return "its prompts come in a list"
-    if shape.echo or shape.prompt_logprobs is not None or _from_the_start(shape):
+    if shape.echo or shape.prompt_logprobs is not None or _wants_prompt_logprobs(shape):
         return "it asks for the prompt's log-probabilities"
     return None
 
 
-def vllm_prefill(request: Request) -> Request:
+def build_vllm_prefill(request: Request) -> Request:
     """For the prefill worker: one token, and then keep the KV until it is fetched."""
     fields: dict[str, Any] = {
         "kv_transfer_params": _TO_PREFILL,
@@ -111,13 +111,13 @@ def vllm_prefill(request: Request) -> Request:
         "max_tokens": 1,
         "ignore_eos": True,
     }
-    if _shape_of(request).max_completion_tokens is not UNSET:
+    if _parse_split_fields(request).max_completion_tokens is not UNSET:
         fields["max_completion_tokens"] = 1
     unwanted = ("stream_options", "min_tokens", "min_completion_tokens", "stop", "stop_token_ids")
-    return _edited(request, **fields, **dict.fromkeys(unwanted, UNSET))
+    return _copy_with_fields(request, **fields, **dict.fromkeys(unwanted, UNSET))
 
 
-def vllm_decode(request: Request, prefilled: bytes) -> Request | None:
+def build_vllm_decode(request: Request, prefilled: bytes) -> Request | None:
     """For the decode worker: fetch the KV as the prefill worker's answer says; None if it does not say."""
     try:
         params = _read_transfer(prefilled).kv_transfer_params
@@ -125,10 +125,10 @@ def vllm_decode(request: Request, prefilled: bytes) -> Request | None:
         return None
     if isinstance(params, UnsetType) or not bytes(params).startswith(b"{"):
         return None
-    return _edited(without_transfer(request), kv_transfer_params=params)
+    return _copy_with_fields(strip_transfer_fields(request), kv_transfer_params=params)
 
 
-def sglang_pair(request: Request, prefill: Worker) -> Request:
+def build_sglang_pair(request: Request, prefill: Worker) -> Request:
     """For both: meet in a fresh room at the prefill worker."""
     host = URL(prefill.url).raw_host or ""
     fields: dict[str, Any] = {
@@ -136,28 +136,28 @@ def sglang_pair(request: Request, prefill: Worker) -> Request:
         "bootstrap_port": prefill.bootstrap_port,
         "bootstrap_room": random.randrange(_ROOMS),
     }
-    size = _batch_size(_shape_of(request)) if request.endpoint.has_token_ids else None
+    size = _batch_size(_parse_split_fields(request)) if request.endpoint.has_token_ids else None
     if size is not None:
         fields = {name: [value] * size for name, value in fields.items()}
         fields["bootstrap_room"] = [random.randrange(_ROOMS) for _ in range(size)]
-    return _edited(request, **fields)
+    return _copy_with_fields(request, **fields)
 
 
-def _shape_of(request: Request) -> _Shape:
+def _parse_split_fields(request: Request) -> _SplitFields:
     try:
         return _read_shape(request.raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"the body is not valid JSON: {error}") from None
 
 
-def _edited(request: Request, **fields: Any) -> Request:
+def _copy_with_fields(request: Request, **fields: Any) -> Request:
     """A copy for one worker: what was asked stays as it is, for the next attempt."""
     copy = replace(request)
     copy.edit(**fields)
     return copy
 
 
-def _batch_size(shape: _Shape) -> int | None:
+def _batch_size(shape: _SplitFields) -> int | None:
     """How many prompts a body has in a list; None if it is one prompt."""
     for prompts in (shape.prompt, shape.text, shape.input_ids):
         if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
@@ -165,6 +165,6 @@ def _batch_size(shape: _Shape) -> int | None:
     return None
 
 
-def _from_the_start(shape: _Shape) -> bool:
+def _wants_prompt_logprobs(shape: _SplitFields) -> bool:
     start = shape.logprob_start_len
     return bool(shape.return_logprob) and isinstance(start, int) and start >= 0

@@ -19,7 +19,7 @@ from typing import cast
 import aiohappyeyeballs
 import httptools
 
-from radixway.config import WorkerLimitsSection
+from radixway.config import WorkerLimitsConfig
 from radixway.pipeline import FailureReason
 from radixway.web import HeadLimit
 
@@ -31,20 +31,20 @@ _NEXT_ADDRESS_S = 0.25
 """How long one address of a name may take before the next is tried beside it (RFC 8305)."""
 
 
-class Lost(Exception):
+class UpstreamLostError(Exception):
     """The connection ended before the answer did, or what came over it is not HTTP."""
 
     kind: FailureReason = "disconnected"
     """What an attempt fails for that ends with it."""
 
 
-class Truncated(Lost):
+class TruncatedResponseError(UpstreamLostError):
     """The answer has ended in order, but it is not whole."""
 
     kind: FailureReason = "truncated"
 
 
-class AnswerTooLarge(Lost):
+class ResponseTooLargeError(UpstreamLostError):
     """The answer, or `what` of it, has more than `max_bytes`."""
 
     kind: FailureReason = "too_large"
@@ -54,7 +54,7 @@ class AnswerTooLarge(Lost):
         super().__init__(f"{what} has more than {max_bytes} bytes" + (f" ({key})" if key else ""))
 
 
-class Answer:
+class UpstreamResponse:
     """The answer to one request while it comes in: `take` what is there, `wait` for more."""
 
     __slots__ = (
@@ -70,8 +70,8 @@ class Answer:
         "status",
     )
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection: Connection | None = connection
+    def __init__(self, connection: UpstreamConnection) -> None:
+        self._connection: UpstreamConnection | None = connection
         self._parts: list[bytes] = []
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -81,13 +81,13 @@ class Answer:
         """Names in lower case."""
         self.complete = False
         """The last byte has arrived, taken or not."""
-        self.error: Lost | None = None
+        self.error: UpstreamLostError | None = None
         self.moved = False
-        """Something has come since `Origin.break_stuck` last looked."""
+        """Something has come since `UpstreamOrigin.abort_stalled` last looked."""
         self.listener: Callable[[], None] | None = None
         """Called, instead of waking a waiter, whenever something has arrived."""
 
-    def take(self) -> bytes:
+    def take_body(self) -> bytes:
         """Everything of the body that has arrived since; empty if nothing has."""
         parts = self._parts
         if not parts:
@@ -98,55 +98,57 @@ class Answer:
         self._size = 0
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def wait(self) -> None:
-        """Wait until something has arrived. Raises Lost when nothing can any more."""
+    async def wait_arrival(self) -> None:
+        """Wait until something has arrived. Raises UpstreamLostError when nothing can any more."""
         if self.error is not None:
             raise self.error
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
     async def read_head(self) -> None:
-        """Wait for status and headers. Raises Lost."""
+        """Wait for status and headers. Raises UpstreamLostError."""
         while not self.status:
-            await self.wait()
+            await self.wait_arrival()
 
-    async def read_all(self, max_bytes: int) -> bytes:
-        """The whole body. Raises Lost; AnswerTooLarge as soon as it is known that there are more bytes."""
-        parts = [self.take()]
+    async def read_body(self, max_bytes: int) -> bytes:
+        """The whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as it is known that there
+        are more bytes.
+        """
+        parts = [self.take_body()]
         size = len(parts[0])
         promised = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
         while size <= max_bytes and promised <= max_bytes:
             if self.complete:
                 return b"".join(parts)
-            await self.wait()
-            parts.append(self.take())  # taking is what lets the connection go on reading
+            await self.wait_arrival()
+            parts.append(self.take_body())  # taking is what lets the connection go on reading
             size += len(parts[-1])
-        raise AnswerTooLarge(max_bytes, key="limits.workers.max_answer_bytes")
+        raise ResponseTooLargeError(max_bytes, key="limits.workers.max_answer_bytes")
 
-    def close(self) -> None:
+    def cancel_response(self) -> None:
         """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
         if self._connection is not None:
             self._connection.transport.abort()
         self.error = None  # whoever it was raised to has this answer in its traceback
 
-    def break_off(self, error: Lost) -> None:
+    def fail_response(self, error: UpstreamLostError) -> None:
         """There is no use in waiting for the rest: it is lost by that error."""
         if self._connection is not None:
-            self._connection.break_off(error)
+            self._connection.abort_connection(error)
 
     # What follows is the connection's side.
 
-    def add(self, part: bytes) -> None:
+    def append_body(self, part: bytes) -> None:
         self.moved = True
         self._parts.append(part)
         self._size += len(part)
 
-    def end(self, error: Lost | None = None) -> None:
+    def end_body(self, error: UpstreamLostError | None = None) -> None:
         self._connection = None
         self.error = error
         self.complete = error is None
 
-    def wake(self) -> None:
+    def wake_reader(self) -> None:
         """Something has arrived: tell whoever waits; if nobody does, do not let too much pile up."""
         if self.listener is not None:
             self.listener()
@@ -159,15 +161,15 @@ class Answer:
             self._connection.transport.pause_reading()
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection to a worker, for one exchange at a time."""
 
     __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "_until", "idle_since", "transport")
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: UpstreamOrigin) -> None:
         self._origin = origin
         self._head = HeadLimit(origin.limits.max_header_bytes, origin.limits.max_header_count)
-        self._answer: Answer | None = None
+        self._answer: UpstreamResponse | None = None
         self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -176,19 +178,19 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._until = asyncio.get_running_loop().time() + self._origin.draw_lifetime_s()
 
-    def is_too_old(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Whether the name that it was opened for should be looked up again."""
         return now >= self._until
 
-    def send(self, request: bytes) -> Answer:
+    def write_request(self, request: bytes) -> UpstreamResponse:
         """Write a request; the connection must be idle."""
-        self._answer = answer = Answer(self)
+        self._answer = answer = UpstreamResponse(self)
         self._origin.busy.add(self)
         self._has_length = False
         self.transport.write(request)
         return answer
 
-    def break_stuck(self, reason: str) -> None:
+    def abort_stalled(self, reason: str) -> None:
         """Break off the answer if nothing of it has come since the last call."""
         answer = self._answer
         if answer is None:
@@ -196,40 +198,42 @@ class Connection(asyncio.Protocol):
         if answer.moved:
             answer.moved = False
         else:
-            self.break_off(Lost(reason))
+            self.abort_connection(UpstreamLostError(reason))
 
-    def break_off(self, error: Lost) -> None:
+    def abort_connection(self, error: UpstreamLostError) -> None:
         """Cut the connection; its answer is lost by that error."""
-        self._lose(error)
+        self._fail_response(error)
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         answer = self._answer
         try:
-            self._head.feed(self._parser, data)
+            self._head.feed_parser(self._parser, data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._lose(Lost(str(self._head.error or f"what came back is not an HTTP answer ({error})")))
+            self._fail_response(
+                UpstreamLostError(str(self._head.error or f"what came back is not an HTTP answer ({error})"))
+            )
             self.transport.abort()
         if answer is not None:  # it may have ended well before the part that was not
-            answer.wake()
+            answer.wake_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._origin.forget(self)
+        self._origin.remove_connection(self)
         answer = self._answer
         if answer is not None and exc is None and answer.status and not self._has_length:
-            self._let_go()
-            answer.end()  # an answer without a length ends with its connection
-            answer.wake()
+            self._detach_response()
+            answer.end_body()  # an answer without a length ends with its connection
+            answer.wake_reader()
         else:
-            self._lose(Lost(str(exc or "the worker closed the connection")))
+            self._fail_response(UpstreamLostError(str(exc or "the worker closed the connection")))
 
-    def _lose(self, error: Lost) -> None:
-        answer = self._let_go()
+    def _fail_response(self, error: UpstreamLostError) -> None:
+        answer = self._detach_response()
         if answer is not None:
-            answer.end(error)
-            answer.wake()
+            answer.end_body(error)
+            answer.wake_reader()
 
-    def _let_go(self) -> Answer | None:
+    def _detach_response(self) -> UpstreamResponse | None:
         answer, self._answer = self._answer, None
         self._origin.busy.discard(self)
         return answer
@@ -261,22 +265,22 @@ class Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._head.mark_progress()
         if self._answer is not None:
-            self._answer.add(body)
+            self._answer.append_body(body)
 
     def on_message_complete(self) -> None:
         self._head.mark_progress()
         answer = self._answer
         if answer is None or not answer.status:
             return
-        self._let_go()
-        answer.end()
+        self._detach_response()
+        answer.end_body()
         if self._parser.should_keep_alive():
-            self._origin.keep(self)
+            self._origin.release_connection(self)
         else:
             self.transport.close()
 
 
-class Origin:
+class UpstreamOrigin:
     """The connections to one `scheme://host:port`.
 
     The one used last is used first, so that few stay open; those that idle longer than `idle_s` are closed
@@ -295,7 +299,7 @@ class Origin:
         *,
         idle_s: float,
         connect_s: float,
-        limits: WorkerLimitsSection,
+        limits: WorkerLimitsConfig,
         max_age_s: float = 60.0,
     ) -> None:
         self._host = host
@@ -308,17 +312,17 @@ class Origin:
         self._max_age_s = inf if _is_address(host) else max_age_s
         self._turn = 0
         """Connections opened: which of the addresses of the family preferred comes first at the next one."""
-        self._idle: dict[Connection, None] = {}  # in the order in which they became idle
+        self._idle: dict[UpstreamConnection, None] = {}  # in the order in which they became idle
         self._closed = False
-        self.busy: set[Connection] = set()
+        self.busy: set[UpstreamConnection] = set()
         """Those with an answer under way."""
 
-    def break_stuck(self, reason: str) -> None:
+    def abort_stalled(self, reason: str) -> None:
         """Break off every answer of which nothing has come since the last call."""
         for connection in tuple(self.busy):
-            connection.break_stuck(reason)
+            connection.abort_stalled(reason)
 
-    async def send(self, request: bytes) -> Answer:
+    async def send_request(self, request: bytes) -> UpstreamResponse:
         """Write a request to an idle connection or a fresh one. Raises OSError, TimeoutError among them."""
         loop = asyncio.get_running_loop()
         while self._idle:
@@ -326,20 +330,20 @@ class Origin:
             if loop.time() - connection.idle_since > self._idle_s:
                 connection.transport.close()
             elif not connection.transport.is_closing():
-                return connection.send(request)
+                return connection.write_request(request)
         async with asyncio.timeout(self._connect_s):
-            connection = await self._connect(loop)
-        return connection.send(request)
+            connection = await self._open_connection(loop)
+        return connection.write_request(request)
 
     def draw_lifetime_s(self) -> float:
         """How long a fresh connection may be used: connections opened together are not closed together."""
         return self._max_age_s * random.uniform(0.8, 1.0)
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop) -> Connection:
+    async def _open_connection(self, loop: asyncio.AbstractEventLoop) -> UpstreamConnection:
         """A fresh connection, to the next address of the name; to another one where that does not answer."""
         if self._max_age_s == inf:
             _, connection = await loop.create_connection(
-                lambda: Connection(self), self._host, self._port, ssl=self._tls
+                lambda: UpstreamConnection(self), self._host, self._port, ssl=self._tls
             )
             return connection
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
@@ -350,17 +354,20 @@ class Origin:
         server_hostname = self._host if self._tls is not None else None
         try:
             _, connection = await loop.create_connection(
-                lambda: Connection(self), sock=connected, ssl=self._tls, server_hostname=server_hostname
+                lambda: UpstreamConnection(self),
+                sock=connected,
+                ssl=self._tls,
+                server_hostname=server_hostname,
             )
         except BaseException:
             connected.close()
             raise
         return connection
 
-    def keep(self, connection: Connection) -> None:
+    def release_connection(self, connection: UpstreamConnection) -> None:
         """Its exchange is over: use the connection again. Closes those that are too old or idle too long."""
         now = asyncio.get_running_loop().time()
-        if self._closed or connection.is_too_old(now):
+        if self._closed or connection.is_expired(now):
             connection.transport.close()
             return
         connection.idle_since = now
@@ -369,11 +376,11 @@ class Origin:
             del self._idle[oldest]
             oldest.transport.close()
 
-    def forget(self, connection: Connection) -> None:
+    def remove_connection(self, connection: UpstreamConnection) -> None:
         """It is closed."""
         self._idle.pop(connection, None)
 
-    def close(self) -> None:
+    def close_idle(self) -> None:
         """Close what is idle; what is busy closes with its answer."""
         self._closed = True
         while self._idle:

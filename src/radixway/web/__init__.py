@@ -3,33 +3,48 @@
 It knows neither of them and imports nothing of ours.
 """
 
-from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
+from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, choose_request_id
 from radixway.web.attempt_limiter import AttemptLimiter
-from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
-from radixway.web.connections import ServerStopping, is_ending, uncancel_at_end
-from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, ReshapedError, send_error
-from radixway.web.head_limit import HeadLimit, HeadTooLarge
+from radixway.web.bodies import (
+    ClientDisconnectedError,
+    decode_json,
+    decode_open_struct,
+    decode_query,
+    limit_body,
+    read_body,
+)
+from radixway.web.connections import ServerStoppingError, is_server_stopping, uncancel_at_end
+from radixway.web.errors import BadBodyError, HttpError, MethodNotAllowedError, ReshapedError, send_error
+from radixway.web.head_limit import HeadLimit, HeadTooLargeError
 from radixway.web.limits import ServerCounts, ServerLimits, raise_file_limit
-from radixway.web.process_end import end_process_within, keep_process, run_to_end
+from radixway.web.process_end import cancel_process_exit, exit_process_within, run_until_exit
 from radixway.web.request_origin import OriginCheck
-from radixway.web.routes import join
-from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, is_loopback_host, url_of
-from radixway.web.via import LoopDetected, Via
+from radixway.web.routes import include_routes
+from radixway.web.serving import (
+    AppServer,
+    CannotListenError,
+    bind_tcp,
+    bind_unix,
+    is_loopback_host,
+    listener_url,
+)
+from radixway.web.via import LoopDetectedError, LoopGuard
 
 __all__ = [
     "App",
     "AppServer",
     "AttemptLimiter",
-    "BadBody",
-    "CannotListen",
-    "ClientGone",
+    "BadBodyError",
+    "CannotListenError",
+    "ClientDisconnectedError",
     "ClientWatch",
     "HeadLimit",
-    "HeadTooLarge",
+    "HeadTooLargeError",
     "HttpError",
-    "LoopDetected",
+    "LoopDetectedError",
+    "LoopGuard",
     "Message",
-    "MethodNotAllowed",
+    "MethodNotAllowedError",
     "OriginCheck",
     "Receive",
     "ReshapedError",
@@ -37,24 +52,23 @@ __all__ = [
     "Send",
     "ServerCounts",
     "ServerLimits",
-    "ServerStopping",
-    "Via",
-    "bind",
+    "ServerStoppingError",
+    "bind_tcp",
     "bind_unix",
-    "end_process_within",
-    "is_ending",
+    "cancel_process_exit",
+    "choose_request_id",
+    "decode_json",
+    "decode_open_struct",
+    "decode_query",
+    "exit_process_within",
+    "include_routes",
     "is_loopback_host",
-    "join",
-    "keep_process",
-    "limited",
+    "is_server_stopping",
+    "limit_body",
+    "listener_url",
     "raise_file_limit",
     "read_body",
-    "read_fields",
-    "read_json",
-    "read_open",
-    "request_id_of",
-    "run_to_end",
+    "run_until_exit",
     "send_error",
     "uncancel_at_end",
-    "url_of",
 ]

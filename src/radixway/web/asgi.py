@@ -27,37 +27,37 @@ class ClientWatch:
         loop = asyncio.get_running_loop()
         self.ended_by: Literal["client", "deadline"] | None = None
         self._task = asyncio.current_task(loop)
-        self._timer = None if timeout_s is None else loop.call_later(timeout_s, self._end, "deadline")
+        self._timer = None if timeout_s is None else loop.call_later(timeout_s, self._cancel_task, "deadline")
         self._receiving: asyncio.Future[Message] | None = None
 
     def watch(self, receive: Receive) -> None:
         """The body has been read: take over `receive`, which next tells that the client left."""
         self._receiving = asyncio.ensure_future(receive())
-        self._receiving.add_done_callback(self._left)
+        self._receiving.add_done_callback(self._on_disconnect)
 
     def uncancel(self) -> None:
         """The cancellation was ours and has been dealt with."""
         if self._task is not None:
             self._task.uncancel()
 
-    def close(self) -> None:
+    def stop_watching(self) -> None:
         """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
         if self._receiving is not None:
-            self._receiving.remove_done_callback(self._left)
+            self._receiving.remove_done_callback(self._on_disconnect)
             self._receiving.cancel()
 
-    def _left(self, _: object) -> None:
-        self._end("client")
+    def _on_disconnect(self, _: object) -> None:
+        self._cancel_task("client")
 
-    def _end(self, by: Literal["client", "deadline"]) -> None:
+    def _cancel_task(self, by: Literal["client", "deadline"]) -> None:
         if self.ended_by is None and self._task is not None:
             self.ended_by = by
             self._task.cancel()
 
 
-def request_id_of(given: bytes | None) -> str:
+def choose_request_id(given: bytes | None) -> str:
     """A client's `x-request-id` if it is usable (128 printable ASCII characters at most), or a fresh one."""
     if given is not None and 0 < len(given) <= 128 and given.isascii():
         name = given.decode("ascii")

@@ -22,7 +22,7 @@ _IPV6_SITE_BITS = 64
 """Of an IPv6 address, what a site is given: the rest is everybody's own to choose."""
 
 
-class TooManyWrongKeys(HttpError):
+class TooManyWrongKeysError(HttpError):
     """A wrong key, after many others from the same address."""
 
     status = 429
@@ -30,7 +30,7 @@ class TooManyWrongKeys(HttpError):
 
 
 @dataclass(slots=True)
-class _Window:
+class _FailureWindow:
     began_at: float
     failures: int
 
@@ -60,8 +60,8 @@ class AttemptLimiter:
         self._clock = clock
         self._window_s = window_s
         self._max_addresses = max_addresses
-        self._all = _Window(0.0, 0)
-        self._by_address: OrderedDict[str, _Window] = OrderedDict()
+        self._all = _FailureWindow(0.0, 0)
+        self._by_address: OrderedDict[str, _FailureWindow] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._by_address)
@@ -70,7 +70,7 @@ class AttemptLimiter:
         """Seconds until a key from there is welcome again; 0: now."""
         now = self._clock()
         until = 0.0
-        own = self._by_address.get(_site_of(address))
+        own = self._by_address.get(_address_block(address))
         if own is not None and own.failures >= self._max_failures:
             until = own.began_at + self._window_s
         if self._max_total is not None and self._all.failures >= self._max_total:
@@ -79,20 +79,20 @@ class AttemptLimiter:
 
     def record_failure(self, address: str) -> None:
         """A key from there was wrong."""
-        now, site = self._clock(), _site_of(address)
+        now, site = self._clock(), _address_block(address)
         own = self._by_address.get(site)
         if own is None or own.began_at + self._window_s <= now:
-            self._by_address[site] = own = _Window(now, 0)
+            self._by_address[site] = own = _FailureWindow(now, 0)
             self._by_address.move_to_end(site)
             if len(self._by_address) > self._max_addresses:
                 self._by_address.popitem(last=False)
         if self._all.began_at + self._window_s <= now:
-            self._all = _Window(now, 0)
+            self._all = _FailureWindow(now, 0)
         own.failures += 1
         self._all.failures += 1
 
-    def check_wrong_key(self, scope: Scope) -> None:
-        """Count a request's key as wrong. Raise TooManyWrongKeys where too many came before it."""
+    def count_wrong_key(self, scope: Scope) -> None:
+        """Count a request's key as wrong. Raise TooManyWrongKeysError where too many came before it."""
         client = scope.get("client")
         address = client[0] if client else ""
         wait_s = scope.get(_COUNTED)
@@ -100,10 +100,10 @@ class AttemptLimiter:
             scope[_COUNTED] = wait_s = self.retry_after_s(address)
             self.record_failure(address)
         if wait_s:
-            raise TooManyWrongKeys("too many wrong keys came from this address", retry_after_s=wait_s)
+            raise TooManyWrongKeysError("too many wrong keys came from this address", retry_after_s=wait_s)
 
 
-def _site_of(address: str) -> str:
+def _address_block(address: str) -> str:
     """What one party is likely to have all addresses of: an IPv4 address, a /64 of IPv6."""
     try:
         parsed = ip_address(address)

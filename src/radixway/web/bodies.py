@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from radixway.web.asgi import Message, Receive, Scope
-from radixway.web.errors import BadBody
+from radixway.web.errors import BadBodyError
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -20,16 +20,16 @@ _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
 
 
-_DRAINED_AT_MOST = 2
+_MAX_DRAIN_FACTOR = 2
 """Times the limit: how much of a body too large is read and thrown away. Simple clients read no answer before
 they have sent all; whoever announces more than this is answered at once."""
 
 
-class ClientGone(Exception):
+class ClientDisconnectedError(Exception):
     """The client left before its request was complete."""
 
 
-def limited(receive: Receive, limit: int) -> Receive:
+def limit_body(receive: Receive, limit: int) -> Receive:
     """`receive`, raising BadBody (413) once the body has more than `limit` bytes."""
     size = 0
 
@@ -38,23 +38,25 @@ def limited(receive: Receive, limit: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > limit:
-            raise _too_large(limit)
+            raise _body_too_large_error(limit)
         return message
 
     return receive_limited
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body. Raises ClientGone; BadBody (413) when it has more than `limit` bytes."""
+    """The whole body. Raises ClientDisconnectedError; BadBodyError (413) when it has more than `limit`
+    bytes.
+    """
     parts: list[bytes] = []
     size = 0
     more = True
-    if _is_not_read(scope, limit):
-        raise _too_large(limit)
-    while more and size <= limit * _DRAINED_AT_MOST:
+    if _is_body_skipped(scope, limit):
+        raise _body_too_large_error(limit)
+    while more and size <= limit * _MAX_DRAIN_FACTOR:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientGone
+            raise ClientDisconnectedError
         part = message.get("body", b"")
         size += len(part)
         if size <= limit:
@@ -63,45 +65,49 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
             parts.clear()
         more = message.get("more_body", False)
     if size > limit:
-        raise _too_large(limit)
+        raise _body_too_large_error(limit)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def read_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
-    """Decode a body. Raises BadBody (400): malformed JSON, or a field of the wrong type or out of range."""
+def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Decode a body. Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of
+    range.
+    """
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise _bad_field(str(error)) from None
+        raise _field_error(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadBody(f"the body is not valid JSON: {error}", code="invalid_json") from None
+        raise BadBodyError(f"the body is not valid JSON: {error}", code="invalid_json") from None
     except RecursionError:
-        raise BadBody("the body is nested too deeply", code="invalid_json") from None
+        raise BadBodyError("the body is nested too deeply", code="invalid_json") from None
 
 
-def read_open(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], dict[str, Any]]:
+def decode_open_struct(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], dict[str, Any]]:
     """A body as a struct, as the object it is, and the fields of it that the struct does not know.
 
-    Raises BadBody (400): malformed JSON, or a field of the wrong type or out of range.
+    Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of range.
     """
-    fields = read_json(_object_decoder, raw)
+    fields = decode_json(_object_decoder, raw)
     try:
         body = msgspec.convert(fields, into)
     except msgspec.ValidationError as error:
-        raise _bad_field(str(error)) from None
+        raise _field_error(str(error)) from None
     known = into.__struct_encode_fields__
     return body, fields, {name: value for name, value in fields.items() if name not in known}
 
 
-def read_fields(fields: Mapping[str, str], into: type[T]) -> T:
-    """Decode the fields of a query string, whose numbers and booleans are texts. Raises BadBody (400)."""
+def decode_query(fields: Mapping[str, str], into: type[T]) -> T:
+    """Decode the fields of a query string, whose numbers and booleans are texts. Raises BadBodyError
+    (400).
+    """
     try:
         return msgspec.convert(fields, into, strict=False)
     except msgspec.ValidationError as error:
-        raise _bad_field(str(error)) from None
+        raise _field_error(str(error)) from None
 
 
-def _is_not_read(scope: Scope, limit: int) -> bool:
+def _is_body_skipped(scope: Scope, limit: int) -> bool:
     """Whether not to read a body, by what its head says: it is far too large, or waits for `100 Continue`."""
     declared = 0
     waits = False
@@ -110,14 +116,16 @@ def _is_not_read(scope: Scope, limit: int) -> bool:
             declared = int(value) if value.isdigit() else 0
         elif name == b"expect":
             waits = True
-    return declared > limit * (1 if waits else _DRAINED_AT_MOST)
+    return declared > limit * (1 if waits else _MAX_DRAIN_FACTOR)
 
 
-def _too_large(limit: int) -> BadBody:
-    return BadBody(f"the body has more than the {limit} bytes allowed", status=413, code="body_too_large")
+def _body_too_large_error(limit: int) -> BadBodyError:
+    return BadBodyError(
+        f"the body has more than the {limit} bytes allowed", status=413, code="body_too_large"
+    )
 
 
-def _bad_field(text: str) -> BadBody:
+def _field_error(text: str) -> BadBodyError:
     """msgspec's words about a wrong value, with the field's name at the front and in `param`."""
     place = _PLACE.search(text)
     field = place["field"] if place else ""
@@ -125,4 +133,4 @@ def _bad_field(text: str) -> BadBody:
     if named:
         field = f"{field}.{named['field']}" if field else named["field"]
     message = _PLACE.sub("", text).replace("`", "")
-    return BadBody(f"{field}: {message}" if field else message, param=field or None)
+    return BadBodyError(f"{field}: {message}" if field else message, param=field or None)

@@ -25,14 +25,14 @@ FREE_BODY_BYTES = 64 * 2**10
 """Of each body; the number of connections bounds these."""
 
 
-class BodyTooSlow(HttpError):
+class BodyTimeoutError(HttpError):
     """A body stalled."""
 
     status = 408
     code = "body_timeout"
 
 
-class TooManyBodies(HttpError):
+class TooManyBodiesError(HttpError):
     """Bodies that are being read hold all the memory that they may."""
 
     status = 503
@@ -40,7 +40,7 @@ class TooManyBodies(HttpError):
     retry_after_s = 1
 
 
-class ServerStopping(HttpError):
+class ServerStoppingError(HttpError):
     """The time for finishing requests is over."""
 
     status = 503
@@ -91,10 +91,10 @@ class ConnectionState:
         return self.refused < _MAX_REFUSALS
 
     def hold_body(self, size: int) -> None:
-        """Count `size` bytes of a body being read. Raises TooManyBodies, and counts nothing then."""
+        """Count `size` bytes of a body being read. Raises TooManyBodiesError, and counts nothing then."""
         if self.body_bytes + size > self.limits.max_body_bytes_in_flight:
             self.counts.bodies_without_memory += 1
-            raise TooManyBodies(
+            raise TooManyBodiesError(
                 "the bodies being read hold all of limits.server.max_body_bytes_in_flight: ask again"
             )
         self.body_bytes += size
@@ -103,7 +103,7 @@ class ConnectionState:
         """What `hold_body` counted is read, or given up."""
         self.body_bytes -= size
 
-    def warn_of_files(self) -> None:
+    def warn_of_file_limit(self) -> None:
         """No more files can be opened: new clients are cut off before anybody hears of them."""
         self.counts.files_exhausted += 1
         if self._may_warn():
@@ -136,7 +136,7 @@ def mark_scope(scope: MutableMapping[str, Any], state: ConnectionState) -> None:
     scope[_STATE] = state
 
 
-def is_ending(scope: MutableMapping[str, Any]) -> bool:
+def is_server_stopping(scope: MutableMapping[str, Any]) -> bool:
     """Whether the request's server ends what is under way: why a task was cancelled that nobody else ended.
 
     Whoever is cancelled then has a few seconds to say so to its client.
@@ -150,7 +150,7 @@ def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
 
     Returns whether it does; what cancelled the task otherwise is raised again by the caller.
     """
-    if not is_ending(scope):
+    if not is_server_stopping(scope):
         return False
     if (task := asyncio.current_task()) is not None:
         task.uncancel()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from radixway.web.asgi import Scope, Send, request_id_of
+from radixway.web.asgi import Scope, Send, choose_request_id
 from radixway.web.server_sent_events import write_event
 
-_LONGEST_MESSAGE = 1000
+_MAX_MESSAGE_CHARS = 1000
 """Characters. A message may quote what the client sent; it does not send all of it back."""
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
@@ -44,15 +44,15 @@ class HttpError(Exception):
         self.retry_after_s = retry_after_s or self.retry_after_s
 
     @property
-    def sentence(self) -> str:
+    def client_message(self) -> str:
         """What a client is told, at a bearable length."""
         message = str(self)
-        return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " …"
+        return message if len(message) <= _MAX_MESSAGE_CHARS else message[:_MAX_MESSAGE_CHARS] + " …"
 
     def body(self) -> bytes:
         """The body of an error reply, JSON."""
         kind = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
-        told = {"message": self.sentence, "type": kind, "param": self.param, "code": self.code}
+        told = {"message": self.client_message, "type": kind, "param": self.param, "code": self.code}
         return msgspec.json.encode({"error": told})
 
     def event(self) -> bytes:
@@ -93,14 +93,14 @@ class ReshapedError(HttpError):
         return self._error.headers()
 
 
-class BadBody(HttpError):
+class BadBodyError(HttpError):
     """The body cannot be used."""
 
     status = 400
     code = "invalid_value"
 
 
-class MethodNotAllowed(HttpError):
+class MethodNotAllowedError(HttpError):
     """The path exists, for other methods."""
 
     status = 405
@@ -121,7 +121,7 @@ async def send_error(scope: Scope, send: Send, error: HttpError) -> None:
         return
     body = error.body()
     given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
-    request_id = (b"x-request-id", request_id_of(given).encode("ascii"))
+    request_id = (b"x-request-id", choose_request_id(given).encode("ascii"))
     headers = [request_id, *error.headers(), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

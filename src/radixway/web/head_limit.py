@@ -10,7 +10,7 @@ _AROUND_HEADER = 4
 """Bytes of a header line beside name and value: a colon, a space, a line end."""
 
 
-class HeadTooLarge(httptools.HttpParserError):
+class HeadTooLargeError(httptools.HttpParserError):
     """A head has more bytes or more headers than allowed; the message says which."""
 
 
@@ -43,48 +43,50 @@ class HeadLimit:
         self._count = 0
         self._unfinished_bytes = 0
         self._piece_bytes = 0
-        self.error: HeadTooLarge | None = None
+        self.error: HeadTooLargeError | None = None
         """What was raised. httptools raises an error of its own in place of one that a callback raises."""
 
-    def feed(self, parser: httptools.HttpRequestParser | httptools.HttpResponseParser, data: bytes) -> None:
-        """Give `parser` the next piece. Raises what it raises; HeadTooLarge."""
+    def feed_parser(
+        self, parser: httptools.HttpRequestParser | httptools.HttpResponseParser, data: bytes
+    ) -> None:
+        """Give `parser` the next piece. Raises what it raises; HeadTooLargeError."""
         self._piece_bytes = size = len(data)
         self._unfinished_bytes += size
         parser.feed_data(data)
         if self._unfinished_bytes > self._max_bytes:
-            self._fail(f"a head has more than the {self._max_bytes} bytes allowed")
+            self._raise_too_large(f"a head has more than the {self._max_bytes} bytes allowed")
 
     def begin_message(self) -> None:
         """A message begins, with nothing of its head known."""
         self._bytes = self._count = 0
 
     def add_header(self, name: bytes, value: bytes) -> None:
-        """Count a header, or a trailer. Raises HeadTooLarge."""
+        """Count a header, or a trailer. Raises HeadTooLargeError."""
         self._count += 1
         if self._count > self._max_count:
-            self._fail(f"a head has more than the {self._max_count} headers allowed")
+            self._raise_too_large(f"a head has more than the {self._max_count} headers allowed")
         self.add_bytes(len(name) + len(value) + _AROUND_HEADER)
 
     def add_bytes(self, size: int) -> None:
-        """Count `size` bytes of a head. Raises HeadTooLarge."""
+        """Count `size` bytes of a head. Raises HeadTooLargeError."""
         self._bytes += size
         if self._bytes > self._max_bytes:
-            self._fail(f"a head has more than the {self._max_bytes} bytes allowed")
+            self._raise_too_large(f"a head has more than the {self._max_bytes} bytes allowed")
 
     def end_head(self, line: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """A head has come, with `line` and these `headers`. Raises HeadTooLarge."""
+        """A head has come, with `line` and these `headers`. Raises HeadTooLargeError."""
         if max(self._unfinished_bytes, self._piece_bytes) > self._max_bytes:  # else it cannot be too large
             self.add_bytes(len(line))
             for name, value in headers:
                 self.add_header(name, value)
         elif len(headers) > self._max_count:
-            self._fail(f"a head has more than the {self._max_count} headers allowed")
+            self._raise_too_large(f"a head has more than the {self._max_count} headers allowed")
         self._unfinished_bytes = 0
 
     def mark_progress(self) -> None:
         """The parser has got through a head, or something of a body: what it was fed is not kept there."""
         self._unfinished_bytes = 0
 
-    def _fail(self, reason: str) -> None:
-        self.error = HeadTooLarge(reason)
+    def _raise_too_large(self, reason: str) -> None:
+        self.error = HeadTooLargeError(reason)
         raise self.error

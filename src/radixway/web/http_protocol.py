@@ -10,10 +10,10 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from radixway.web.asgi import App, Receive, Scope, Send
-from radixway.web.connections import ConnectionState, ServerStopping, mark_scope
+from radixway.web.connections import ConnectionState, ServerStoppingError, mark_scope
 from radixway.web.errors import HttpError, send_error
-from radixway.web.head_limit import HeadLimit, HeadTooLarge
-from radixway.web.request_body import UnfinishedBody
+from radixway.web.head_limit import HeadLimit, HeadTooLargeError
+from radixway.web.request_body import IncomingBody
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10
@@ -29,7 +29,7 @@ _FLUSH_S = 10.0
 class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
-    - A head is bounded while it is parsed (431), and in time (408); bodies by `UnfinishedBody`.
+    - A head is bounded while it is parsed (431), and in time (408); bodies by `IncomingBody`.
     - A client that reads nothing of its answers for too long is cut off.
     - Where too many are open, one that is idle is closed for a new one, or the new one refused (503).
     - It goes on reading while an answer is under way, so that a client that leaves is noticed at once,
@@ -46,7 +46,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Something of a request's head has come, and not its end."""
         self._running: RequestResponseCycle | None = None
         """The request being answered; those behind it are in `pipeline`, and `cycle` is the last of all."""
-        self._unfinished: UnfinishedBody | None = None
+        self._unfinished: IncomingBody | None = None
         """Its body, where that was not there at the beginning."""
         self._discards_input = False
         """What still comes is thrown away, and the connection ends with the answer under way, if any."""
@@ -65,7 +65,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if self._state.admit_connection(len(self.connections)):
             self._state.idle[self] = None
-            self._expect_head()
+            self._start_head_timer()
         elif self._state.may_send_refusal():
             self._is_refused = True
             self._state.refused += 1
@@ -85,7 +85,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Tell all whose request is not answered; uvicorn tells the last of them."""
         self._state.idle.pop(self, None)
         self._cancel_timer()
-        self._cancel_reading_timer()
+        self._cancel_send_timer()
         if self._is_refused:
             self._is_refused = False
             self._state.refused -= 1
@@ -108,35 +108,35 @@ class HttpProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
         super().pause_writing()
-        self._expect_reading()
+        self._start_send_timer()
 
     def resume_writing(self) -> None:
         """See `asyncio.Protocol`."""
         super().resume_writing()
-        self._cancel_reading_timer()
+        self._cancel_send_timer()
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
         if self._discards_input:
-            self._throw_away(len(data))
+            self._discard_bytes(len(data))
             return
         self._unset_keepalive_if_required()
         try:
-            self._head.feed(self.parser, data)
+            self._head.feed_parser(self.parser, data)
         except httptools.HttpParserUpgrade as offer:
             if self._opens_websocket():
                 self.handle_websocket_upgrade()
                 return
-            self._read_again(data[offer.args[0] :])
+            self._restart_parser(data[offer.args[0] :])
         except httptools.HttpParserError:
             self._refuse_input()
         if self._running is None and self._timer is None:
-            self._expect_head()
+            self._start_head_timer()
 
     def handle_websocket_upgrade(self) -> None:
         """The connection is another protocol's from here on."""
         self._cancel_timer()
-        self._cancel_reading_timer()
+        self._cancel_send_timer()
         self._state.idle.pop(self, None)
         super().handle_websocket_upgrade()
 
@@ -195,17 +195,17 @@ class HttpProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._cancel_timer()
         if self._reading_timer is not None and not self.flow.write_paused:
-            self._cancel_reading_timer()
+            self._cancel_send_timer()
         mark_scope(cycle.scope, self._state)  # type: ignore[arg-type]
-        super()._start_asgi_task(cycle, partial(self._answer, cycle, app))
+        super()._start_asgi_task(cycle, partial(self._run_application, cycle, app))
 
-    async def _answer(
+    async def _run_application(
         self, cycle: RequestResponseCycle, app: App, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Run the application; what it lets through that is meant for the client is its answer."""
         body = None
         if cycle.more_body:
-            self._unfinished = body = UnfinishedBody(cycle, self._state)
+            self._unfinished = body = IncomingBody(cycle, self._state)
             receive, send = body.receive, body.send
         try:
             await app(scope, receive, send)
@@ -217,7 +217,9 @@ class HttpProtocol(HttpToolsProtocol):
             elif not isinstance(error, HttpError) and not is_ending:
                 raise
             if not cycle.response_started:
-                await send_error(scope, send, error if isinstance(error, HttpError) else ServerStopping())
+                await send_error(
+                    scope, send, error if isinstance(error, HttpError) else ServerStoppingError()
+                )
             elif not is_ending:
                 raise
             elif not cycle.response_complete:
@@ -225,7 +227,7 @@ class HttpProtocol(HttpToolsProtocol):
                 cycle.disconnected = True
         finally:
             if body is not None:
-                body.close()
+                body.release_memory()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or end the connection where this one's body is still coming."""
@@ -242,7 +244,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._state.idle[self] = None
         if self._reading_timer is None and self.transport.get_write_buffer_size():
-            self._expect_reading()
+            self._start_send_timer()
 
     # What is refused.
 
@@ -252,14 +254,14 @@ class HttpProtocol(HttpToolsProtocol):
         if running is not None and not (running.more_body and running is self.cycle):
             self._stop_reading_requests()
         elif running is not None and running.response_started:
-            self._close()
+            self._close_transport()
         else:
             if running is not None:  # its body cannot be read; it is answered here
                 running.disconnected = True
                 running.message_event.set()
                 self._running = None
             error: HttpError = HttpError("this is no HTTP request", status=400, code="invalid_request")
-            if isinstance(self._head.error, HeadTooLarge):
+            if isinstance(self._head.error, HeadTooLargeError):
                 self._state.counts.large_heads += 1
                 error = HttpError(str(self._head.error), status=431, code="head_too_large")
             self._reply_and_close(error)
@@ -272,36 +274,36 @@ class HttpProtocol(HttpToolsProtocol):
             self._running.keep_alive = False
         self.flow.resume_reading()
 
-    def _expect_reading(self) -> None:
+    def _start_send_timer(self) -> None:
         """Cut the client off if it reads nothing for too long: a transport that is closed waits for it."""
-        self._cancel_reading_timer()
+        self._cancel_send_timer()
         self._unread_bytes = self.transport.get_write_buffer_size()
-        self._reading_timer = self.loop.call_later(self._state.limits.send_timeout_s, self._check_reading)
+        self._reading_timer = self.loop.call_later(self._state.limits.send_timeout_s, self._on_send_timeout)
 
-    def _check_reading(self) -> None:
+    def _on_send_timeout(self) -> None:
         self._reading_timer = None
         unread_bytes = self.transport.get_write_buffer_size()
         if 0 < unread_bytes < self._unread_bytes:
-            self._expect_reading()
+            self._start_send_timer()
         elif unread_bytes:
             self._state.counts.slow_readers += 1
             self.transport.abort()
 
-    def _cancel_reading_timer(self) -> None:
+    def _cancel_send_timer(self) -> None:
         if self._reading_timer is not None:
             self._reading_timer.cancel()
             self._reading_timer = None
 
-    def _expect_head(self) -> None:
-        self._timer = self.loop.call_later(self._state.limits.header_timeout_s, self._miss_head)
+    def _start_head_timer(self) -> None:
+        self._timer = self.loop.call_later(self._state.limits.header_timeout_s, self._on_head_timeout)
 
-    def _miss_head(self) -> None:
+    def _on_head_timeout(self) -> None:
         self._timer = None
         if self.transport.is_closing():
             return
         self._state.counts.slow_heads += 1
         if not self._in_head:  # nothing was asked, so there is nothing to answer
-            self._close()
+            self._close_transport()
             return
         seconds = self._state.limits.header_timeout_s
         self._reply_and_close(
@@ -329,15 +331,15 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._timer = self.loop.call_later(_DRAIN_S, self._close)
+        self._timer = self.loop.call_later(_DRAIN_S, self._close_transport)
 
-    def _throw_away(self, size: int) -> None:
+    def _discard_bytes(self, size: int) -> None:
         if self._running is None and not self.transport.is_closing():
             self._thrown_away += size
             if self._thrown_away > _DRAIN_BYTES:
-                self._close()
+                self._close_transport()
 
-    def _close(self) -> None:
+    def _close_transport(self) -> None:
         self._cancel_timer()
         self.transport.close()
         self._timer = self.loop.call_later(_FLUSH_S, self.transport.abort)
@@ -353,7 +355,7 @@ class HttpProtocol(HttpToolsProtocol):
         """With GET alone: what has a body is a request."""
         return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
 
-    def _read_again(self, rest: bytes) -> None:
+    def _restart_parser(self, rest: bytes) -> None:
         """The parser stopped at the offer, before the body: give a new one the same request without it."""
         method = self.parser.get_method()
         if method == b"CONNECT":

@@ -18,7 +18,7 @@ LEAVE_WITHIN_S = 15.0
 _WRITE_WITHIN_S = 2.0
 
 
-def end_process_within(within_s: float) -> None:
+def exit_process_within(within_s: float) -> None:
     """End this process with status 1, if it is still there in `within_s` seconds; the latest call counts.
 
     Standard error then says where each thread was. It takes no thread or signal handler of Python's.
@@ -31,13 +31,13 @@ def end_process_within(within_s: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, within_s + _WRITE_WITHIN_S)
 
 
-def keep_process() -> None:
+def cancel_process_exit() -> None:
     """Take back `end_process_within`."""
     faulthandler.cancel_dump_traceback_later()
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def run_to_end(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEAVE_WITHIN_S) -> _T:
+def run_until_exit(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEAVE_WITHIN_S) -> _T:
     """Run a server under uvloop, as the last thing that this process does; returns or raises what it does.
 
     From then on the process has `leave_within_s` to go. SIGTERM ends it at once, Ctrl-C does nothing more.
@@ -49,6 +49,6 @@ def run_to_end(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEAVE_W
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            end_process_within(leave_within_s)
+            exit_process_within(leave_within_s)
 
     return uvloop.run(serve_to_end())

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from radixway.web.asgi import Message
-from radixway.web.connections import FREE_BODY_BYTES, BodyTooSlow, ConnectionState
+from radixway.web.connections import FREE_BODY_BYTES, BodyTimeoutError, ConnectionState
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CLOSE = (b"connection", b"close")
 
 
-class UnfinishedBody:
+class IncomingBody:
     """Stands before `receive` and `send` of a request whose body was not there with its head.
 
     Only the time in which the application waits for the body counts: while it does not ask, the connection is
@@ -32,13 +32,13 @@ class UnfinishedBody:
         """The client was told that the connection ends with its answer."""
         self._left_s = 0.0
         self._missing_bytes = 0
-        self._begin_span()
+        self._start_rate_window()
 
     async def receive(self) -> Message:
-        """The next piece. Raises BodyTooSlow, TooManyBodies."""
+        """The next piece. Raises BodyTimeoutError, TooManyBodies."""
         cycle = self._cycle
         if not cycle.more_body:
-            return self._count(cast(Message, await cycle.receive()))
+            return self._count_piece(cast(Message, await cycle.receive()))
         loop = asyncio.get_running_loop()
         end = loop.time() + self._left_s
         try:
@@ -47,12 +47,12 @@ class UnfinishedBody:
         except TimeoutError:
             limits = self._state.limits
             self._state.counts.slow_bodies += 1
-            raise BodyTooSlow(
+            raise BodyTimeoutError(
                 f"the body stalled: {self._size} bytes of it came, in the last {limits.body_timeout_s:g} s "
                 f"less than {limits.min_body_bytes_per_s} a second"
             ) from None
         self._left_s = max(end - loop.time(), 0.0)
-        return self._count(message)
+        return self._count_piece(message)
 
     async def send(self, message: Message) -> None:
         """Pass a message on. An answer that begins before the whole body is there ends the connection."""
@@ -64,25 +64,25 @@ class UnfinishedBody:
         self.ends_connection = True
         cycle.keep_alive = True  # else it closes at once; its protocol waits until the answer can be read
 
-    def close(self) -> None:
+    def release_memory(self) -> None:
         """Nobody reads it any more."""
         self._state.release_body(self._held)
         self._held = 0
 
-    def _count(self, message: Message) -> Message:
+    def _count_piece(self, message: Message) -> Message:
         size = len(message.get("body", b""))
         self._size += size
         self._missing_bytes -= size
         if self._missing_bytes <= 0:
-            self._begin_span()
+            self._start_rate_window()
         if not message.get("more_body", False):
-            self.close()
+            self.release_memory()
         elif (more := self._size - FREE_BODY_BYTES - self._held) > 0:
             self._state.hold_body(more)
             self._held += more
         return message
 
-    def _begin_span(self) -> None:
+    def _start_rate_window(self) -> None:
         limits = self._state.limits
         self._left_s = limits.body_timeout_s
         self._missing_bytes = max(1, int(limits.body_timeout_s * limits.min_body_bytes_per_s))

@@ -3,7 +3,7 @@
 Whoever needs no key is known by the address alone. Three things make it worthless:
 
 - A page of another site has its visitor's browser send requests (CSRF). Browsers name that page's site, in
-  `Origin` or `Sec-Fetch-Site`; what is no browser sends neither.
+  `UpstreamOrigin` or `Sec-Fetch-Site`; what is no browser sends neither.
 - Such a page has its own name led to this machine once it is loaded (DNS rebinding). What it asks then comes
   from the loopback and from its own site, and only the name in `Host` tells.
 - A proxy on this machine: everybody's requests come from the loopback.
@@ -34,14 +34,14 @@ _MAX_QUOTED_CHARS = 253
 _MAX_CACHED_HOSTS = 1024
 
 
-class CrossSiteRequest(HttpError):
+class CrossSiteRequestError(HttpError):
     """A page of another site sent it."""
 
     status = 403
     code = "cross_site_request"
 
 
-class ForeignHost(HttpError):
+class ForeignHostError(HttpError):
     """It came under a name that another site may have."""
 
     status = 403
@@ -63,8 +63,8 @@ class OriginCheck:
         Args:
             hosts: names, `HOST` or `HOST:PORT`, under which browsers reach the server, beside its addresses.
             origins: `SCHEME://HOST[:PORT]` of other sites whose pages may ask it; `*` is all.
-            site_help: what to do about a `CrossSiteRequest`, for its message.
-            host_help: the same for a `ForeignHost`.
+            site_help: what to do about a `CrossSiteRequestError`, for its message.
+            host_help: the same for a `ForeignHostError`.
         """
         self._hosts = frozenset(host.lower().encode() for host in hosts)
         self._origins = frozenset(origin.lower().encode() for origin in origins)
@@ -72,20 +72,20 @@ class OriginCheck:
         self._host_help = host_help
 
     def check_site(self, scope: Scope) -> None:
-        """Raise CrossSiteRequest for a change that a page of another site asks for without a key."""
+        """Raise CrossSiteRequestError for a change that a page of another site asks for without a key."""
         if not may_change(scope):
             return
         headers = dict(scope["headers"])
         if not self._is_cross_site(headers, self._origins) or any(name in headers for name in _KEYS):
             return
         by = headers.get(b"origin", b"").decode("latin-1")[:_MAX_QUOTED_CHARS]
-        raise CrossSiteRequest(f"a page of another site asked for this ({by or '?'}): {self._site_help}")
+        raise CrossSiteRequestError(f"a page of another site asked for this ({by or '?'}): {self._site_help}")
 
     def check_host(self, scope: Scope) -> None:
-        """Raise ForeignHost for what comes from the loopback under a name that another site may have."""
+        """Raise ForeignHostError for what comes from the loopback under a name that another site may have."""
         if is_loopback(scope) and self.has_foreign_host(scope):
             name = quoted_host(scope)
-            raise ForeignHost(
+            raise ForeignHostError(
                 f"another site may have the name {name!r}, under which this came: ask at localhost or an "
                 f"address, or {self._host_help}"
             )
@@ -97,9 +97,9 @@ class OriginCheck:
 
     def has_foreign_host(self, scope: Scope) -> bool:
         """Whether another site may have the name under which it came."""
-        host = _host(scope)
+        host = _host_header(scope)
         return _may_be_foreign(host) and not (
-            host in self._hosts or name_in(host.decode("latin-1")).encode() in self._hosts
+            host in self._hosts or host_name(host.decode("latin-1")).encode() in self._hosts
         )
 
     def _is_cross_site(self, headers: dict[bytes, bytes], others: Collection[bytes]) -> bool:
@@ -142,10 +142,10 @@ def proxy_header(scope: Scope) -> str | None:
 
 def quoted_host(scope: Scope) -> str:
     """The name under which it came, as a message may repeat it."""
-    return name_in(_host(scope).decode("latin-1"))[:_MAX_QUOTED_CHARS]
+    return host_name(_host_header(scope).decode("latin-1"))[:_MAX_QUOTED_CHARS]
 
 
-def name_in(host: str) -> str:
+def host_name(host: str) -> str:
     """The name or address in a `Host` header, without the port; empty where there is none."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
@@ -153,7 +153,7 @@ def name_in(host: str) -> str:
         return ""
 
 
-def _host(scope: Scope) -> bytes:
+def _host_header(scope: Scope) -> bytes:
     value: bytes = next((value for name, value in scope["headers"] if name == b"host"), b"")
     return value.lower()
 
@@ -161,7 +161,7 @@ def _host(scope: Scope) -> bytes:
 @lru_cache(_MAX_CACHED_HOSTS)
 def _may_be_foreign(host: bytes) -> bool:
     """No other site has a name without a dot, this machine's own, or an address."""
-    name = name_in(host.decode("latin-1"))
+    name = host_name(host.decode("latin-1"))
     if "." not in name or name.endswith(".localhost") or name == socket.gethostname().lower():
         return False
     try:

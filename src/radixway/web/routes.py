@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route, WebSocketRoute
 
 from radixway.web.asgi import App, Receive, Scope, Send
-from radixway.web.connections import ServerStopping, uncancel_at_end
+from radixway.web.connections import ServerStoppingError, uncancel_at_end
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 
-def join(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
+def include_routes(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
     """`whole` answers on the routes of `parts`, too. Its own prefix and dependencies are not theirs.
 
     FastAPI's `include_router` makes each route anew for the application that includes it, when the first
@@ -28,11 +28,11 @@ def join(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | N
         for route in part.routes:
             if not isinstance(route, Route | WebSocketRoute):
                 raise TypeError(f"{route!r} cannot be guarded")
-            route.app = _guarded(route.app, guard)
+            route.app = _guard_app(route.app, guard)
         whole.routes.extend(part.routes)
 
 
-def _guarded(app: App, guard: Callable[[Scope], None] | None) -> App:
+def _guard_app(app: App, guard: Callable[[Scope], None] | None) -> App:
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if guard is not None:
             guard(scope)
@@ -41,6 +41,6 @@ def _guarded(app: App, guard: Callable[[Scope], None] | None) -> App:
         except asyncio.CancelledError:
             if not uncancel_at_end(scope):
                 raise
-            raise ServerStopping from None
+            raise ServerStoppingError from None
 
     return guarded

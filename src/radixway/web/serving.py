@@ -22,11 +22,11 @@ from radixway.web.asgi import App
 from radixway.web.connections import ConnectionState
 from radixway.web.http_protocol import HttpProtocol
 from radixway.web.limits import ServerCounts, ServerLimits
-from radixway.web.process_end import end_process_within, keep_process
+from radixway.web.process_end import cancel_process_exit, exit_process_within
 
 log = logging.getLogger(__name__)
 
-_LAST_WORDS_S = 5.0
+_SHUTDOWN_REPLY_S = 5.0
 """How long requests that are ended because the server ends may take to say so."""
 _HURRIED_WORDS_S = 0.5
 """The same after a second signal."""
@@ -34,11 +34,11 @@ _CLOSE_WITHIN_S = 30.0
 """After a signal, for all but the drain: a start that is broken off, and whatever is closed at the end."""
 
 
-class CannotListen(Exception):
+class CannotListenError(Exception):
     """The address cannot be listened on; the message says why."""
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind_tcp(host: str, port: int) -> socket.socket:
     """A listening socket whose connections send without Nagle's delay; port 0 takes a free one.
 
     Raises:
@@ -54,7 +54,7 @@ def bind(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError, TypeError, ValueError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or error
-        raise CannotListen(f"cannot listen on {host}:{port}: {why}") from None
+        raise CannotListenError(f"cannot listen on {host}:{port}: {why}") from None
     return listener
 
 
@@ -67,18 +67,18 @@ def is_loopback_host(host: str) -> bool:
 
 
 def bind_unix(path: Path) -> socket.socket:
-    """A listening Unix socket at a path where there is nothing yet. Raises CannotListen."""
+    """A listening Unix socket at a path where there is nothing yet. Raises CannotListenError."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(str(path))
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise CannotListen(f"cannot listen at {path}: {error.strerror or error}") from None
+        raise CannotListenError(f"cannot listen at {path}: {error.strerror or error}") from None
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def listener_url(listener: socket.socket) -> str:
     """Where clients reach it; of a Unix socket `unix:PATH`."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
@@ -110,7 +110,7 @@ class AppServer:
         self._starting: asyncio.Task[Any] | None = None
         """Who prepares what is to be served, from `stopped_by_signals` to `serve`."""
         state = ConnectionState(limits or ServerLimits(), counts or ServerCounts())
-        self.url = url_of(listener)
+        self.url = listener_url(listener)
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
@@ -118,7 +118,7 @@ class AppServer:
                 interface="asgi3",
                 http=partial(HttpProtocol, state=state),  # type: ignore[arg-type]
                 loop="uvloop",
-                ws=_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]
+                ws=_create_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]
                 ws_per_message_deflate=False,
                 lifespan="off",
                 access_log=False,
@@ -153,7 +153,7 @@ class AppServer:
             nonlocal cancelled
             if again := self._server.should_exit:
                 on_second()
-            end_process_within(_CLOSE_WITHIN_S if again else self._drain_s + _CLOSE_WITHIN_S)
+            exit_process_within(_CLOSE_WITHIN_S if again else self._drain_s + _CLOSE_WITHIN_S)
             self.stop()
             if self._starting is not None:
                 cancelled = self._starting
@@ -172,7 +172,7 @@ class AppServer:
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)
-            keep_process()
+            cancel_process_exit()
 
     def stop(self) -> None:
         """Drain and end; called again, end at once."""
@@ -182,11 +182,11 @@ class AppServer:
         self._on_stop()
 
 
-def _websocket(**given: Any) -> asyncio.Protocol:
+def _create_websocket(**given: Any) -> asyncio.Protocol:
     """uvicorn's, imported with the first connection that wants it."""
-    from radixway.web.sockets import WebSocket
+    from radixway.web.sockets import WebSocketProtocol
 
-    return WebSocket(**given)
+    return WebSocketProtocol(**given)
 
 
 class _Server(uvicorn.Server):
@@ -218,7 +218,7 @@ class _Server(uvicorn.Server):
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     raise
-                self._state.warn_of_files()
+                self._state.warn_of_file_limit()
         return await super().on_tick(counter)
 
     async def _wait_tasks_to_complete(self) -> None:
@@ -234,7 +234,7 @@ class _Server(uvicorn.Server):
         for task in tasks:
             task.cancel()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_HURRIED_WORDS_S if self.force_exit else _LAST_WORDS_S):
+            async with asyncio.timeout(_HURRIED_WORDS_S if self.force_exit else _SHUTDOWN_REPLY_S):
                 await asyncio.wait(tasks)
                 while self.server_state.connections:  # noqa: ASYNC110  # uvicorn tells nobody when they end
                     await asyncio.sleep(0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 
-class WebSocket(WebSocketsSansIOProtocol):
+class WebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn closes a connection once all is sent that was written: never, to somebody who does not read."""
 
     async def run_asgi(self) -> None:
@@ -13,12 +13,12 @@ class WebSocket(WebSocketsSansIOProtocol):
         try:
             await super().run_asgi()
         finally:
-            self._soon_abort()
+            self._schedule_abort()
 
     def keepalive_timeout(self) -> None:
         """See `WebSocketsSansIOProtocol`."""
         super().keepalive_timeout()
-        self._soon_abort()
+        self._schedule_abort()
 
-    def _soon_abort(self) -> None:
+    def _schedule_abort(self) -> None:
         self.loop.call_later(self.close_timeout, self.transport.abort)

@@ -11,14 +11,14 @@ from radixway.web.asgi import Scope
 from radixway.web.errors import HttpError
 
 
-class LoopDetected(HttpError):
+class LoopDetectedError(HttpError):
     """The request has passed this gateway before."""
 
     status = 508
     code = "loop_detected"
 
 
-class Via:
+class LoopGuard:
     """One gateway's mark."""
 
     def __init__(self) -> None:
@@ -26,8 +26,8 @@ class Via:
         self.value = b"1.1 " + self._name
         """The header's value."""
 
-    def check(self, scope: Scope) -> None:
-        """Raises LoopDetected if the request bears our own mark."""
+    def check_loop(self, scope: Scope) -> None:
+        """Raises LoopDetectedError if the request bears our own mark."""
         for name, value in scope["headers"]:
             if name == b"via" and self._name in value:
-                raise LoopDetected("this gateway is its own worker, directly or through others")
+                raise LoopDetectedError("this gateway is its own worker, directly or through others")

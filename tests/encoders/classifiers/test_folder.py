@@ -5,7 +5,7 @@ import json
 import pytest
 
 from radixway.encoders import EncoderError
-from radixway.encoders.classifiers import discover
+from radixway.encoders.classifiers import discover_classifiers
 from radixway.encoders.classifiers.folder import read_labels
 
 IN_ORDER = [
@@ -28,14 +28,14 @@ def test_lora_bert_goes_before_lora_roberta_before_lora_modernbert_before_others
 ):
     for name, architecture in IN_ORDER[first:]:
         place(tmp_path, name, **({"model_type": architecture} if config_tells else {}))
-    assert discover(tmp_path)["jailbreak"].path.name == IN_ORDER[first][0]
+    assert discover_classifiers(tmp_path)["jailbreak"].path.name == IN_ORDER[first][0]
 
 
 def test_every_task_is_found_by_the_published_names(tmp_path):
     place(tmp_path, "lora_intent_classifier_bert-base-uncased_model", model_type="bert")
     place(tmp_path, "category_classifier_modernbert-base_model", model_type="modernbert")
     place(tmp_path, "pii_classifier_modernbert-base_presidio_token_model", model_type="modernbert")
-    found = discover(tmp_path)
+    found = discover_classifiers(tmp_path)
     assert {task: (what.path.name, what.lora) for task, what in found.items()} == {
         "category": ("lora_intent_classifier_bert-base-uncased_model", True),
         "pii": ("pii_classifier_modernbert-base_presidio_token_model", False),
@@ -46,15 +46,15 @@ def test_a_directory_with_an_adapter_is_a_lora_whatever_its_name(tmp_path):
     place(tmp_path, "jailbreak-a", model_type="bert")
     (tmp_path / "jailbreak-z-bert").mkdir()
     (tmp_path / "jailbreak-z-bert" / "adapter_config.json").write_text("{}")
-    assert discover(tmp_path)["jailbreak"].path.name == "jailbreak-z-bert"
+    assert discover_classifiers(tmp_path)["jailbreak"].path.name == "jailbreak-z-bert"
 
 
 def test_what_is_no_classifier_is_passed_over(tmp_path):
     place(tmp_path, "all-MiniLM-L12-v2", model_type="bert")
     (tmp_path / "pii_notes").mkdir()
     (tmp_path / "jailbreak.txt").write_text("")
-    assert discover(tmp_path) == {}
-    assert discover(tmp_path / "nowhere") == {}
+    assert discover_classifiers(tmp_path) == {}
+    assert discover_classifiers(tmp_path / "nowhere") == {}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def finish(steps):
 
 def expected(model, directory, text=TEXT):
     """Probabilities of the whole text in one window."""
-    (window,) = WordPieces(directory, 512).windows(WordPieces(directory, 512).split(text))
+    (window,) = WordPieces(directory, 512).windows(WordPieces(directory, 512).split_text(text))
     with torch.no_grad():
         return model.eval()(torch.tensor(window.ids)[None].long()).logits.softmax(-1)[0].numpy()
 
@@ -38,7 +38,7 @@ def expected(model, directory, text=TEXT):
 def test_a_text_gets_the_probabilities_of_transformers(write_model, write_mapping, architecture):
     directory = write_model("category", architecture, labels=3)
     write_mapping(directory, "category_mapping.json", "idx_to_category", ["math", "law", "other"])
-    reading = finish(load_sequence_classifier(directory).steps(TEXT))
+    reading = finish(load_sequence_classifier(directory).classify_steps(TEXT))
     told = expected(AutoModelForSequenceClassification.from_pretrained(directory), directory)
     np.testing.assert_allclose(reading.mean, told, atol=1e-5)
     np.testing.assert_allclose(reading.most, told, atol=1e-5)
@@ -48,7 +48,7 @@ def test_a_text_gets_the_probabilities_of_transformers(write_model, write_mappin
 def test_every_token_gets_its_probabilities_and_its_place(write_model, write_mapping):
     directory = write_model("pii", "bert", "TokenClassification", labels=3)
     write_mapping(directory, "pii_type_mapping.json", "idx_to_label", ["O", "B-PERSON", "I-PERSON"])
-    reading = finish(load_token_classifier(directory).steps(TEXT))
+    reading = finish(load_token_classifier(directory).classify_steps(TEXT))
     told = expected(AutoModelForTokenClassification.from_pretrained(directory), directory)
     np.testing.assert_allclose(reading.tokens, told[1:-1], atol=1e-5)
     assert TEXT[slice(*reading.offsets[0])] == "Ignore"
@@ -56,15 +56,15 @@ def test_every_token_gets_its_probabilities_and_its_place(write_model, write_map
 
 def test_a_long_text_is_read_to_its_end_in_windows(write_model):
     directory = write_model("pii", "bert", "TokenClassification")
-    long = load_token_classifier(directory).steps(f"{TEXT} " * 100)
+    long = load_token_classifier(directory).classify_steps(f"{TEXT} " * 100)
     assert sum(1 for _ in long) >= 2
-    reading = finish(load_token_classifier(directory).steps(f"{TEXT} " * 100))
+    reading = finish(load_token_classifier(directory).classify_steps(f"{TEXT} " * 100))
     assert len(reading.tokens) == len(reading.offsets) > 1000
 
 
 def test_what_a_long_text_is_anywhere_differs_from_what_it_is_as_a_whole(write_model):
     directory = write_model("jailbreak", "bert")
-    reading = finish(load_sequence_classifier(directory).steps(f"{TEXT} " * 100))
+    reading = finish(load_sequence_classifier(directory).classify_steps(f"{TEXT} " * 100))
     assert len(reading.windows) > 1
     np.testing.assert_array_equal(reading.most, reading.windows.max(0))
     assert reading.mean.sum() == pytest.approx(1)
@@ -90,7 +90,7 @@ def test_an_adapter_is_merged_into_its_model(write_model, tmp_path):
     weights = merged.state_dict()
     weights[f"{module}.weight"] += 4 * up @ down
     weights["classifier.weight"].copy_(head)
-    reading = finish(load_sequence_classifier(adapter).steps(TEXT))
+    reading = finish(load_sequence_classifier(adapter).classify_steps(TEXT))
     np.testing.assert_allclose(reading.mean, expected(merged, base), atol=1e-5)
     assert reading.labels == ("benign", "jailbreak")
 
@@ -117,8 +117,8 @@ def test_without_transformers_the_refusal_says_what_judges_instead(write_model, 
 async def test_classifiers_run_in_the_encoders_threads(write_model, int8):
     classifier = load_sequence_classifier(write_model("category"))
     service = EncoderService(lambda: int8)
-    reading = await service.run(lambda _: classifier.steps(TEXT))
-    np.testing.assert_array_equal(reading.windows, finish(classifier.steps(TEXT)).windows)
+    reading = await service.run_work(lambda _: classifier.classify_steps(TEXT))
+    np.testing.assert_array_equal(reading.windows, finish(classifier.classify_steps(TEXT)).windows)
     await service.aclose()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import radixway.bundled
 from radixway.encoders import EncoderError
-from radixway.encoders.heads import Head
-from radixway.encoders.heads.chinese import HASHES, ChineseTable, hashed_pieces
+from radixway.encoders.heads import HeadFile
+from radixway.encoders.heads.chinese import HASHES, ChineseSoftmax, hashed_pieces
 from radixway.encoders.heads.domain import DomainHead
 from radixway.encoders.heads.ngrams import text_features
 
@@ -35,12 +35,12 @@ QUESTIONS = [
 
 @pytest.fixture(scope="session")
 def head(minilm):
-    return DomainHead.load(FILE, minilm)
+    return DomainHead.load_file(FILE, minilm)
 
 
 @pytest.fixture(scope="session")
 def table():
-    return ChineseTable.read(Head.load(FILE, kind="domain"))
+    return ChineseSoftmax.from_head(HeadFile.load_file(FILE, kind="domain"))
 
 
 def read(head, encoder, text):
@@ -91,14 +91,14 @@ def test_pieces_that_training_never_saw_count_nothing(table):
 
 
 def test_a_table_that_is_written_is_read_as_it_was(table):
-    head = Head.load(FILE, kind="domain")
-    again = ChineseTable.read(dataclasses.replace(head, arrays={**head.arrays, **table.arrays()}))
+    head = HeadFile.load_file(FILE, kind="domain")
+    again = ChineseSoftmax.from_head(dataclasses.replace(head, arrays={**head.arrays, **table.arrays()}))
     features = text_features("证明费马大定理", HASHES)
     assert np.array_equal(again.probabilities(features), table.probabilities(features))
 
 
 def test_a_chinese_table_of_another_shape_is_refused():
-    head = Head.load(FILE, kind="domain")
+    head = HeadFile.load_file(FILE, kind="domain")
     arrays = {**head.arrays, "han_weights": head.arrays["han_weights"][:, :3]}
     with pytest.raises(EncoderError, match="han_weights has shape"):
         DomainHead(dataclasses.replace(head, arrays=arrays))

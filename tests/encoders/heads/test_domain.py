@@ -8,7 +8,7 @@ import pytest
 import radixway.bundled
 from evaluation.scores import score
 from radixway.encoders import EncoderError
-from radixway.encoders.heads import Head
+from radixway.encoders.heads import HeadFile
 from radixway.encoders.heads.domain import DomainHead
 from radixway.encoders.heads.ngrams import text_features
 
@@ -31,7 +31,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="session")
 def head(minilm):
-    return DomainHead.load(FILE, minilm)
+    return DomainHead.load_file(FILE, minilm)
 
 
 def read(head, encoder, text):
@@ -64,21 +64,21 @@ def test_certain_readings_have_less_entropy_than_uncertain_ones(head, minilm):
 
 
 def test_another_encoders_head_is_refused(head, minilm, tmp_path):
-    head = dataclasses.replace(Head.load(FILE, kind="domain"), weights="0" * 64)
+    head = dataclasses.replace(HeadFile.load_file(FILE, kind="domain"), weights="0" * 64)
     head.save(tmp_path / "head.npz")
     with pytest.raises(EncoderError, match="train it anew"):
-        DomainHead.load(tmp_path / "head.npz", minilm)
+        DomainHead.load_file(tmp_path / "head.npz", minilm)
 
 
 def test_a_head_with_an_array_of_another_shape_is_refused():
-    head = Head.load(FILE, kind="domain")
+    head = HeadFile.load_file(FILE, kind="domain")
     arrays = {**head.arrays, "han_bias": np.zeros(3, np.float32)}
     with pytest.raises(EncoderError, match="han_bias has shape"):
         DomainHead(dataclasses.replace(head, arrays=arrays))
 
 
 def test_a_head_that_lacks_an_array_is_refused():
-    head = Head.load(FILE, kind="domain")
+    head = HeadFile.load_file(FILE, kind="domain")
     arrays = {name: array for name, array in head.arrays.items() if name != "latin_ngrams"}
     with pytest.raises(EncoderError, match="lacks 'latin_ngrams'"):
         DomainHead(dataclasses.replace(head, arrays=arrays))
@@ -99,7 +99,7 @@ def test_case_width_and_the_value_of_numbers_do_not_matter():
 
 def test_features_in_fewer_buckets_are_those_that_were_hashed_into_them():
     text = "to be or not to be: 费马大定理 费马 " * 9
-    narrow, direct = text_features(text, 1 << 32).within(64), text_features(text, 64)
+    narrow, direct = text_features(text, 1 << 32).fold_buckets(64), text_features(text, 64)
     for one, other in ((narrow.words, direct.words), (narrow.pieces, direct.pieces)):
         assert np.array_equal(one.buckets, other.buckets)
         assert np.array_equal(one.counts, other.counts)

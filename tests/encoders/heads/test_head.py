@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from radixway.encoders import EncoderError
-from radixway.encoders.heads import Head
+from radixway.encoders.heads import HeadFile
 
 
 @pytest.fixture
 def head(minilm):
-    return Head(
+    return HeadFile(
         kind="domain",
         labels=("math", "law", "other"),
         encoder=minilm.id,
@@ -25,13 +25,13 @@ def head(minilm):
 
 def test_a_head_is_loaded_as_it_was_saved(head, tmp_path, minilm, int8):
     head.save(tmp_path / "head.npz")
-    loaded = Head.load(tmp_path / "head.npz", kind="domain")
+    loaded = HeadFile.load_file(tmp_path / "head.npz", kind="domain")
     assert replace(loaded, arrays={}) == replace(head, arrays={})
     for name, array in head.arrays.items():
         np.testing.assert_array_equal(loaded.arrays[name], array)
         assert loaded.arrays[name].dtype == array.dtype
-    loaded.check(minilm)
-    loaded.check(int8)
+    loaded.check_encoder(minilm)
+    loaded.check_encoder(int8)
 
 
 def test_equal_heads_make_equal_files(head, tmp_path):
@@ -48,7 +48,7 @@ def test_a_head_of_other_weights_is_refused_in_words(head, minilm):
 def test_a_head_of_another_kind_is_refused(head, tmp_path):
     head.save(tmp_path / "head.npz")
     with pytest.raises(EncoderError, match="head for domain, not for jailbreak"):
-        Head.load(tmp_path / "head.npz", kind="jailbreak")
+        HeadFile.load_file(tmp_path / "head.npz", kind="jailbreak")
 
 
 def test_a_damaged_head_is_refused(head, tmp_path):
@@ -58,7 +58,7 @@ def test_a_damaged_head_is_refused(head, tmp_path):
         entries = {name: file[name] for name in file.files}
     np.savez(path, **{**entries, "weight": entries["weight"] + 1})
     with pytest.raises(EncoderError, match="damaged"):
-        Head.load(path, kind="domain")
+        HeadFile.load_file(path, kind="domain")
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 cut off"])
@@ -66,7 +66,7 @@ def test_a_file_that_is_no_head_is_refused_by_its_name(tmp_path, content):
     path = tmp_path / "head.npz"
     path.write_bytes(content)
     with pytest.raises(EncoderError, match=r"head\.npz is no head"):
-        Head.load(path, kind="domain")
+        HeadFile.load_file(path, kind="domain")
 
 
 def test_a_format_of_the_future_is_refused(head, tmp_path):
@@ -78,4 +78,4 @@ def test_a_format_of_the_future_is_refused(head, tmp_path):
     entries["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     np.savez(path, **entries)
     with pytest.raises(EncoderError, match="format 2"):
-        Head.load(path, kind="domain")
+        HeadFile.load_file(path, kind="domain")

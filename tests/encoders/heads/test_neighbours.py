@@ -6,9 +6,9 @@ import pytest
 
 import radixway.bundled
 from radixway.encoders import EncoderError
-from radixway.encoders.heads import Head
-from radixway.encoders.heads.domain import DomainHead, Table
-from radixway.encoders.heads.neighbours import Neighbours, unit
+from radixway.encoders.heads import HeadFile
+from radixway.encoders.heads.domain import DomainHead, ScriptSoftmax
+from radixway.encoders.heads.neighbours import LabelDensity, normalize_rows
 from radixway.encoders.heads.ngrams import text_features
 
 FILE = Path(radixway.bundled.__file__).parent / "heads" / "domain.npz"
@@ -18,12 +18,12 @@ POINTS = np.array([[1, 0], [0.8, 0.6], [0, 1]], np.float32)
 
 def two_labels():
     """Label 0 has the first two points, label 1 the last."""
-    return Neighbours(np.eye(2, dtype=np.float32), np.zeros(2, np.float32), POINTS, np.array([2, 1]))
+    return LabelDensity(np.eye(2, dtype=np.float32), np.zeros(2, np.float32), POINTS, np.array([2, 1]))
 
 
 def table(neighbours):
     """Two labels in two styles, of which n-grams say nothing and the bias that exams are a bit likelier."""
-    return Table(
+    return ScriptSoftmax(
         ngrams=np.zeros((2 * BUCKETS, 4), np.int8),
         scale=np.ones(4, np.float32),
         rarity=np.ones(2 * BUCKETS, np.float16),
@@ -45,7 +45,7 @@ def test_the_label_of_the_nearest_texts_is_likeliest():
 
 
 def test_a_label_with_twice_as_many_texts_in_one_place_is_no_likelier():
-    there = unit(np.array([[1, 1], [1, 1], [1, 1]], np.float32))
+    there = normalize_rows(np.array([[1, 1], [1, 1], [1, 1]], np.float32))
     logits = dataclasses.replace(two_labels(), points=there).logits(np.array([1, 0], np.float32))
     assert logits[0] == pytest.approx(logits[1], abs=1e-5)
 
@@ -64,24 +64,24 @@ def test_neighbours_move_labels_within_the_everyday_style_only():
 
 
 def test_what_is_written_is_read_again_but_for_rounding():
-    head = Head.load(FILE, kind="domain")
+    head = HeadFile.load_file(FILE, kind="domain")
     arrays = {**head.arrays, **two_labels().arrays("tiny")}
     written = dataclasses.replace(head, labels=("a", "b"), arrays=arrays)
-    again = Neighbours.read(written, "tiny")
+    again = LabelDensity.from_head(written, "tiny")
     assert again is not None
     assert again.points == pytest.approx(POINTS, abs=0.01)
     assert again.counts.tolist() == [2, 1]
 
 
 def test_a_head_without_known_texts_is_read_as_before():
-    head = Head.load(FILE, kind="domain")
+    head = HeadFile.load_file(FILE, kind="domain")
     arrays = {name: array for name, array in head.arrays.items() if name != "latin_points"}
     DomainHead(dataclasses.replace(head, arrays=arrays))
 
 
 @pytest.mark.parametrize("name", ["latin_offset", "latin_projection", "latin_points_per_label"])
 def test_known_texts_that_do_not_fit_are_refused(name):
-    head = Head.load(FILE, kind="domain")
+    head = HeadFile.load_file(FILE, kind="domain")
     arrays = {
         **head.arrays,
         name: head.arrays[name][:, :3] if name.endswith("tion") else head.arrays[name][:3],

@@ -25,18 +25,18 @@ def test_a_head_tells_who_answers_well_from_the_vector_and_the_domain(rows, mini
     )
     head = QualityHead.read_file(tmp_path / "quality.npz")
     assert head.models == ("a", "b")
-    quality = head.read(vectors, domains)
+    quality = head.predict_quality(vectors, domains)
     assert quality.shape == (500, 2)
     assert ((quality > 0.5) == (right > 0)).mean() > 0.9
-    np.testing.assert_allclose(head.read(vectors[7], domains[7]), quality[7], atol=1e-6)
+    np.testing.assert_allclose(head.predict_quality(vectors[7], domains[7]), quality[7], atol=1e-6)
     with pytest.raises(ValueError, match="domain"):
-        head.read(vectors)
+        head.predict_quality(vectors)
 
 
 def test_a_head_of_the_vector_alone_needs_no_domain(rows, minilm):
     vectors, _, right = rows
     head = QualityHead(to_quality_head(fit_quality(vectors, None, right), ["a", "b"], minilm, ""))
-    assert head.read(vectors).shape == (500, 2)
+    assert head.predict_quality(vectors).shape == (500, 2)
 
 
 def test_arrays_of_another_shape_are_refused(rows, minilm):
@@ -61,9 +61,9 @@ def test_ridge_without_penalty_is_exact_and_with_much_of_it_the_mean(rows):
 def test_a_head_knows_the_encoder_it_was_trained_with_whatever_its_precision(rows, minilm, int8):
     vectors = np.eye(500, minilm.size, dtype=np.float32)
     head = QualityHead(to_quality_head(fit_quality(vectors, None, rows[2]), ["a", "b"], minilm, ""))
-    head.check(minilm.encode([PROBE])[0].vector)
-    head.check(int8.encode([PROBE])[0].vector)
+    head.check_probe(minilm.encode([PROBE])[0].vector)
+    head.check_probe(int8.encode([PROBE])[0].vector)
     with pytest.raises(EncoderError, match="another encoder"):
-        head.check(minilm.encode(["Something else altogether"])[0].vector)
+        head.check_probe(minilm.encode(["Something else altogether"])[0].vector)
     with pytest.raises(EncoderError, match="another encoder"):
-        head.check(np.ones(8, np.float32))
+        head.check_probe(np.ones(8, np.float32))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from radixway.config.engine import EngineConfig
-from radixway.engine.disaggregation import Room, TransferStats
-from radixway.engine.engine import Engine, Generation
-from radixway.engine.request import Output, SamplingParams
+from radixway.engine.disaggregation import BootstrapRoom, TransferStats
+from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.request import RequestOutput, SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
@@ -42,21 +42,21 @@ class Pair:
     prefill: Engine
     decode: Engine
 
-    def room(self) -> Room:
+    def room(self) -> BootstrapRoom:
         """A fresh one, at the prefill engine."""
-        return Room("127.0.0.1", self.prefill.bootstrap_port or 0, next(_rooms))
+        return BootstrapRoom("127.0.0.1", self.prefill.bootstrap_port or 0, next(_rooms))
 
     def begin(
         self, prompt: Sequence[int], params: SamplingParams = GREEDY, **options: Any
-    ) -> tuple[Generation, Generation]:
+    ) -> tuple[GenerationStream, GenerationStream]:
         """Ask both, as a gateway does."""
         room = self.room()
-        prefilling = self.prefill.submit(prompt, params, room=room, **options)
-        return prefilling, self.decode.submit(prompt, params, room=room, **options)
+        prefilling = self.prefill.submit_request(prompt, params, room=room, **options)
+        return prefilling, self.decode.submit_request(prompt, params, room=room, **options)
 
     async def answer(
         self, prompt: Sequence[int], params: SamplingParams = GREEDY, **options: Any
-    ) -> list[Output]:
+    ) -> list[RequestOutput]:
         """The decode engine's outputs, when the prefill engine is through as well."""
         prefilling, answering = self.begin(prompt, params, **options)
         _, outputs = await asyncio.gather(whole(prefilling), whole(answering))
@@ -89,17 +89,17 @@ def transfers(engine: Engine) -> TransferStats:
     return stats
 
 
-async def whole(generation: Generation) -> list[Output]:
+async def whole(generation: GenerationStream) -> list[RequestOutput]:
     return [output async for output in generation]
 
 
-def tokens(outputs: Sequence[Output]) -> list[int]:
+def tokens(outputs: Sequence[RequestOutput]) -> list[int]:
     return [token for output in outputs for token in output.token_ids]
 
 
 async def checked(engine: Engine) -> None:
     """Wait until an engine has nothing left to do or to send, and check all its accounts."""
     while (stats := engine.stats()).running or stats.waiting or stats.loading or stats.departing:
-        await asyncio.to_thread(engine._ask, lambda: None)
-    await asyncio.to_thread(engine._ask, engine._core.scheduler.check)
+        await asyncio.to_thread(engine._call_on_thread, lambda: None)
+    await asyncio.to_thread(engine._call_on_thread, engine._core.scheduler.check)
     assert engine.stats().kv_used == 0

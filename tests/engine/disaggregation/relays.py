@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from radixway.engine.disaggregation import Room
+from radixway.engine.disaggregation import BootstrapRoom
 
 Spoil = Callable[[bytes], bytes]
 
@@ -21,7 +21,7 @@ class Relay:
     """So many bytes have been passed on."""
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def towards(self, room: Room) -> Room:
+    def towards(self, room: BootstrapRoom) -> BootstrapRoom:
         """The room by way of this relay."""
         return replace(room, port=self.port)
 

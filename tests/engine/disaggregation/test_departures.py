@@ -7,41 +7,41 @@ import pytest
 import torch
 
 from radixway.engine.architecture import read_architecture
-from radixway.engine.disaggregation import Departure, Departures, Identity, Room
-from radixway.engine.disaggregation.wire import TransferFailed
-from radixway.engine.errors import InvalidRequest
+from radixway.engine.disaggregation import BootstrapRoom, KVIdentity, KVSender, PrefillKVManager
+from radixway.engine.disaggregation.wire import KVTransferError
+from radixway.engine.errors import InvalidRequestError
 from radixway.engine.load import find_model
 from radixway.engine.pool import KVStore
-from radixway.engine.request import FinishReason, Request, SamplingParams
+from radixway.engine.request import EngineRequest, FinishReason, SamplingParams
 
 LAYERS = 3
 
 
-def book() -> Departures:
+def book() -> PrefillKVManager:
     shape = replace(read_architecture(find_model("bundled")), layers=LAYERS, kv_heads=2, head_dim=4)
     store = KVStore(shape, 16, 4, torch.float32, torch.device("cpu"))
-    return Departures(store, Identity("w", "1", "float32", "auto", LAYERS, 2, 4), timeout_s=10)
+    return PrefillKVManager(store, KVIdentity("w", "1", "float32", "auto", LAYERS, 2, 4), timeout_s=10)
 
 
-def announced(departures: Departures, room: int = 7) -> Departure:
-    request = Request(
+def announced(departures: PrefillKVManager, room: int = 7) -> KVSender:
+    request = EngineRequest(
         id=f"r{room}",
         tokens=array("i", range(20)),
         params=SamplingParams(max_tokens=1),
         pages=array("i", range(1, 6)),
-        room=Room("h", 1, room),
+        room=BootstrapRoom("h", 1, room),
     )
-    request.departure = departures.announce(request)
-    return request.departure
+    request.kv_sender = departures.announce_request(request)
+    return request.kv_sender
 
 
-def pieces(departure: Departure, sent: list[int], stop: int, most: int = 100) -> list[tuple[int, int, int]]:
+def pieces(departure: KVSender, sent: list[int], stop: int, most: int = 100) -> list[tuple[int, int, int]]:
     """What could be sent now, in order; `sent` is moved on."""
     found = []
     while True:
         try:
-            piece = departure.next_piece(sent, stop, most, timeout_s=0)
-        except TransferFailed as failure:
+            piece = departure.next_chunk(sent, stop, most, timeout_s=0)
+        except KVTransferError as failure:
             assert "too long" in str(failure)
             return found
         if piece is None:
@@ -52,20 +52,20 @@ def pieces(departure: Departure, sent: list[int], stop: int, most: int = 100) ->
 
 def test_a_layer_leaves_as_soon_as_it_is_computed() -> None:
     departure, sent = announced(book()), [0] * LAYERS
-    departure.hold()
+    departure.hold_pages()
     assert pieces(departure, sent, 20) == []
-    departure.computed(0, 8)
+    departure.mark_computed(0, 8)
     assert pieces(departure, sent, 20) == [(0, 0, 8)]
-    departure.computed(1, 8)
-    departure.computed(2, 8)
-    departure.computed(0, 20)
+    departure.mark_computed(1, 8)
+    departure.mark_computed(2, 8)
+    departure.mark_computed(0, 20)
     assert pieces(departure, sent, 20) == [(1, 0, 8), (2, 0, 8), (0, 8, 20)]
 
 
 def test_what_is_cached_leaves_in_pieces_from_what_the_other_has() -> None:
     departure = announced(book())
-    departure.request.computed = 16
-    departure.hold()
+    departure.request.num_computed_tokens = 16
+    departure.hold_pages()
     assert pieces(departure, [12, 12, 12], 15, most=2) == [
         *((layer, 12, 14) for layer in range(LAYERS)),
         *((layer, 14, 15) for layer in range(LAYERS)),
@@ -74,17 +74,17 @@ def test_what_is_cached_leaves_in_pieces_from_what_the_other_has() -> None:
 
 def test_a_request_that_gave_its_pages_back_is_not_read_until_it_has_others() -> None:
     departure = announced(book())
-    departure.request.computed = 8
-    departure.hold()
-    piece = departure.next_piece([0] * LAYERS, 20, 100, 0)
+    departure.request.num_computed_tokens = 8
+    departure.hold_pages()
+    piece = departure.next_chunk([0] * LAYERS, 20, 100, 0)
     assert piece is not None
     out = torch.empty(8 * departure._store.layer_token_bytes, dtype=torch.uint8)
-    assert departure.read(piece, out)
-    departure.let_go()
-    assert not departure.read(piece, out)
+    assert departure.read_chunk(piece, out)
+    departure.release_pages()
+    assert not departure.read_chunk(piece, out)
     assert pieces(departure, [0] * LAYERS, 20) == []
-    departure.hold()
-    assert departure.read(piece, out)
+    departure.hold_pages()
+    assert departure.read_chunk(piece, out)
 
 
 def test_what_was_read_is_what_the_pages_hold_and_can_be_put_anywhere() -> None:
@@ -92,29 +92,29 @@ def test_what_was_read_is_what_the_pages_hold_and_can_be_put_anywhere() -> None:
     departure, store = announced(departures), departures.store
     written = torch.randn(20, 2, 4), torch.randn(20, 2, 4)
     for layer in range(LAYERS):
-        store.write(layer, store.slots(departure.request.pages, 0, 20), *written)
-    departure.request.computed = 20
-    departure.hold()
-    piece = departure.next_piece([3, 3, 3], 19, 100, 0)
+        store.write_kv(layer, store.token_slots(departure.request.pages, 0, 20), *written)
+    departure.request.num_computed_tokens = 20
+    departure.hold_pages()
+    piece = departure.next_chunk([3, 3, 3], 19, 100, 0)
     assert piece is not None
     out = torch.empty(16 * store.layer_token_bytes, dtype=torch.uint8)
-    assert departure.read(piece, out)
+    assert departure.read_chunk(piece, out)
     elsewhere = array("i", [12, 9, 11, 10, 8])
-    store.put_tokens(2, store.slots(elsewhere, 3, 19), out)
-    found = store.gather(2, torch.tensor(list(elsewhere)), 19)[:, :, 3:]
+    store.write_tokens(2, store.token_slots(elsewhere, 3, 19), out)
+    found = store.gather_kv(2, torch.tensor(list(elsewhere)), 19)[:, :, 3:]
     assert torch.equal(found, torch.stack([x[3:19].transpose(0, 1) for x in written]))
 
 
 def test_kv_that_nobody_comes_for_is_given_up_in_time() -> None:
     departures = book()
     waiting, claimed, computing = (announced(departures, room) for room in (1, 2, 3))
-    departures.claim(2, 0)
+    departures.claim_sender(2, 0)
     for departure in (waiting, claimed):
         departure.request.finish = FinishReason("length")
-        departures.computed(departure.request, now_s=100)
-    departures.expire(110)
+        departures.mark_finished(departure.request, now_s=100)
+    departures.expire_unclaimed(110)
     assert not waiting.is_over
-    departures.expire(110.1)
+    departures.expire_unclaimed(110.1)
     assert waiting.is_over and not claimed.is_over and not computing.is_over
     assert departures.ended() == [waiting]
     assert departures.stats().reasons == {"nobody came for it": 1}
@@ -122,21 +122,21 @@ def test_kv_that_nobody_comes_for_is_given_up_in_time() -> None:
 
 def test_whoever_comes_too_late_is_told_why_and_does_not_wait() -> None:
     departures = book()
-    announced(departures, 1).end("the weights changed")
-    departures.refuse(Room("h", 1, 2))
+    announced(departures, 1).finish_transfer("the weights changed")
+    departures.refuse_room(BootstrapRoom("h", 1, 2))
     for room, reason in ((1, "the weights changed"), (2, "refused")):
-        with pytest.raises(TransferFailed, match=reason):
-            departures.claim(room, timeout_s=3600)
+        with pytest.raises(KVTransferError, match=reason):
+            departures.claim_sender(room, timeout_s=3600)
 
 
 def test_a_room_is_taken_until_its_request_is_over() -> None:
     departures = book()
     departure = announced(departures, 1)
-    with pytest.raises(InvalidRequest, match="taken") as refusal:
+    with pytest.raises(InvalidRequestError, match="taken") as refusal:
         announced(departures, 1)
     assert refusal.value.field == "bootstrap_room"
-    departures.claim(1, 0)
-    with pytest.raises(TransferFailed, match="somebody else"):
-        departures.claim(1, 0)
-    departure.end()
+    departures.claim_sender(1, 0)
+    with pytest.raises(KVTransferError, match="somebody else"):
+        departures.claim_sender(1, 0)
+    departure.finish_transfer()
     assert not announced(departures, 1).is_over

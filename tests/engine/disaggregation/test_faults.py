@@ -13,9 +13,9 @@ from engine.conftest import Reference
 from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
 from engine.disaggregation.relays import Relay, flip, relay
 from engine.driving import answers, random_tokens, tiny_core
-from radixway.engine.disaggregation import Room, listener
-from radixway.engine.engine import Generation
-from radixway.engine.errors import InvalidRequest
+from radixway.engine.disaggregation import BootstrapRoom, listener
+from radixway.engine.engine import GenerationStream
+from radixway.engine.errors import InvalidRequestError
 from radixway.engine.request import SamplingParams
 from radixway.engine.weights import DiskWeights
 
@@ -43,7 +43,7 @@ def engines(path: Path) -> Iterator[Pair]:
 
 
 @asynccontextmanager
-async def held(engines: Pair) -> AsyncIterator[tuple[Relay, Generation, Generation]]:
+async def held(engines: Pair) -> AsyncIterator[tuple[Relay, GenerationStream, GenerationStream]]:
     """One request, half of whose KV has arrived; both generations."""
     room = engines.room()
     with pytest.MonkeyPatch.context() as patch:
@@ -51,8 +51,8 @@ async def held(engines: Pair) -> AsyncIterator[tuple[Relay, Generation, Generati
         # prefill was when the other engine came.
         patch.setattr(listener, "PIECE_BYTES", 1024)
         async with relay(room.port, hold_after=HALF) as half:
-            prefilling = engines.prefill.submit(PROMPT, GREEDY, room=room)
-            answering = engines.decode.submit(PROMPT, GREEDY, room=half.towards(room))
+            prefilling = engines.prefill.submit_request(PROMPT, GREEDY, room=room)
+            answering = engines.decode.submit_request(PROMPT, GREEDY, room=half.towards(room))
             await half.reached.wait()
             yield half, prefilling, answering
 
@@ -67,8 +67,8 @@ def why(engines: Pair) -> str:
 async def test_a_bit_that_was_turned_on_the_way_is_seen(engines: Pair, expected: list[int], at: int) -> None:
     room = engines.room()
     async with relay(room.port, spoil=flip(at)) as spoiling:
-        prefilling = engines.prefill.submit(PROMPT, GREEDY, room=room)
-        answering = engines.decode.submit(PROMPT, GREEDY, room=spoiling.towards(room))
+        prefilling = engines.prefill.submit_request(PROMPT, GREEDY, room=room)
+        answering = engines.decode.submit_request(PROMPT, GREEDY, room=spoiling.towards(room))
         assert tokens(await whole(answering)) == expected
         assert why(engines) in ("a frame whose checksum is wrong", "a frame that is none")
         await prefilling.aclose()
@@ -115,42 +115,44 @@ async def test_a_prefill_that_is_aborted_is_left_to_the_decode_engine(
     path: Path, expected: list[int]
 ) -> None:
     with pair(path) as engines:
-        await asyncio.to_thread(engines.prefill.pause, "in_place")  # so that it has computed nothing yet
+        await asyncio.to_thread(
+            engines.prefill.pause_generation, "in_place"
+        )  # so that it has computed nothing yet
         prefilling, answering = engines.begin(PROMPT)
         await prefilling.aclose()
         assert tokens(await whole(answering)) == expected
         assert why(engines) == "the prefill was aborted"
-        await asyncio.to_thread(engines.prefill.resume)
+        await asyncio.to_thread(engines.prefill.resume_generation)
         await checked(engines.prefill)
 
 
 async def test_an_engine_that_is_not_there_is_done_without(engines: Pair, expected: list[int]) -> None:
     engines.prefill.stop()
-    room = Room("127.0.0.1", engines.decode.config.disaggregation_bootstrap_port + 1, 7)
-    answering = engines.decode.submit(PROMPT, GREEDY, room=room)
+    room = BootstrapRoom("127.0.0.1", engines.decode.config.disaggregation_bootstrap_port + 1, 7)
+    answering = engines.decode.submit_request(PROMPT, GREEDY, room=room)
     assert tokens(await whole(answering)) == expected
     assert why(engines).startswith("the prefill engine cannot be reached")
 
 
 async def test_a_host_that_is_none_is_done_without(engines: Pair, expected: list[int]) -> None:
-    room = Room("no such host\0", 8998, 7)
-    assert tokens(await whole(engines.decode.submit(PROMPT, GREEDY, room=room))) == expected
+    room = BootstrapRoom("no such host\0", 8998, 7)
+    assert tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY, room=room))) == expected
 
 
 async def test_a_request_that_the_prefill_engine_refuses_is_not_waited_for(
     engines: Pair, expected: list[int]
 ) -> None:
     room = engines.room()
-    with pytest.raises(InvalidRequest):
-        engines.prefill.submit(PROMPT, SamplingParams(max_tokens=10**6), room=room)
-    assert tokens(await whole(engines.decode.submit(PROMPT, GREEDY, room=room))) == expected
+    with pytest.raises(InvalidRequestError):
+        engines.prefill.submit_request(PROMPT, SamplingParams(max_tokens=10**6), room=room)
+    assert tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY, room=room))) == expected
     assert why(engines) == "the prefill engine refused the request"
 
 
 async def test_kv_of_another_prompt_is_not_taken(engines: Pair, expected: list[int]) -> None:
     room = engines.room()
-    prefilling = engines.prefill.submit(random_tokens(300, seed=1), GREEDY, room=room)
-    assert tokens(await whole(engines.decode.submit(PROMPT, GREEDY, room=room))) == expected
+    prefilling = engines.prefill.submit_request(random_tokens(300, seed=1), GREEDY, room=room)
+    assert tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY, room=room))) == expected
     assert why(engines) == "another prompt"
     await whole(prefilling)
     await checked(engines.prefill)
@@ -166,7 +168,7 @@ async def test_kv_of_other_weights_is_not_taken(engines: Pair, version: str) -> 
     found = tokens(await engines.answer(PROMPT))
     assert why(engines) == "other weights, or KV of another kind"
     await asyncio.to_thread(engines.decode.flush_cache)
-    assert found == tokens(await whole(engines.decode.submit(PROMPT, GREEDY)))
+    assert found == tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY)))
 
 
 @pytest.mark.parametrize("keep_kv", [True, False])
@@ -184,7 +186,7 @@ async def test_weights_that_change_half_way_end_the_transfer(engines: Pair, side
     assert ended.failed == 1 or all_had_left
     if side == "prefill" or not keep_kv:  # otherwise a mixture was asked for
         await asyncio.to_thread(engines.decode.flush_cache)
-        assert found == tokens(await whole(engines.decode.submit(PROMPT, GREEDY)))
+        assert found == tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY)))
     for engine in (engines.prefill, engines.decode):
         await checked(engine)
 
@@ -193,24 +195,24 @@ async def test_weights_that_change_before_a_sender_has_told_that_it_is_through_l
     engines: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is over before it is told of, and the cache is emptied for all that."""
-    side = engines.prefill._core.side
+    side = engines.prefill._core.transfer_manager
     with monkeypatch.context() as patched:
-        patched.setattr(side, "ended", lambda wait_s=0.0: [])
+        patched.setattr(side, "poll_ended", lambda wait_s=0.0: [])
         await engines.answer(PROMPT)
         other = DiskWeights(engines.prefill.model_info.path, load_format="dummy")
         await asyncio.to_thread(engines.prefill.update_weights, other)
-        await asyncio.to_thread(engines.prefill._ask, engines.prefill._core.scheduler.check)
+        await asyncio.to_thread(engines.prefill._call_on_thread, engines.prefill._core.scheduler.check)
         await checked(engines.prefill)
 
 
 async def test_a_room_is_for_one_request(engines: Pair, expected: list[int]) -> None:
     async with held(engines) as (half, prefilling, answering):
-        room = half.towards(Room("127.0.0.1", 1, prefilling._request.departure.room))  # type: ignore[union-attr]
-        with pytest.raises(InvalidRequest, match="taken") as refusal:
-            engines.prefill.submit(PROMPT, GREEDY, room=room)
+        room = half.towards(BootstrapRoom("127.0.0.1", 1, prefilling._request.kv_sender.room))  # type: ignore[union-attr]
+        with pytest.raises(InvalidRequestError, match="taken") as refusal:
+            engines.prefill.submit_request(PROMPT, GREEDY, room=room)
         assert refusal.value.field == "bootstrap_room"
         at_prefill = replace(room, port=engines.room().port)
-        second = engines.decode.submit(random_tokens(300, seed=2), GREEDY, room=at_prefill)
+        second = engines.decode.submit_request(random_tokens(300, seed=2), GREEDY, room=at_prefill)
         await whole(second)
         assert why(engines) == "somebody else came for this room"
         half.go.set()
@@ -221,7 +223,7 @@ async def test_a_room_is_for_one_request(engines: Pair, expected: list[int]) -> 
 
 async def test_pages_that_nobody_comes_for_are_kept_for_a_while_only(path: Path) -> None:
     with pair(path, disaggregation_timeout_s=0.1) as engines:
-        await whole(engines.prefill.submit(PROMPT, GREEDY, room=engines.room()))
+        await whole(engines.prefill.submit_request(PROMPT, GREEDY, room=engines.room()))
         await checked(engines.prefill)
         assert transfers(engines.prefill).reasons == {"nobody came for it": 1}
 
@@ -230,8 +232,8 @@ async def test_pausing_the_decode_engine_does_not_wait_for_what_is_on_its_way(
     engines: Pair, expected: list[int]
 ) -> None:
     async with held(engines) as (_, prefilling, answering):
-        await asyncio.to_thread(engines.decode.pause, "retract")
-        await asyncio.to_thread(engines.decode.resume)
+        await asyncio.to_thread(engines.decode.pause_generation, "retract")
+        await asyncio.to_thread(engines.decode.resume_generation)
         assert tokens(await whole(answering)) == expected
         await prefilling.aclose()
 
@@ -241,13 +243,13 @@ async def test_a_step_that_fails_leaves_no_thread_at_work(
 ) -> None:
     async with held(engines) as (half, prefilling, answering):
         with caplog.at_level(logging.CRITICAL), monkeypatch.context() as patched:
-            patched.setattr(engines.decode._core.runner, "run", None)
-            failing = engines.decode.submit(random_tokens(5, seed=9), GREEDY)
+            patched.setattr(engines.decode._core.runner, "execute_model", None)
+            failing = engines.decode.submit_request(random_tokens(5, seed=9), GREEDY)
             with pytest.raises(Exception, match="failed"):
                 await whole(failing)
         half.go.set()
         with pytest.raises(Exception, match="failed"):
             await whole(answering)
-        assert tokens(await whole(engines.decode.submit(PROMPT, GREEDY))) == expected
+        assert tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY))) == expected
         await prefilling.aclose()
     await checked(engines.decode)

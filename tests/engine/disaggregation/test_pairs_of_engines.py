@@ -78,7 +78,7 @@ async def test_only_what_the_decode_engine_lacks_travels(path: Path) -> None:
 async def test_what_the_prefill_engine_has_cached_travels_at_once(path: Path) -> None:
     prompt = random_tokens(200)
     with pair(path) as engines:
-        await whole(engines.prefill.submit(prompt, GREEDY))
+        await whole(engines.prefill.submit_request(prompt, GREEDY))
         assert tokens(await engines.answer(prompt)) == alone(path, [prompt])[0]
         assert engines.prefill.stats().cached_tokens >= 196
         assert engines.received().tokens == 199
@@ -129,6 +129,6 @@ async def test_what_is_cheaper_to_compute_does_not_travel_and_nobody_waits_for_i
 async def test_an_engine_that_does_both_takes_no_notice_of_rooms(path: Path) -> None:
     with pair(path, decode={"disaggregation_mode": "null"}) as engines:
         prompt = random_tokens(50)
-        answering = engines.decode.submit(prompt, GREEDY, room=engines.room())
+        answering = engines.decode.submit_request(prompt, GREEDY, room=engines.room())
         assert tokens(await whole(answering)) == alone(path, [prompt])[0]
         assert engines.decode.stats().transfers is None

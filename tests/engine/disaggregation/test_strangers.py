@@ -13,9 +13,15 @@ import pytest
 from engine.conftest import Reference
 from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
 from engine.driving import random_tokens
-from radixway.engine.disaggregation.channel import Channel
-from radixway.engine.disaggregation.identity import tokens_digest
-from radixway.engine.disaggregation.wire import PROTOCOL, Ask, Failed, Greeting, TransferFailed
+from radixway.engine.disaggregation.channel import TransferChannel
+from radixway.engine.disaggregation.identity import digest_tokens
+from radixway.engine.disaggregation.wire import (
+    PROTOCOL,
+    KVTransferError,
+    TransferFailure,
+    TransferGreeting,
+    TransferRequest,
+)
 
 PROMPT = random_tokens(100)
 PATIENCE_S = 30
@@ -34,8 +40,8 @@ def engines(path: Path) -> Iterator[Pair]:
 
 def digest_of(engines: Pair, count: int) -> str:
     """Of the prompt's tokens before `count`, as a slice has them."""
-    (departure,) = engines.prefill._core.side._departures.values()  # type: ignore[union-attr]
-    return tokens_digest(departure.request.tokens[:count].tobytes())
+    (departure,) = engines.prefill._core.transfer_manager._departures.values()  # type: ignore[union-attr]
+    return digest_tokens(departure.request.tokens[:count].tobytes())
 
 
 @pytest.mark.parametrize(
@@ -45,24 +51,24 @@ async def test_tokens_that_there_are_not_are_neither_sent_nor_waited_for(
     engines: Pair, first: int, stop: int
 ) -> None:
     room = engines.room()
-    prefilling = await whole(engines.prefill.submit(PROMPT, GREEDY, room=room))
+    prefilling = await whole(engines.prefill.submit_request(PROMPT, GREEDY, room=room))
     assert prefilling
-    identity = engines.prefill._core.side.identity.digest  # type: ignore[union-attr]
-    with Channel(socket.create_connection(("127.0.0.1", room.port)), PATIENCE_S) as channel:
-        assert isinstance(channel.hear(), Greeting)
-        channel.say(Ask(room.number, identity, first, stop, digest_of(engines, stop)))
-        with pytest.raises(TransferFailed, match="tokens that there are not"):
-            channel.hear()
+    identity = engines.prefill._core.transfer_manager.identity.digest  # type: ignore[union-attr]
+    with TransferChannel(socket.create_connection(("127.0.0.1", room.port)), PATIENCE_S) as channel:
+        assert isinstance(channel.read_message(), TransferGreeting)
+        channel.send_message(TransferRequest(room.number, identity, first, stop, digest_of(engines, stop)))
+        with pytest.raises(KVTransferError, match="tokens that there are not"):
+            channel.read_message()
     await checked(engines.prefill)
 
 
 def test_who_waits_in_a_room_that_nobody_enters_does_not_hold_up_the_end(path: Path) -> None:
     with pair(path, disaggregation_timeout_s=3600) as engines:
         room = engines.room()
-        with Channel(socket.create_connection(("127.0.0.1", room.port)), PATIENCE_S) as channel:
-            channel.hear()
-            channel.say(Ask(room.number, "i", 0, 8, "t"))
-            claimed = engines.prefill._core.side._announced  # type: ignore[union-attr]
+        with TransferChannel(socket.create_connection(("127.0.0.1", room.port)), PATIENCE_S) as channel:
+            channel.read_message()
+            channel.send_message(TransferRequest(room.number, "i", 0, 8, "t"))
+            claimed = engines.prefill._core.transfer_manager._announced  # type: ignore[union-attr]
             while not claimed._waiters:  # it has been heard
                 pass
             stopping = threading.Thread(target=engines.prefill.stop, daemon=True)
@@ -80,19 +86,19 @@ async def test_a_prefill_engine_does_not_choose_whom_else_on_this_machine_is_tal
         heard: list[Any] = []
 
         def pretend() -> None:
-            with Channel(listening.accept()[0], PATIENCE_S) as channel:
-                channel.say(Greeting(PROTOCOL, name))
-                heard.append(channel.hear())
-                channel.say(Failed("no\nERROR everything burns\x1b[31m" + 3000 * "!"))
-                channel.until_closed()
+            with TransferChannel(listening.accept()[0], PATIENCE_S) as channel:
+                channel.send_message(TransferGreeting(PROTOCOL, name))
+                heard.append(channel.read_message())
+                channel.send_message(TransferFailure("no\nERROR everything burns\x1b[31m" + 3000 * "!"))
+                channel.wait_until_closed()
 
         pretending = threading.Thread(target=pretend)
         pretending.start()
         room = replace(engines.room(), port=listening.getsockname()[1])
-        alone = tokens(await whole(engines.prefill.submit(PROMPT, GREEDY)))
-        assert tokens(await whole(engines.decode.submit(PROMPT, GREEDY, room=room))) == alone
+        alone = tokens(await whole(engines.prefill.submit_request(PROMPT, GREEDY)))
+        assert tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY, room=room))) == alone
         pretending.join()
-        assert isinstance(heard[0], Ask)
+        assert isinstance(heard[0], TransferRequest)
         with pytest.raises(BlockingIOError):
             other.accept()
     (reason,) = engines.received().reasons
@@ -117,7 +123,7 @@ async def test_where_no_thread_can_be_started_prompts_are_computed_and_later_one
         start(thread)
 
     with pair(path, prefill={"disaggregation_timeout_s": 0.5}, disaggregation_transfer="tcp") as engines:
-        alone = tokens(await whole(engines.decode.submit(PROMPT, GREEDY)))
+        alone = tokens(await whole(engines.decode.submit_request(PROMPT, GREEDY)))
         engines.decode.flush_cache()
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", none_left)

@@ -22,7 +22,7 @@ from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.events import AllBlocksCleared, BlockStored, CacheEvents, Event
+from radixway.engine.events import AllBlocksCleared, BlockStored, KVCacheEvent, KVEventRecorder
 
 Make = Callable[[str], Reference]
 
@@ -50,7 +50,7 @@ def cached_of(engine: Engine) -> set[tuple[int, ...]]:
     tree = engine._core.scheduler.cache._tree
     found = set()
     for node in tree.nodes():
-        key = b"".join(above.key for above in node.path())
+        key = b"".join(above.key for above in node.path_from_root())
         found |= {tuple(array("i", key[: end * tree.width])) for end in range(node.start + 1, node.end + 1)}
     return found
 
@@ -68,15 +68,17 @@ async def test_a_router_knows_the_cache_of_an_engine_that_evicts_fails_and_is_fl
     engine.start()
 
     async def ask(seed: int) -> None:
-        async for _ in engine.submit([*random_tokens(20, seed % 5), *random_tokens(17, seed)], GREEDY):
+        async for _ in engine.submit_request(
+            [*random_tokens(20, seed % 5), *random_tokens(17, seed)], GREEDY
+        ):
             pass
 
     def told() -> tuple[Follower, set[str]]:
         """After all that the engine was asked to do, and once the last batch was sent."""
         done = Flag()
-        engine._inbox.put(done.set)
+        engine._inbox.put_command(done.set)
         assert done.wait(20)
-        while not engine._publisher._history.since(engine.kv_events.published_batches - 1):
+        while not engine._publisher._history.batches_since(engine.kv_events.published_batches - 1):
             pass
         follower, kinds = Follower(), set()
         for payload in replay(engine.kv_events.replay_endpoint):
@@ -121,11 +123,11 @@ async def test_what_is_on_disk_is_published_when_the_engine_starts(reference: Ma
         return engine
 
     engine, prompt = started(), random_tokens(20)
-    async for _ in engine.submit(prompt, GREEDY):
+    async for _ in engine.submit_request(prompt, GREEDY):
         pass
     engine.stop()
     engine = started()
-    while not engine._publisher._history.since(0):
+    while not engine._publisher._history.batches_since(0):
         pass
     (batch,) = replay(engine.kv_events.replay_endpoint)
     (event,) = events_of(batch)
@@ -135,13 +137,13 @@ async def test_what_is_on_disk_is_published_when_the_engine_starts(reference: Ma
 
 
 def test_without_an_endpoint_nothing_is_hashed(reference: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CacheEvents, "stored", lambda *_: pytest.fail("hashed for nobody"))
+    monkeypatch.setattr(KVEventRecorder, "on_stored", lambda *_: pytest.fail("hashed for nobody"))
     engine = tiny_engine(reference)
     assert engine.kv_events is None
     for seed in range(3):
         core = engine._core
-        core.add(core.request(f"r{seed}", random_tokens(20, seed), GREEDY, "", 0))
-    while engine._core.busy:
+        core.add_request(core.make_request(f"r{seed}", random_tokens(20, seed), GREEDY, "", 0))
+    while engine._core.has_work:
         engine._core.step()
 
 
@@ -202,20 +204,20 @@ def test_a_taken_port_ends_the_command_with_a_sentence() -> None:
 
 @pytest.mark.parametrize("keep_kv", [False, True])
 def test_new_weights_make_a_router_forget_the_old_ones_kv(reference: Make, keep_kv: bool) -> None:
-    sent: list[list[Event]] = []
+    sent: list[list[KVCacheEvent]] = []
     core = build_core(
         EngineConfig(model=str(reference("qwen3")[0]), dtype="float32", page_size=4, kv_tokens=256),
-        events=CacheEvents(4, sent.append),
+        events=KVEventRecorder(4, sent.append),
     )
     submit(core, random_tokens(20))
     for _ in range(3):
         core.step()
-    core.use_weights(core.runner.model, path=None, version="2", keep_kv=keep_kv)
-    core.hand_over_events()
+    core.update_weights(core.runner.model, path=None, version="2", keep_kv=keep_kv)
+    core.flush_events()
     assert [type(event) for event in sent[-1]] == [AllBlocksCleared]
     submit(core, random_tokens(20))
     finish(core)
-    core.hand_over_events()
+    core.flush_events()
     blocks = [event for event in sent[-1] if isinstance(event, BlockStored)]
     assert blocks[0].parent_block_hash is None and blocks[0].extra_keys is None
     assert blocks[0].token_ids[:20] == random_tokens(20).tolist()

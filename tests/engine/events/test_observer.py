@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from engine.events.following import Follower, events_of
-from radixway.engine.cache import PrefixCache
-from radixway.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvents, Event
+from radixway.engine.cache import KVCacheManager
+from radixway.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, KVCacheEvent, KVEventRecorder
 from radixway.engine.events.wire import encode_batch
 from radixway.engine.pool import PagePool
-from radixway.engine.request import Request, SamplingParams
+from radixway.engine.request import EngineRequest, SamplingParams
 from radixway.engine.scheduler import Scheduler
 from radixway.radix import Order, lfu, lru, priority, slru
 
@@ -23,16 +23,16 @@ class Run:
     """A scheduler with an imagined model, whose cache is followed step by step by its events alone."""
 
     def __init__(self, pages: int, eviction: Order = lru) -> None:
-        self.sent: list[list[Event]] = []
-        self.events = CacheEvents(PAGE, self.sent.append)
-        cache = PrefixCache(PagePool(pages), PAGE, eviction=eviction, observer=self.events)
+        self.sent: list[list[KVCacheEvent]] = []
+        self.events = KVEventRecorder(PAGE, self.sent.append)
+        cache = KVCacheManager(PagePool(pages), PAGE, eviction=eviction, observer=self.events)
         self.scheduler = Scheduler(cache, max_running=6, max_batch_tokens=16)
         self.follower = Follower()
         self.arrived = 0
 
-    def add(self, prompt: list[int], most: int = 1, salt: str = "", rank: int = 0) -> Request:
+    def add(self, prompt: list[int], most: int = 1, salt: str = "", rank: int = 0) -> EngineRequest:
         self.arrived += 1
-        request = Request(
+        request = EngineRequest(
             id=f"r{self.arrived}",
             tokens=array("i", prompt),
             params=SamplingParams(max_tokens=most),
@@ -40,31 +40,31 @@ class Run:
             namespace=salt,
             priority=rank,
         )
-        self.scheduler.add(request)
+        self.scheduler.add_request(request)
         return request
 
-    def step(self, followed: bool = True) -> list[Event]:
+    def step(self, followed: bool = True) -> list[KVCacheEvent]:
         """One step and its events, which are followed."""
         work = self.scheduler.schedule()
-        samples = [item.request for item in work if item.samples]
-        self.scheduler.advance(work)
+        samples = [item.request for item in work if item.reaches_end]
+        self.scheduler.update_after_step(work)
         for request in samples:
             request.tokens.append(sum(request.tokens) % 3)
             if len(request.tokens) >= request.max_len:
-                self.scheduler.finish(request)
+                self.scheduler.finish_request(request)
         return self.hand_over(followed)
 
-    def hand_over(self, followed: bool = True) -> list[Event]:
+    def hand_over(self, followed: bool = True) -> list[KVCacheEvent]:
         """What has happened since the last time; the follower now knows what the tree has."""
         self.sent.clear()
-        self.events.hand_over()
+        self.events.flush_step()
         assert len(self.sent) <= 1, "one batch for a step, or none"
         for batch in self.sent if followed else ():
             self.follower.apply(events_of(encode_batch(0.0, batch, "map")))
         assert not followed or self.follower.sequences() == self._cached()
         return self.sent[0] if self.sent else []
 
-    def finish(self, followed: bool = True) -> list[Event]:
+    def finish(self, followed: bool = True) -> list[KVCacheEvent]:
         events = []
         while self.scheduler.running or self.scheduler.waiting:
             events += self.step(followed)
@@ -99,12 +99,12 @@ def test_events_alone_tell_what_is_cached_after_every_step_of_a_random_run(
             run.add(prompt, random.randint(0, 20), random.choice(["", "", "tenant"]), random.randint(0, 2))
         inside = [*run.scheduler.running.values(), *run.scheduler.waiting]
         if inside and random.random() < 0.1:
-            run.scheduler.finish(random.choice(inside))
+            run.scheduler.finish_request(random.choice(inside))
         if not run.scheduler.running and random.random() < 0.3:
-            run.scheduler.cache.clear()
+            run.scheduler.cache.reset_prefix_cache()
         kinds |= {type(event).__name__ for event in run.step()}
     run.finish()
-    run.scheduler.cache.clear()
+    run.scheduler.cache.reset_prefix_cache()
     run.hand_over()
     assert not run.follower.blocks
     assert kinds == {"BlockStored", "BlockRemoved", "AllBlocksCleared"} and run.scheduler.preemptions
@@ -175,7 +175,7 @@ def test_kv_of_earlier_weights_is_gone_for_routers_though_running_requests_keep_
     run = Run(pages=20)
     kept = run.add([1, 2, 3], most=8)
     run.step()
-    run.events.begin("second\0")
+    run.events.start_epoch("second\0")
     (cleared,) = run.hand_over(followed=False)
     assert isinstance(cleared, AllBlocksCleared)
     run.add([1, 2, 3, 4], salt="second\0")
@@ -199,8 +199,8 @@ def test_clearing_makes_what_happened_before_it_in_the_step_moot() -> None:
     run.add([1, 2, 3, 4])
     while run.scheduler.running or run.scheduler.waiting:
         work = run.scheduler.schedule()
-        run.scheduler.advance(work)
+        run.scheduler.update_after_step(work)
         for request, _ in work:
-            run.scheduler.finish(request)
-    run.scheduler.cache.clear()
+            run.scheduler.finish_request(request)
+    run.scheduler.cache.reset_prefix_cache()
     assert [type(event) for event in run.hand_over()] == [AllBlocksCleared]

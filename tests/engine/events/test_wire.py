@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from radixway.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
+from radixway.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, KVCacheEvent
 from radixway.engine.events.wire import encode_batch
 
 BIG = 2**64 - 1
-EVENTS: list[Event] = [
+EVENTS: list[KVCacheEvent] = [
     BlockStored([7, BIG], None, [1, 2, 3, 4], 2, None, "GPU", None, [("salt",), None]),
     BlockStored([8], BIG, [5, 6], 2, None, "GPU", None),
     BlockRemoved([7], "GPU"),

@@ -10,7 +10,7 @@ from engine.server.served import Served, serving
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine
 from radixway.engine.server import build_app
-from radixway.engine.text import AnswerText
+from radixway.engine.text import DetokenizedStream
 from radixway.tokenizer import Tokenizer
 
 
@@ -34,7 +34,7 @@ async def serving_guide(context_length: int) -> AsyncIterator[Served]:
     """The real engine with the bundled model, in fp32 and with a small pool."""
     config = EngineConfig(dtype="float32", threads=1, context_length=context_length, kv_tokens=16_384)
     tokenizers: list[Tokenizer] = []
-    engine = Engine(config, text=lambda params: AnswerText(tokenizers[0], params))
+    engine = Engine(config, text=lambda params: DetokenizedStream(tokenizers[0], params))
     tokenizers.append(Tokenizer.load(engine.model_info.path))
     engine.start()
     async with serving(build_app(engine, tokenizers[0], config, max_body_bytes=200_000)) as served:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import radixway.bundled
 from radixway.config.engine import EngineConfig
-from radixway.engine.disaggregation import Room
+from radixway.engine.disaggregation import BootstrapRoom
 from radixway.engine.engine import EngineStats, ModelInfo
-from radixway.engine.errors import ContextTooLong, EngineError, QueueFull
-from radixway.engine.request import FinishReason, Output, SamplingParams, TokenLogprob
-from radixway.engine.text import AnswerText
+from radixway.engine.errors import ContextLengthError, EngineError, EngineQueueFullError
+from radixway.engine.request import FinishReason, RequestOutput, SamplingParams, TokenLogprob
+from radixway.engine.text import DetokenizedStream
 from radixway.tokenizer import Tokenizer
 
 GUIDE = Path(radixway.bundled.__file__).parent / "guide"
@@ -30,10 +30,10 @@ class ScriptedGeneration:
         self._params = params
         self._outputs = self._run()
 
-    def __aiter__(self) -> AsyncIterator[Output]:
+    def __aiter__(self) -> AsyncIterator[RequestOutput]:
         return self
 
-    async def __anext__(self) -> Output:
+    async def __anext__(self) -> RequestOutput:
         return await anext(self._outputs)
 
     async def aclose(self) -> None:
@@ -42,9 +42,9 @@ class ScriptedGeneration:
             self._engine.aborted.put_nowait(self.request_id)
         await self._outputs.aclose()
 
-    async def _run(self) -> AsyncIterator[Output]:
+    async def _run(self) -> AsyncIterator[RequestOutput]:
         engine, params = self._engine, self._params
-        text = AnswerText(engine.tokenizer, params)
+        text = DetokenizedStream(engine.tokenizer, params)
         script = [*engine.script, *([] if params.ignore_eos else [engine.eos])]
         for position, token in enumerate(script, start=1):
             if position > engine.hold_after:
@@ -54,23 +54,23 @@ class ScriptedGeneration:
             if engine.fails_after is not None and position > engine.fails_after:
                 raise EngineError("the model caught fire")
             is_eos = token == engine.eos and not params.ignore_eos
-            piece = "" if is_eos else text.push([token])
+            piece = "" if is_eos else text.feed([token])
             finish = None
             if self.aborted.is_set():
                 finish = FinishReason("abort", message="aborted")
-            elif text.matched is not None or is_eos:
-                finish = FinishReason("stop", token if is_eos else text.matched)
+            elif text.matched_stop is not None or is_eos:
+                finish = FinishReason("stop", token if is_eos else text.matched_stop)
             elif position == params.max_tokens or position == len(script):
                 finish = FinishReason("length")
             logprobs = []
             if params.logprobs is not None:
                 top = tuple((i, -0.5 * (i + 1)) for i in range(params.logprobs))
                 logprobs = [TokenLogprob(token, float("-inf") if position == 2 else -0.25, top)]
-            yield Output(
+            yield RequestOutput(
                 request_id=self.request_id,
                 token_ids=[token],
                 logprobs=logprobs,
-                text=piece + (text.finish() if finish else ""),
+                text=piece + (text.flush() if finish else ""),
                 finish=finish,
                 prompt_tokens=len(self._prompt),
                 cached_tokens=len(self._prompt) // 2,
@@ -125,12 +125,12 @@ class ScriptedEngine:
         request_id: str | None = None,
         namespace: str = "",
         priority: int = 0,
-        room: Room | None = None,
+        room: BootstrapRoom | None = None,
     ) -> ScriptedGeneration:
         if len(prompt_ids) + (params.max_tokens or 1) > self.model_info.context_length:
-            raise ContextTooLong(len(prompt_ids), params.max_tokens, self.model_info.context_length)
+            raise ContextLengthError(len(prompt_ids), params.max_tokens, self.model_info.context_length)
         if len(self.running) >= self.room:
-            raise QueueFull("too many requests wait; try again later")
+            raise EngineQueueFullError("too many requests wait; try again later")
         assert request_id is not None and request_id not in self.running
         self.submitted.append((list(prompt_ids), params, namespace, priority))
         generation = self.running[request_id] = ScriptedGeneration(self, request_id, prompt_ids, params)

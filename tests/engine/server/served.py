@@ -9,9 +9,9 @@ from typing import Any
 import httpx2 as httpx
 from openai import AsyncOpenAI
 
-from radixway.engine.server.app import App
+from radixway.engine.server.app import EngineApp
 from radixway.engine.server.run import serve_app
-from radixway.web import bind
+from radixway.web import bind_tcp
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Served:
     """A running server and ways to talk to it."""
 
     url: str
-    app: App
+    app: EngineApp
     engine: Any
     http: httpx.AsyncClient
     openai: AsyncOpenAI
@@ -45,10 +45,10 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(app: App) -> AsyncIterator[Served]:
+async def serving(app: EngineApp) -> AsyncIterator[Served]:
     """Serve `app` on a free port until left."""
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-    with bind("127.0.0.1", 0) as listener:
+    with bind_tcp("127.0.0.1", 0) as listener:
         running = asyncio.create_task(
             serve_app(app, listener, stop=stop, on_ready=ready.set_result, drain_s=5)
         )

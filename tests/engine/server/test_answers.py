@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from radixway.engine.errors import EngineError
-from radixway.engine.request import FinishReason, Output
-from radixway.engine.server.answers import Answers
+from radixway.engine.request import FinishReason, RequestOutput
+from radixway.engine.server.answers import GenerationGroup
 
 
 class Told:
@@ -16,18 +16,18 @@ class Told:
     def __init__(self) -> None:
         self.request_id = "r"
         self.closed = False
-        self._events: asyncio.Queue[Output | Exception] = asyncio.Queue()
+        self._events: asyncio.Queue[RequestOutput | Exception] = asyncio.Queue()
         self._count = 0
 
     def say(self, text: str, *, last: bool = False) -> None:
         self._count += 1
         finish = FinishReason("length") if last else None
-        self._events.put_nowait(Output("r", [self._count], [], text, finish, 1, 0, self._count, "v"))
+        self._events.put_nowait(RequestOutput("r", [self._count], [], text, finish, 1, 0, self._count, "v"))
 
     def fail(self, error: Exception) -> None:
         self._events.put_nowait(error)
 
-    async def __aiter__(self) -> AsyncIterator[Output]:
+    async def __aiter__(self) -> AsyncIterator[RequestOutput]:
         while True:
             event = await self._events.get()
             if isinstance(event, Exception):
@@ -40,9 +40,9 @@ class Told:
         self.closed = True
 
 
-def answers_of(*generations: Told) -> tuple[Answers, list[None]]:
+def answers_of(*generations: Told) -> tuple[GenerationGroup, list[None]]:
     first_tokens: list[None] = []
-    return Answers(generations, lambda: first_tokens.append(None)), first_tokens  # type: ignore[arg-type]
+    return GenerationGroup(generations, lambda: first_tokens.append(None)), first_tokens  # type: ignore[arg-type]
 
 
 async def test_outputs_come_one_by_one_to_a_fast_client() -> None:
@@ -79,7 +79,7 @@ async def test_several_generations_are_gathered_in_their_order() -> None:
     for number, one in reversed(list(enumerate(told))):
         one.say(f"{number}a")
         one.say(f"{number}b", last=True)
-    assert [answer.text for answer in await answers.gather()] == ["0a0b", "1a1b", "2a2b"]
+    assert [answer.text for answer in await answers.gather_outputs()] == ["0a0b", "1a1b", "2a2b"]
     assert len(first_tokens) == 3
 
 
@@ -102,7 +102,7 @@ async def test_a_failure_does_not_wait_for_those_that_go_on() -> None:
     answers, _ = answers_of(endless, broken)
     broken.fail(EngineError("on fire"))
     with pytest.raises(EngineError):
-        await answers.gather()
+        await answers.gather_outputs()
     await answers.aclose()
 
 

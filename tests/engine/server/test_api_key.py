@@ -53,7 +53,7 @@ async def test_with_it_the_engine_answers_under_any_name(locked):
 async def test_a_gateway_that_is_told_the_key_asks_with_it(locked):
     workers = [{"url": locked.url, "api_key": "hush"}]
     async with running_gateway(workers=workers) as gateway:
-        await gateway.until(locked.url, gateway.gateway.registry.get(locked.url).state.READY)
+        await gateway.until(locked.url, gateway.gateway.registry.get_worker(locked.url).state.READY)
         status, told, _ = await gateway.post("/flush_cache", {})
         assert status == 200 and told["success"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from radixway.engine.server.gpu import EngineGpu, busy_of
-from radixway.telemetry.gpus import read
+from radixway.engine.server.gpu import EngineGpuMonitor, select_utilisation
+from radixway.telemetry.gpus import parse_nvidia_smi
 
 THREE = (
     "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c0000-0000-0000-0000-000000000001\n"
@@ -13,11 +13,11 @@ THREE = (
 
 
 def test_it_is_found_by_the_drivers_name_for_it_whatever_its_number_is_in_the_process() -> None:
-    gpus = read(THREE)
-    assert busy_of(gpus, "5f1c0000-0000-0000-0000-000000000002") == {"1": 0.75}
-    assert busy_of(gpus, "5f1c0000-0000-0000-0000-000000000003") == {}, "a slice does not tell"
-    assert busy_of(gpus, "of another machine") == busy_of([], "5f1c") == {}
+    gpus = parse_nvidia_smi(THREE)
+    assert select_utilisation(gpus, "5f1c0000-0000-0000-0000-000000000002") == {"1": 0.75}
+    assert select_utilisation(gpus, "5f1c0000-0000-0000-0000-000000000003") == {}, "a slice does not tell"
+    assert select_utilisation(gpus, "of another machine") == select_utilisation([], "5f1c") == {}
 
 
 async def test_an_engine_on_a_cpu_asks_nobody() -> None:
-    assert await EngineGpu("cpu").utilisation() == {}
+    assert await EngineGpuMonitor("cpu").read_utilisation() == {}

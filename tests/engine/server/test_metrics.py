@@ -27,7 +27,7 @@ STATS = EngineStats(
 
 
 def test_every_tier_has_its_own_figures() -> None:
-    text = ServerMetrics(lambda: STATS).render().decode()
+    text = ServerMetrics(lambda: STATS).render_metrics().decode()
     read = {
         (sample.name.removeprefix("radixway_engine_tier_"), sample.labels["tier"]): sample.value
         for family in text_string_to_metric_families(text)

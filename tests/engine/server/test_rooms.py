@@ -6,29 +6,29 @@ import msgspec
 import pytest
 
 from engine.server.served import Served
-from radixway.engine.disaggregation import Room
-from radixway.engine.server.generate_body import GenerateBody
-from radixway.engine.server.rooms import wanted_rooms
-from radixway.web import BadBody
+from radixway.engine.disaggregation import BootstrapRoom
+from radixway.engine.server.generate_body import GenerateRequestBody
+from radixway.engine.server.rooms import parse_rooms
+from radixway.web import BadBodyError
 
 MEETING = {"bootstrap_host": "[::1]", "bootstrap_port": 9000, "bootstrap_room": 5}
 
 
-def body(**fields: Any) -> GenerateBody:
-    return msgspec.convert({"text": "hi", **fields}, GenerateBody)
+def body(**fields: Any) -> GenerateRequestBody:
+    return msgspec.convert({"text": "hi", **fields}, GenerateRequestBody)
 
 
 def test_a_body_that_names_no_room_meets_nobody() -> None:
-    assert wanted_rooms(body(bootstrap_host="h", bootstrap_port=1), 2) == [None, None]
+    assert parse_rooms(body(bootstrap_host="h", bootstrap_port=1), 2) == [None, None]
 
 
 def test_one_room_counts_up_for_several_answers() -> None:
-    assert wanted_rooms(body(**MEETING), 2) == [Room("::1", 9000, 5), Room("::1", 9000, 6)]
+    assert parse_rooms(body(**MEETING), 2) == [BootstrapRoom("::1", 9000, 5), BootstrapRoom("::1", 9000, 6)]
 
 
 def test_a_batch_has_a_room_for_each_prompt() -> None:
     lists = {"bootstrap_host": ["a", "b"], "bootstrap_port": [1, None], "bootstrap_room": [7, 3]}
-    assert wanted_rooms(body(**lists), 2) == [Room("a", 1, 7), Room("b", 8998, 3)]
+    assert parse_rooms(body(**lists), 2) == [BootstrapRoom("a", 1, 7), BootstrapRoom("b", 8998, 3)]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_a_batch_has_a_room_for_each_prompt() -> None:
     ],
 )
 def test_what_is_wrong_is_named(field: str, value: Any) -> None:
-    with pytest.raises(BadBody) as refusal:
-        wanted_rooms(body(**MEETING | {field: value}), 1)
+    with pytest.raises(BadBodyError) as refusal:
+        parse_rooms(body(**MEETING | {field: value}), 1)
     assert refusal.value.status == 400 and refusal.value.param == field
 
 

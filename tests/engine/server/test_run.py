@@ -14,10 +14,10 @@ import pytest
 
 from engine.server.scripted_engine import GUIDE, ScriptedEngine
 from radixway.config.engine import EngineConfig
-from radixway.engine.errors import EngineError, ModelNotFound
-from radixway.engine.server import AddressTaken, build_app, run_engine, serve
+from radixway.engine.errors import EngineError, ModelNotFoundError
+from radixway.engine.server import AddressInUseError, build_app, run_engine, serve
 from radixway.engine.server.run import serve_app
-from radixway.web import bind
+from radixway.web import bind_tcp
 
 PROCESS = """
 from radixway.config.engine import EngineConfig
@@ -105,7 +105,7 @@ async def scripted_server(
     engine.hold_after = 1
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     app = build_app(engine, engine.tokenizer, engine.config)  # type: ignore[arg-type]
-    with bind("127.0.0.1", 0) as listener:
+    with bind_tcp("127.0.0.1", 0) as listener:
         serving = asyncio.create_task(
             serve_app(app, listener, stop=stop, on_ready=ready.set_result, drain_s=drain_s)
         )
@@ -142,18 +142,18 @@ def test_a_busy_port_is_one_clear_sentence() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(AddressTaken, match=rf"cannot listen on 127\.0\.0\.1:{port}: .*in use"):
+        with pytest.raises(AddressInUseError, match=rf"cannot listen on 127\.0\.0\.1:{port}: .*in use"):
             run_engine(EngineConfig(), "127.0.0.1", port)
 
 
 @pytest.mark.parametrize("host", ["256.1.1.1", "no-such-host.invalid", "192.0.2.1"])
 def test_an_address_that_is_not_ours_is_one_clear_sentence(host: str) -> None:
-    with pytest.raises(AddressTaken, match="cannot listen on"):
+    with pytest.raises(AddressInUseError, match="cannot listen on"):
         run_engine(EngineConfig(), host, 0)
 
 
 async def test_a_missing_model_is_one_clear_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match="nothing-here"):
+    with pytest.raises(ModelNotFoundError, match="nothing-here"):
         await serve(EngineConfig(model=str(tmp_path / "nothing-here")), "127.0.0.1", 0)
 
 

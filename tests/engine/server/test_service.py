@@ -22,7 +22,7 @@ async def test_two_texts_at_a_time_and_none_for_a_client_that_left_meanwhile(ser
         return number
 
     tasks = [
-        asyncio.create_task(served.app.service.off_the_loop(partial(work, number), characters=10**6))
+        asyncio.create_task(served.app.service.run_off_loop(partial(work, number), characters=10**6))
         for number in range(5)
     ]
     first = {await begun.get(), await begun.get()}

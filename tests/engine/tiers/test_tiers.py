@@ -9,11 +9,11 @@ import pytest
 
 from engine.conftest import Reference
 from engine.driving import answers, finish, random_tokens, step, submit, tiny_core
-from radixway.engine.core import Core
+from radixway.engine.core import EngineCore
 from radixway.engine.errors import EngineError
-from radixway.engine.request import Request, SamplingParams
+from radixway.engine.request import EngineRequest, SamplingParams
 from radixway.engine.tiers import tiers as tiers_module
-from radixway.engine.tiers.tiers import Tiers
+from radixway.engine.tiers.tiers import TieredKVCache
 
 Make = Callable[[str], Reference]
 PARAMS = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
@@ -36,13 +36,13 @@ def gb(pages: int) -> float:
 
 def tiered(
     path: Path, folder: Path | None = None, *, pool: int = 100, host: int = 400, **options: Any
-) -> Core:
+) -> EngineCore:
     """A core whose device holds `pool` tokens, with host memory for `host` pages and the disk in `folder`."""
     options = {"disk_cache_gb": 500 * 4096 / 1e9} | options
     return tiny_core(path, kv_tokens=pool, host_cache_gb=gb(host), disk_cache_dir=folder, **options)
 
 
-def tiers_of(core: Core) -> Tiers:
+def tiers_of(core: EngineCore) -> TieredKVCache:
     tiers = core.scheduler.cache.tiers
     assert tiers is not None
     return tiers
@@ -52,17 +52,17 @@ def prompts_of(count: int, length: int = 60) -> list[Sequence[int]]:
     return [random_tokens(length, seed=seed) for seed in range(count)]
 
 
-def in_turn(core: Core, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+def in_turn(core: EngineCore, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
     """What each prompt is continued by, one after another; all copies down are done after each."""
     found = []
     for prompt in prompts:
         found += answers(core, [prompt], PARAMS)
         if core.scheduler.cache.tiers is not None:
-            core.scheduler.cache.tiers.drain()
+            core.scheduler.cache.tiers.drain_copies()
     return found
 
 
-def hits(core: Core) -> dict[str, int]:
+def hits(core: EngineCore) -> dict[str, int]:
     return {name: tier.hit_tokens for name, tier in core.stats().tiers.items()}
 
 
@@ -74,7 +74,7 @@ def test_what_the_device_evicts_comes_back_from_host_memory(path: Path) -> None:
     assert hits(core) == {"device": 0, "host": 0}
     assert in_turn(core, prompts) == expected
     assert hits(core)["host"] >= 3 * 56, "the last one may still be on the device"
-    core.close()
+    core.shutdown()
 
 
 def test_what_host_memory_evicts_comes_back_from_disk(path: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_host_memory_evicts_comes_back_from_disk(path: Path, tmp_path: Path
     assert core.stats().tiers["host"].evicted_tokens > 0
     assert in_turn(core, prompts) == expected
     assert hits(core)["disk"] >= 3 * 56
-    core.close()
+    core.shutdown()
 
 
 def test_a_restart_finds_the_disk_again_also_what_was_only_on_the_device(path: Path, tmp_path: Path) -> None:
@@ -93,12 +93,12 @@ def test_a_restart_finds_the_disk_again_also_what_was_only_on_the_device(path: P
     first = tiered(path, tmp_path, pool=2048)
     expected = in_turn(first, prompts)
     assert first.stats().tiers["disk"].cached == 0, "nothing had to go"
-    first.close()
+    first.shutdown()
     second = tiered(path, tmp_path)
     assert second.stats().tiers["disk"].cached >= 3 * 64
     assert in_turn(second, prompts) == expected
     assert hits(second) == {"device": 0, "host": 0, "disk": 3 * 56}
-    second.close()
+    second.shutdown()
 
 
 def test_a_prefix_hit_twice_is_on_disk_before_it_is_evicted(path: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_prefix_hit_twice_is_on_disk_before_it_is_evicted(path: Path, tmp_path
     stats = core.stats()
     assert stats.evicted_tokens == 0
     assert stats.tiers["disk"].cached == 40
-    core.close()
+    core.shutdown()
 
 
 def test_outputs_say_where_the_cached_tokens_came_from(path: Path, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_outputs_say_where_the_cached_tokens_came_from(path: Path, tmp_path: Pat
     last = finish(core)[-1]
     assert last.cached_tokens == 56
     assert last.disk_tokens + last.host_tokens == 56 and last.disk_tokens > 0
-    core.close()
+    core.shutdown()
 
 
 def test_others_go_on_while_a_request_loads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,15 +136,15 @@ def test_others_go_on_while_a_request_loads(path: Path, monkeypatch: pytest.Monk
     release()
     finish(core)
     assert list(loading.tokens[loading.prompt_len :]) == expected[0]
-    core.close()
+    core.shutdown()
 
 
-def hold_transfers(core: Core) -> Callable[[], None]:
+def hold_transfers(core: EngineCore) -> Callable[[], None]:
     """Stop the transfer thread until the function returned is called."""
     import threading
 
     gate = threading.Event()
-    tiers_of(core)._copies.submit(lambda: (gate.wait(), None)[1])
+    tiers_of(core)._copies.submit_work(lambda: (gate.wait(), None)[1])
     return gate.set
 
 
@@ -156,17 +156,17 @@ def test_a_request_aborted_while_loading_gives_its_pages_back_once_they_are_fill
     request = submit(core, prompts[0], PARAMS, name="same")
     step(core)
     assert request in core.scheduler.loading
-    output = core.abort(request)
+    output = core.abort_request(request)
     assert output is not None and output.finish is not None and output.finish.type == "abort"
     core.scheduler.check()
-    assert not core.busy
+    assert not core.has_work
     again = submit(core, prompts[0], PARAMS, name="same")
     release()
     finish(core)
     assert list(again.tokens[again.prompt_len :]) == expected[0]
     core.flush_cache()
-    assert core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
-    core.close()
+    assert core.scheduler.cache.pool.num_free == core.scheduler.cache.pool.total
+    core.shutdown()
 
 
 def test_after_a_failure_nobody_waits_for_what_was_loading(
@@ -176,7 +176,7 @@ def test_after_a_failure_nobody_waits_for_what_was_loading(
     prompts = prompts_of(4)
     expected = in_turn(core, prompts)
 
-    def fail(request: Request) -> None:
+    def fail(request: EngineRequest) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as broken:
@@ -185,15 +185,15 @@ def test_after_a_failure_nobody_waits_for_what_was_loading(
         submit(core, prompts[1], PARAMS)
         step(core)
         assert request in core.scheduler.loading
-        broken.setattr(core.scheduler.cache, "publish", fail)
+        broken.setattr(core.scheduler.cache, "insert_pages", fail)
         release()
         with pytest.raises(ZeroDivisionError):
-            while core.busy:
+            while core.has_work:
                 core.step()
-        core.reset()
-    assert core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
+        core.reset_state()
+    assert core.scheduler.cache.pool.num_free == core.scheduler.cache.pool.total
     assert in_turn(core, prompts) == expected
-    core.close()
+    core.shutdown()
 
 
 def test_a_flush_empties_every_tier_also_after_a_restart(path: Path, tmp_path: Path) -> None:
@@ -203,31 +203,31 @@ def test_a_flush_empties_every_tier_also_after_a_restart(path: Path, tmp_path: P
     release = hold_transfers(core)
     request = submit(core, prompts[0], PARAMS)
     step(core)
-    core.abort(request)
+    core.abort_request(request)
     release()
     core.flush_cache()
     core.scheduler.check()
     assert {tier.cached for tier in core.stats().tiers.values()} == {0}
-    assert core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
-    core.close()
+    assert core.scheduler.cache.pool.num_free == core.scheduler.cache.pool.total
+    core.shutdown()
     again = tiered(path, tmp_path)
     assert again.stats().tiers["disk"].cached == 0
     assert in_turn(again, prompts) == expected
-    again.close()
+    again.shutdown()
 
 
 def test_namespaces_share_nothing_in_any_tier(path: Path, tmp_path: Path) -> None:
     core = tiered(path, tmp_path, host=40)
     prompts = prompts_of(6)
     in_turn(core, prompts)
-    core.close()
+    core.shutdown()
     core = tiered(path, tmp_path, host=40)
     mine = submit(core, prompts[0], PARAMS)
     finish(core)
     theirs = submit(core, prompts[0], PARAMS, namespace="other")
     finish(core)
     assert mine.cached_tokens == 56 and theirs.cached_tokens == 0
-    core.close()
+    core.shutdown()
 
 
 def test_a_short_prefix_is_computed_and_not_fetched(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_a_short_prefix_is_computed_and_not_fetched(path: Path, monkeypatch: pyt
     prompts = prompts_of(4)
     assert in_turn(core, prompts) == in_turn(core, prompts)
     assert hits(core)["host"] == 0
-    core.close()
+    core.shutdown()
 
 
 def test_when_copying_is_too_far_behind_pages_are_dropped_and_answers_right(
@@ -250,19 +250,19 @@ def test_when_copying_is_too_far_behind_pages_are_dropped_and_answers_right(
     assert answers(core, prompts, PARAMS) == expected
     assert core.stats().tiers["host"].lost_tokens > 0
     release()
-    core.close()
+    core.shutdown()
 
 
 def test_new_weights_find_nothing_of_the_old_ones(path: Path, tmp_path: Path) -> None:
     core = tiered(path, tmp_path)
     prompts = prompts_of(4)
     in_turn(core, prompts)
-    tiers_of(core).clear(weights="other", weight_version="v2")
-    core.scheduler.clear()
-    core.close()
+    tiers_of(core).clear_tiers(weights="other", weight_version="v2")
+    core.scheduler.reset_prefix_cache()
+    core.shutdown()
     again = tiered(path, tmp_path)
     assert again.stats().tiers["disk"].cached == 0
-    again.close()
+    again.shutdown()
 
 
 @pytest.mark.parametrize("option", [{"weight_version": "v2"}, {"page_size": 2}, {"kv_cache_dtype": "int8"}])
@@ -271,11 +271,11 @@ def test_a_disk_that_was_written_for_something_else_is_not_used(
 ) -> None:
     first = tiered(path, tmp_path)
     in_turn(first, prompts_of(4))
-    first.close()
+    first.shutdown()
     second = tiered(path, tmp_path, **option)
     assert second.stats().tiers["disk"].cached == 0
     assert "was written for another model" in caplog.text
-    second.close()
+    second.shutdown()
 
 
 def test_host_memory_that_holds_no_page_or_more_than_there_is_is_refused(path: Path) -> None:
@@ -293,7 +293,7 @@ def test_random_bytes_anywhere_in_the_files_never_give_a_wrong_token(
     prompts = prompts_of(4)
     first = tiered(path, tmp_path)
     expected = in_turn(first, prompts)
-    first.close()
+    first.shutdown()
     pick = random.Random(seed)
     content = bytearray((tmp_path / file).read_bytes())
     for at in pick.sample(range(4096 if file == "kv.slab" else 40, len(content)), len(content) // 600):
@@ -304,22 +304,22 @@ def test_random_bytes_anywhere_in_the_files_never_give_a_wrong_token(
     lost = second.stats().tiers["disk"].lost_tokens
     assert lost if file == "kv.slab" else not lost
     assert in_turn(second, prompts) == expected
-    second.close()
+    second.shutdown()
 
 
-def soak(core: Core, expected: dict[tuple[int, ...], list[int]], count: int, seed: int) -> None:
+def soak(core: EngineCore, expected: dict[tuple[int, ...], list[int]], count: int, seed: int) -> None:
     """Requests that come, go on and are aborted at random; whoever finishes has the right answer."""
     pick = random.Random(seed)
     prompts = list(expected)
-    live: dict[str, Request] = {}
+    live: dict[str, EngineRequest] = {}
     right = 0
-    while core.busy or count:
-        if count and (not core.busy or pick.random() < 0.4):
+    while core.has_work or count:
+        if count and (not core.has_work or pick.random() < 0.4):
             count -= 1
             request = submit(core, pick.choice(prompts), PARAMS, name=f"s{count}")
             live[request.id] = request
         if live and pick.random() < 0.05:
-            core.abort(live.pop(pick.choice(list(live))))
+            core.abort_request(live.pop(pick.choice(list(live))))
             core.scheduler.check()
         for output in step(core):
             if output.finish is not None:
@@ -330,7 +330,7 @@ def soak(core: Core, expected: dict[tuple[int, ...], list[int]], count: int, see
     assert right > 0
     core.flush_cache()
     core.scheduler.check()
-    assert core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
+    assert core.scheduler.cache.pool.num_free == core.scheduler.cache.pool.total
 
 
 def soak_over_all_tiers(path: Path, folder: Path, count: int, seed: int, **options: Any) -> None:
@@ -349,7 +349,7 @@ def soak_over_all_tiers(path: Path, folder: Path, count: int, seed: int, **optio
     stats = core.stats().tiers
     assert all(tier.hit_tokens for tier in stats.values()), stats
     assert all(tier.evicted_tokens for tier in stats.values()), stats
-    core.close()
+    core.shutdown()
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 60 * 4096
 
 

@@ -20,9 +20,9 @@ from guarded_answers import (
     said_in,
 )
 from radixway.config import ConfigError
-from radixway.config.guard.answers import AnswersSection
-from radixway.guard.placeholders import Vault
-from radixway.pipeline import PersonalData
+from radixway.config.guard.answers import AnswersConfig
+from radixway.guard.placeholders import PlaceholderVault
+from radixway.pipeline import PersonalDataSpan
 from scripted_worker import scripted_worker
 
 KEY = "sk-secret-of-the-service"
@@ -73,8 +73,8 @@ async def test_reported_and_scored_by_category():
 
 
 async def test_the_service_is_not_told_what_was_hidden():
-    vault = Vault()
-    vault.put(PersonalData("EMAIL_ADDRESS", 0, 13, 1.0), "jo@li.example", ())
+    vault = PlaceholderVault()
+    vault.add_placeholder(PersonalDataSpan("EMAIL_ADDRESS", 0, 13, 1.0), "jo@li.example", ())
     async with scripted_worker(service) as judge:
         guard = guard_of(section_of(judge.url) | {"pii": {"action": "mask"}}, vault=vault)
         text = "I wrote to [EMAIL_ADDRESS_1] and to b@c.example today."
@@ -191,4 +191,4 @@ async def test_a_key_may_lie_in_a_file(tmp_path):
 )
 def test_what_cannot_be_meant_is_refused(section, message):
     with pytest.raises(ValidationError, match=message):
-        AnswersSection.model_validate(section)
+        AnswersConfig.model_validate(section)

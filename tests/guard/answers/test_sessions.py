@@ -12,7 +12,7 @@ import radixway.bundled
 from guarded import guarded
 from guarded_answers import guard_of, request_of, said_in
 from radixway.guard.answers.parts import GuardedParts
-from radixway.parsers import CallDelta, Text, Thought
+from radixway.parsers import CallDelta, TextPart, ThinkingPart
 from radixway.tokenizer import Tokenizer
 from scripted_worker import scripted_worker
 
@@ -161,19 +161,19 @@ async def test_generate_is_recorded_as_the_worker_sent_it_and_told_guarded(monke
 
 async def test_thoughts_texts_and_calls_keep_their_order():
     guard = guard_of({"pii": {"action": "mask"}})
-    parts = guard.parts_of(request_of())
+    parts = guard.parts_guard_for(request_of())
     assert isinstance(parts, GuardedParts)
     said = [
-        Thought("I mail ann"),
-        Thought("a@x.org."),
-        Text("Sent to b@"),
-        Text("y.org"),
+        ThinkingPart("I mail ann"),
+        ThinkingPart("a@x.org."),
+        TextPart("Sent to b@"),
+        TextPart("y.org"),
         CallDelta(0, "id", "send"),
         CallDelta(0, arguments='{"to": "c@'),
         CallDelta(0, arguments='z.org"}'),
         CallDelta(1, "id2", "stop", "{}"),
     ]
-    got = [each for part in said for each in await parts.grow([part])] + await parts.end()
+    got = [each for part in said for each in await parts.add_parts([part])] + await parts.finish_parts()
     joined = {}
     for each in got:
         name = each.index if isinstance(each, CallDelta) else type(each).__name__

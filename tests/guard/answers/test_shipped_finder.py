@@ -14,10 +14,10 @@ TEXT = "Thank you for waiting. The invoice was signed by Margaret Thornton in Ma
 @pytest.fixture
 async def finder(one_encoder):
     from radixway.encoders import EncoderService
-    from radixway.guard.pii.finder import ShippedFinder
+    from radixway.guard.pii.finder import DefaultPersonalDataFinder
 
     service = EncoderService(lambda: one_encoder)
-    yield ShippedFinder(service)
+    yield DefaultPersonalDataFinder(service)
     await service.aclose()
 
 

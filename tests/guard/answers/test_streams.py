@@ -25,17 +25,17 @@ from guarded_answers import (
     request_of,
     said_in,
 )
-from radixway.config.guard import AnswersSection
-from radixway.guard.answers.report import AnswerCounts, Report
-from radixway.guard.answers.watching import Watching, WatchingParts
-from radixway.guard.blocks import GuardFailed
-from radixway.guard.placeholders import Vault
-from radixway.pipeline import PersonalData, Reply, StreamBroken
-from radixway.telemetry import Metrics
+from radixway.config.guard import AnswersConfig
+from radixway.guard.answers.report import AnswerGuardMetrics, AnswerReport
+from radixway.guard.answers.watching import InspectionTools, ResponseInspection
+from radixway.guard.blocks import GuardFailedError
+from radixway.guard.placeholders import PlaceholderVault
+from radixway.pipeline import PersonalDataSpan, Reply, StreamBrokenError
+from radixway.telemetry import MetricsRegistry
 
-VAULT = Vault()
-VAULT.put(PersonalData("PERSON", 0, 5, 1.0), "Jo Li", ())
-VAULT.put(PersonalData("EMAIL_ADDRESS", 0, 13, 1.0), "jo@li.example", ())
+VAULT = PlaceholderVault()
+VAULT.add_placeholder(PersonalDataSpan("PERSON", 0, 5, 1.0), "Jo Li", ())
+VAULT.add_placeholder(PersonalDataSpan("EMAIL_ADDRESS", 0, 13, 1.0), "jo@li.example", ())
 
 ACTIONS = st.fixed_dictionaries(
     {
@@ -245,13 +245,13 @@ async def test_a_worker_that_breaks_off_leaves_nothing_behind():
             try:
                 return await super().__anext__()
             except StopAsyncIteration:
-                raise StreamBroken("w", "gone") from None
+                raise StreamBrokenError("w", "gone") from None
 
     chunks = Broken([chat_event(content="held until its sentence ends")])
     guard = guard_of({"pii": {"action": "mask"}})
     reply = await guard.guard(request_of(), Reply(200, [], "w", chunks=chunks))
     got = []
-    with pytest.raises(StreamBroken):
+    with pytest.raises(StreamBrokenError):
         async for chunk in reply.chunks:
             got.append(chunk)
     assert said_in(got)[0]["content"] == "held until its sentence ends"
@@ -316,17 +316,17 @@ async def test_generate_ends_with_content_filter_too():
 )
 def test_whoever_is_hurried_still_lets_nothing_structured_slip(text, cuts):
     section = {"pii": {"action": "mask"}, "exfiltration": {"action": "strip"}}
-    section = AnswersSection.model_validate(section)
+    section = AnswersConfig.model_validate(section)
 
     async def hurried():
         request = request_of()
-        report = Report(request, AnswerCounts(Metrics()), None, section.on_error_of)
-        parts = WatchingParts(StructuredFinder())
-        watched = Watching(section, parts, request, None, report).begin("answer")
+        report = AnswerReport(request, AnswerGuardMetrics(MetricsRegistry()), None, section.on_error_of)
+        parts = InspectionTools(StructuredFinder())
+        watched = ResponseInspection(section, parts, request, None, report).watch_text("answer")
         for piece in divided(text, cuts):
-            await watched.grow(piece)
-            await watched.hurry()
-        await watched.grow("", last=True)
+            await watched.append_text(piece)
+            await watched.decide_overdue()
+        await watched.append_text("", last=True)
         return "".join(piece.text for piece in watched.take_until(len(text)))
 
     said = asyncio.run(hurried())
@@ -419,7 +419,7 @@ async def test_a_stream_that_is_written_badly_can_be_blocked():
 @pytest.mark.parametrize("rest", [b"and a@b.org", b'{"choices": [', b"[DONE"])
 async def test_what_is_no_json_behind_json_cannot_be_read(rest):
     chunks = [chat_event(content="Hello").strip() + rest + b"\n\n"]
-    with pytest.raises(GuardFailed):
+    with pytest.raises(GuardFailedError):
         await guarded_stream(guard_of({"pii": {"action": "mask"}, "on_error": "block"}), request_of(), chunks)
 
 
@@ -428,9 +428,9 @@ async def test_an_answer_that_nobody_can_read_passes_or_ends_as_configured(body)
     section = {"pii": {"action": "mask"}}
     assert await guarded_body(guard_of(section), request_of(), body) == body
     strict = guard_of(section | {"on_error": "block"})
-    with pytest.raises(GuardFailed):
+    with pytest.raises(GuardFailedError):
         await guarded_body(strict, request_of(), body)
-    with pytest.raises(GuardFailed):
+    with pytest.raises(GuardFailedError):
         await guarded_stream(strict, request_of(), [b'data: {"choices": [{"delta": \n\n'])
 
 

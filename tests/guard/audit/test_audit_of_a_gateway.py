@@ -6,20 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from radixway.guard.audit import AuditLog, AuditUnavailable, Seal, entries, find_pseudonym, verify
-from radixway.guard.audit.files import files_in
-from radixway.guard.incident import Incident
+from radixway.guard.audit import (
+    AuditLog,
+    AuditUnavailableError,
+    EntryHasher,
+    find_pseudonym,
+    search_entries,
+    verify_log,
+)
+from radixway.guard.audit.files import list_log_files
+from radixway.guard.incident import GuardIncident
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
 
 async def break_log(log: AuditLog, directory: Path) -> None:
     """Have it meet an end that does not hold."""
-    (file,) = (each.path for each in files_in(directory))
+    (file,) = (each.path for each in list_log_files(directory))
     file.write_bytes(file.read_bytes().replace(b'"format":1', b'"format":11'))
-    log.record(Incident("r", "default", None, None, "pii", "report"))
-    with pytest.raises(AuditUnavailable):
-        await log.flush()
+    log.record_incident(GuardIncident("r", "default", None, None, "pii", "report"))
+    with pytest.raises(AuditUnavailableError):
+        await log.flush_entries()
 
 
 async def status_with(directory: Path, on_error: str) -> tuple[int, dict]:
@@ -59,7 +66,7 @@ async def test_a_guard_keeps_its_log_in_radixway_home(
     monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
     async with running_gateway(guard={"enabled": True}):
         pass
-    assert verify(tmp_path / "audit", Seal()).holds
+    assert verify_log(tmp_path / "audit", EntryHasher()).holds
 
 
 async def test_what_a_rule_blocks_is_written_down_with_the_rules_name(tmp_path: Path) -> None:
@@ -79,6 +86,6 @@ async def test_what_a_rule_blocks_is_written_down_with_the_rules_name(tmp_path: 
         message = {"role": "user", "content": "open VAULT-42"}
         status, _, _ = await running.chat(messages=[message], user="alice")
         assert status == 403
-    (entry,) = entries(tmp_path, rule="rules")
+    (entry,) = search_entries(tmp_path, rule="rules")
     assert (entry["action"], entry["notes"]) == ("block", {"rule": "vault"})
     assert entry["user"] == find_pseudonym(tmp_path, "default", "alice")

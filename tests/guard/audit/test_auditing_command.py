@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from radixway.cli import app
-from radixway.guard.audit import AuditLog, Chain, Seal
-from radixway.guard.audit.files import files_in
-from radixway.guard.incident import Finding, Incident
+from radixway.guard.audit import AuditLog, EntryHasher, HashChain
+from radixway.guard.audit.files import list_log_files
+from radixway.guard.incident import GuardFinding, GuardIncident
 
 NOON = 1_795_262_400.0
 
@@ -25,12 +25,12 @@ def run(*args: str, **env: str) -> tuple[int, str]:
 async def log(tmp_path: Path) -> Path:
     """Three entries: the first of all, one of acme's alice, one of initech's."""
     directory = tmp_path / "audit"
-    audit = AuditLog(directory, Seal(), clock=lambda: NOON)
-    await audit.open()
-    findings = (Finding("EMAIL_ADDRESS", "messages[0].content", 3, 9, 0.9),)
-    audit.record(Incident("r1", "acme", "alice", "m", "pii", "mask", findings))
-    audit.record(Incident("r2", "initech", None, "m", "answers.pii", "report"))
-    await audit.close()
+    audit = AuditLog(directory, EntryHasher(), clock=lambda: NOON)
+    await audit.open_log()
+    findings = (GuardFinding("EMAIL_ADDRESS", "messages[0].content", 3, 9, 0.9),)
+    audit.record_incident(GuardIncident("r1", "acme", "alice", "m", "pii", "mask", findings))
+    audit.record_incident(GuardIncident("r2", "initech", None, "m", "answers.pii", "report"))
+    await audit.close_log()
     return directory
 
 
@@ -43,7 +43,7 @@ async def test_a_log_that_holds_ends_with_0_and_its_head_can_be_expected(log: Pa
 
 
 async def test_a_log_that_was_changed_ends_with_1_and_names_the_entry(log: Path) -> None:
-    file = files_in(log)[0].path
+    file = list_log_files(log)[0].path
     file.write_bytes(file.read_bytes().replace(b'"mask"', b'"none"'))
     code, said = run("verify", str(log))
     assert code == 1 and "entry 1 was changed" in said and file.name in said
@@ -52,16 +52,16 @@ async def test_a_log_that_was_changed_ends_with_1_and_names_the_entry(log: Path)
 
 
 async def test_a_log_whose_last_line_was_removed_ends_with_1(log: Path) -> None:
-    file = files_in(log)[0].path
+    file = list_log_files(log)[0].path
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
     code, said = run("verify", str(log))
     assert code == 1 and "entry 2 was truncated" in said and "whole" not in said
 
 
 async def test_a_single_file_is_whole_as_far_as_it_goes(log: Path) -> None:
-    code, said = run("verify", str(files_in(log)[0].path))
+    code, said = run("verify", str(list_log_files(log)[0].path))
     assert code == 0 and "whole as far as they go" in said and "--expect" in said
-    assert not json.loads(run("verify", str(files_in(log)[0].path), "--json")[1])["end_known"]
+    assert not json.loads(run("verify", str(list_log_files(log)[0].path), "--json")[1])["end_known"]
 
 
 async def test_entries_are_shown_by_tenant_rule_user_and_time(log: Path) -> None:
@@ -80,7 +80,7 @@ async def test_entries_are_shown_by_tenant_rule_user_and_time(log: Path) -> None
 
 async def test_the_configured_log_and_key_are_taken_where_none_are_named(tmp_path: Path) -> None:
     key = "the auditors know this one"
-    Chain(tmp_path / "audit", Seal(key.encode())).open(NOON)
+    HashChain(tmp_path / "audit", EntryHasher(key.encode())).open_chain(NOON)
     file = tmp_path / "radixway.yaml"
     file.write_text("guard: {audit: {key_env: AUDIT_KEY}}\n")
 

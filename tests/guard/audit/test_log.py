@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 
 from radixway.config import ConfigError
-from radixway.guard.audit import AuditLog, AuditUnavailable, Seal, entries, find_pseudonym, verify
-from radixway.guard.audit.files import files_in
-from radixway.guard.incident import Finding, Incident
+from radixway.guard.audit import (
+    AuditLog,
+    AuditUnavailableError,
+    EntryHasher,
+    find_pseudonym,
+    search_entries,
+    verify_log,
+)
+from radixway.guard.audit.files import list_log_files
+from radixway.guard.incident import GuardFinding, GuardIncident
 
 NOON = 1_795_262_400.0  # 2026-11-21T12:00:00Z
 DAY = 86_400.0
 
 
-def incident(**fields: Any) -> Incident:
+def incident(**fields: Any) -> GuardIncident:
     told: dict[str, Any] = {
         "request": "req-1",
         "tenant": "acme",
@@ -28,23 +35,23 @@ def incident(**fields: Any) -> Incident:
         "model": "qwen",
         "rule": "pii",
         "action": "block",
-        "findings": (Finding("EMAIL_ADDRESS", "messages[2].content", 10, 31, 0.98765),),
+        "findings": (GuardFinding("EMAIL_ADDRESS", "messages[2].content", 10, 31, 0.98765),),
     }
-    return Incident(**(told | fields))
+    return GuardIncident(**(told | fields))
 
 
 @asynccontextmanager
 async def running(directory: Path, **more: Any) -> AsyncIterator[AuditLog]:
-    log = AuditLog(directory, Seal(), clock=more.pop("clock", lambda: NOON), **more)
-    await log.open()
+    log = AuditLog(directory, EntryHasher(), clock=more.pop("clock", lambda: NOON), **more)
+    await log.open_log()
     try:
         yield log
     finally:
-        await log.close()
+        await log.close_log()
 
 
 def said(directory: Path) -> list[dict[str, Any]]:
-    return [entry for entry in entries(directory) if entry["kind"] != "begin"]
+    return [entry for entry in search_entries(directory) if entry["kind"] != "begin"]
 
 
 def all_in(directory: Path) -> list[Path]:
@@ -53,7 +60,7 @@ def all_in(directory: Path) -> list[Path]:
 
 async def test_an_incident_is_written_with_who_when_which_rule_and_where(tmp_path: Path) -> None:
     async with running(tmp_path) as log:
-        log.record(incident(notes={"threshold": "0.7"}))
+        log.record_incident(incident(notes={"threshold": "0.7"}))
 
     (entry,) = said(tmp_path)
 
@@ -75,35 +82,37 @@ async def test_an_incident_is_written_with_who_when_which_rule_and_where(tmp_pat
             "confidence": 0.9877,
         }
     ]
-    assert verify(tmp_path, Seal()).holds
+    assert verify_log(tmp_path, EntryHasher()).holds
 
 
 async def test_a_user_is_a_pseudonym_that_the_table_leads_back_from(tmp_path: Path) -> None:
     async with running(tmp_path) as log:
-        log.record(incident())
-        log.record(incident(request="req-2"))
-        log.record(incident(tenant="other"))
+        log.record_incident(incident())
+        log.record_incident(incident(request="req-2"))
+        log.record_incident(incident(tenant="other"))
 
     first, second, others = (entry["user"] for entry in said(tmp_path))
 
     assert first == second == find_pseudonym(tmp_path, "acme", "alice@example.org")
     assert others != first
-    assert all(b"alice" not in file.read_bytes() for _, _, file in files_in(tmp_path))
+    assert all(b"alice" not in file.read_bytes() for _, _, file in list_log_files(tmp_path))
 
 
 async def test_an_erased_user_is_found_in_no_file_of_the_log_and_the_chain_holds(tmp_path: Path) -> None:
     async with running(tmp_path) as log:
-        log.record(incident())
-        await log.flush()
-        (forgotten,) = await log.work(lambda pseudonyms: pseudonyms.forget("acme", "alice@example.org"))
-        log.record(incident(request="req-2"))
+        log.record_incident(incident())
+        await log.flush_entries()
+        (forgotten,) = await log.run_on_pseudonyms(
+            lambda pseudonyms: pseudonyms.delete_keys("acme", "alice@example.org")
+        )
+        log.record_incident(incident(request="req-2"))
 
     before, after = (entry["user"] for entry in said(tmp_path))
 
     assert before == forgotten != after
-    assert verify(tmp_path, Seal()).holds
+    assert verify_log(tmp_path, EntryHasher()).holds
     async with running(tmp_path) as log:
-        await log.work(lambda pseudonyms: pseudonyms.forget("acme", None))
+        await log.run_on_pseudonyms(lambda pseudonyms: pseudonyms.delete_keys("acme", None))
     assert all(b"alice" not in file.read_bytes() for file in all_in(tmp_path))
 
 
@@ -114,27 +123,27 @@ async def test_an_erased_user_is_found_in_no_file_of_the_log_and_the_chain_holds
         {"model": "alice@example.org"},
         {"notes": {"why": "because alice@example.org said so"}},
         {"notes": {"alice@example.org": "x"}},
-        {"findings": (Finding("X", "messages[0].tool_calls[1].alice@example.org.name", 0, 1, 1.0),)},
-        {"findings": (Finding("alice@example.org", "answer", 0, 1, 1.0),)},
+        {"findings": (GuardFinding("X", "messages[0].tool_calls[1].alice@example.org.name", 0, 1, 1.0),)},
+        {"findings": (GuardFinding("alice@example.org", "answer", 0, 1, 1.0),)},
     ],
 )
 async def test_names_that_a_client_made_up_do_not_get_in(tmp_path: Path, fields: dict[str, Any]) -> None:
     async with running(tmp_path) as log:
-        log.record(incident(user=None, **fields))
+        log.record_incident(incident(user=None, **fields))
     (entry,) = said(tmp_path)
     assert "alice" not in json.dumps(entry) and "4111" not in json.dumps(entry)
 
 
 async def test_what_cannot_be_written_waits_and_is_told(tmp_path: Path) -> None:
     async with running(tmp_path, retry_s=0.01) as log:
-        log.record(incident())
-        await log.flush()
-        (file,) = (each.path for each in files_in(tmp_path))
+        log.record_incident(incident())
+        await log.flush_entries()
+        (file,) = (each.path for each in list_log_files(tmp_path))
         whole = file.read_bytes()
         replace(file, whole.replace(b'"block"', b'"allowed"'))  # the chain's end does not hold any more
-        log.record(incident(request="req-2"))
-        with pytest.raises(AuditUnavailable, match="does not hold"):
-            await log.flush()
+        log.record_incident(incident(request="req-2"))
+        with pytest.raises(AuditUnavailableError, match="does not hold"):
+            await log.flush_entries()
         assert log.describe()["error"] == log.problem is not None
 
         replace(file, whole)
@@ -142,7 +151,7 @@ async def test_what_cannot_be_written_waits_and_is_told(tmp_path: Path) -> None:
         assert log.problem is None
 
     assert [entry["request"] for entry in said(tmp_path)] == ["req-1", "req-2"]
-    assert verify(tmp_path, Seal()).holds
+    assert verify_log(tmp_path, EntryHasher()).holds
 
 
 def replace(file: Path, content: bytes) -> None:
@@ -156,23 +165,23 @@ async def flushed(log: AuditLog) -> None:
     async with asyncio.timeout(10):
         while True:
             try:
-                return await log.flush()
-            except AuditUnavailable:
+                return await log.flush_entries()
+            except AuditUnavailableError:
                 continue
 
 
 async def test_old_files_go_when_the_log_is_opened_and_once_a_day(tmp_path: Path) -> None:
     now = [NOON]
     async with running(tmp_path, clock=lambda: now[0], retention_days=2) as log:
-        log.record(incident())
-        await log.flush()
+        log.record_incident(incident())
+        await log.flush_entries()
         now[0] += 5 * DAY
-        log.record(incident(request="req-2"))
+        log.record_incident(incident(request="req-2"))
     now[0] += 5 * DAY
     async with running(tmp_path, clock=lambda: now[0], retention_days=2):
         pass
 
-    verdict = verify(tmp_path, Seal())
+    verdict = verify_log(tmp_path, EntryHasher())
 
     assert verdict.holds and [entry["kind"] for entry in said(tmp_path)] == ["retention"]
 
@@ -180,4 +189,4 @@ async def test_old_files_go_when_the_log_is_opened_and_once_a_day(tmp_path: Path
 async def test_a_directory_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"guard\.audit: .*cannot be used"):
-        await AuditLog(tmp_path / "file", Seal()).open()
+        await AuditLog(tmp_path / "file", EntryHasher()).open_log()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radixway.encoders import EncoderService, read_once
-from radixway.guard.jailbreak import open_judge
+from radixway.encoders import EncoderService, encode_once
+from radixway.guard.jailbreak import build_attack_judge
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, JailbreakHead
 from radixway.guard.jailbreak.head_reader import PASSAGES
 from radixway.guard.jailbreak.segments import CHARACTERS
@@ -41,7 +41,7 @@ def read(encoders, monkeypatch):
 
 
 async def test_the_passages_that_look_most_like_an_attack_are_read(encoders, read):
-    judged = await open_judge(encoders, in_part_from=FROM).judge(LONG)
+    judged = await build_attack_judge(encoders, in_part_from=FROM).judge(LONG)
     assert judged.risk >= 0.7
     assert len(read) <= PASSAGES
     assert all(len(text) <= CHARACTERS for text in read)
@@ -50,29 +50,31 @@ async def test_the_passages_that_look_most_like_an_attack_are_read(encoders, rea
 
 async def test_a_harmless_text_stays_harmless(encoders):
     harmless = FILLER * 240
-    assert (await open_judge(encoders, in_part_from=FROM).judge(harmless)).risk < 0.7
+    assert (await build_attack_judge(encoders, in_part_from=FROM).judge(harmless)).risk < 0.7
 
 
 async def test_short_texts_are_judged_as_before(encoders, read):
-    judged = await open_judge(encoders, in_part_from=FROM).judge(FILLER)
-    assert judged == await open_judge(encoders).judge(FILLER)
+    judged = await build_attack_judge(encoders, in_part_from=FROM).judge(FILLER)
+    assert judged == await build_attack_judge(encoders).judge(FILLER)
     assert read == [FILLER, FILLER]
 
 
 async def test_what_others_have_had_read_is_not_read_again(encoders, read):
-    with read_once(encoders):
+    with encode_once(encoders):
         await encoders.encode(LONG)
-        await open_judge(encoders, in_part_from=FROM).judge(LONG)
+        await build_attack_judge(encoders, in_part_from=FROM).judge(LONG)
     assert read == [LONG]
 
 
 async def test_chinese_needs_no_encoder(encoders, read):
-    await open_judge(encoders, in_part_from=FROM).judge("这条河从山里流出，经过两座古老的城镇。" * 600)
+    await build_attack_judge(encoders, in_part_from=FROM).judge(
+        "这条河从山里流出，经过两座古老的城镇。" * 600
+    )
     assert read == []
 
 
 async def test_the_words_of_a_text_and_the_states_of_its_passages_make_the_risk(one_encoder):
-    head = JailbreakHead.load(JAILBREAK_HEAD, one_encoder)
-    words = head.read_words(FILLER)
+    head = JailbreakHead.load_file(JAILBREAK_HEAD, one_encoder)
+    words = head.classify_ngrams(FILLER)
     (encoding,) = one_encoder.encode([FILLER])
-    assert head.judge(words, [encoding], {}) == head.read(FILLER, encoding, {})
+    assert head.combine_readings(words, [encoding], {}) == head.classify_text(FILLER, encoding, {})

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from radixway.encoders import EncoderService
-from radixway.guard.jailbreak import open_judge
-from radixway.guard.texts import Passage
+from radixway.guard.jailbreak import build_attack_judge
+from radixway.guard.texts import TextPassage
 
 ROWS = [
     json.loads(line)
@@ -19,16 +19,16 @@ WRONG = {"red-148", "red-164", "red-182", "red-193", "red-196", "red-198"}
 
 def passages_of(row):
     if "text" in row:
-        return [Passage(row["text"], row["speaker"], ("messages", 0, "content"))]
+        return [TextPassage(row["text"], row["speaker"], ("messages", 0, "content"))]
     turns = enumerate(row["turns"])
-    return [Passage(turn["content"], turn["role"], ("messages", at, "content")) for at, turn in turns]
+    return [TextPassage(turn["content"], turn["role"], ("messages", at, "content")) for at, turn in turns]
 
 
 @pytest.fixture(scope="module")
 def judge_all(one_encoder):
     async def judge():
         service = EncoderService(lambda: one_encoder)
-        judge = open_judge(service)
+        judge = build_attack_judge(service)
         try:
             return {
                 row["id"]: max(attack.risk for attack in await judge.judge_passages(passages_of(row)))

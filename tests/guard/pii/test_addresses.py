@@ -1,5 +1,5 @@
-from radixway.guard.pii.addresses import whole_addresses
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.addresses import join_address_parts
+from radixway.pipeline import PersonalDataSpan
 
 
 def joined(text, *parts):
@@ -8,8 +8,8 @@ def joined(text, *parts):
     for kind, value in parts:
         begin = text.index(value, at)
         at = begin + len(value)
-        found.append(PersonalData(kind, begin, at, 0.9))
-    return [(each.type, text[each.begin : each.end]) for each in whole_addresses(found, text)]
+        found.append(PersonalDataSpan(kind, begin, at, 0.9))
+    return [(each.type, text[each.begin : each.end]) for each in join_address_parts(found, text)]
 
 
 def test_a_street_its_place_and_its_code_are_one_address():

@@ -7,9 +7,9 @@ from transformers import BertConfig, BertForTokenClassification
 
 from radixway.encoders import EncoderService
 from radixway.encoders.files import MINILM, find_model
-from radixway.guard.pii.finder import ShippedFinder, merge
+from radixway.guard.pii.finder import DefaultPersonalDataFinder, merge_findings
 from radixway.guard.pii.labels import published_type
-from radixway.pipeline import GuardUnavailable, PersonalData
+from radixway.pipeline import GuardUnavailableError, PersonalDataSpan
 
 pytestmark = pytest.mark.asyncio
 
@@ -23,7 +23,7 @@ async def encoders(one_encoder):
 
 async def test_what_has_a_form_and_what_has_none_are_found_together(encoders):
     text = "I'm Maria Lopez, mail me at maria.lopez@example.com"
-    found = await ShippedFinder(encoders).find(text)
+    found = await DefaultPersonalDataFinder(encoders).find(text)
     assert [(each.type, text[each.begin : each.end]) for each in found] == [
         ("PERSON", "Maria Lopez"),
         ("EMAIL_ADDRESS", "maria.lopez@example.com"),
@@ -31,21 +31,23 @@ async def test_what_has_a_form_and_what_has_none_are_found_together(encoders):
 
 
 async def test_types_of_both_kinds_are_told_before_anything_is_loaded(encoders):
-    assert {"PERSON", "STREET_ADDRESS", "EMAIL_ADDRESS", "CREDIT_CARD"} <= set(ShippedFinder(encoders).types)
+    assert {"PERSON", "STREET_ADDRESS", "EMAIL_ADDRESS", "CREDIT_CARD"} <= set(
+        DefaultPersonalDataFinder(encoders).types
+    )
 
 
 async def test_a_missing_head_makes_the_guard_unavailable(encoders, tmp_path):
-    finder = ShippedFinder(encoders, head=tmp_path / "none.npz")
-    with pytest.raises(GuardUnavailable, match="none.npz"):
+    finder = DefaultPersonalDataFinder(encoders, head=tmp_path / "none.npz")
+    with pytest.raises(GuardUnavailableError, match="none.npz"):
         await finder.find("anything")
     assert "none.npz" in finder.failure
 
 
 async def test_why_only_recognisers_find_anything_is_told_once(encoders, tmp_path, caplog):
-    finder = ShippedFinder(encoders, head=tmp_path / "none.npz")
+    finder = DefaultPersonalDataFinder(encoders, head=tmp_path / "none.npz")
     assert finder.describe() == {"reads": "none.npz"}
     for text in ("anything", "and more"):
-        with pytest.raises(GuardUnavailable):
+        with pytest.raises(GuardUnavailableError):
             await finder.find(text)
     told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert told == [f"only recognisers find personal data: {finder.failure}"]
@@ -53,34 +55,38 @@ async def test_why_only_recognisers_find_anything_is_told_once(encoders, tmp_pat
 
 
 async def test_a_missing_classifier_makes_the_guard_unavailable(encoders, tmp_path):
-    with pytest.raises(GuardUnavailable, match="nowhere"):
-        await ShippedFinder(encoders, model=tmp_path / "nowhere").find("anything")
+    with pytest.raises(GuardUnavailableError, match="nowhere"):
+        await DefaultPersonalDataFinder(encoders, model=tmp_path / "nowhere").find("anything")
 
 
 async def test_two_texts_at_once_are_both_searched(encoders):
-    finder = ShippedFinder(encoders)
+    finder = DefaultPersonalDataFinder(encoders)
     first, second = await asyncio.gather(finder.find("I am Anna Kowalska"), finder.find("nothing in it"))
     assert [each.type for each in first] == ["PERSON"]
     assert second == []
 
 
 def spans(*told):
-    return [PersonalData(*each) for each in told]
+    return [PersonalDataSpan(*each) for each in told]
 
 
 async def test_a_sure_form_beats_the_head_where_they_overlap():
-    merged = merge(spans(("IBAN_CODE", 5, 27, 0.95)), spans(("STREET_ADDRESS", 5, 20, 0.99)), "x" * 40, 0.7)
+    merged = merge_findings(
+        spans(("IBAN_CODE", 5, 27, 0.95)), spans(("STREET_ADDRESS", 5, 20, 0.99)), "x" * 40, 0.7
+    )
     assert merged == spans(("IBAN_CODE", 5, 27, 0.95))
 
 
 async def test_an_unsure_form_gives_way_to_a_sure_head():
-    merged = merge(spans(("PHONE_NUMBER", 3, 8, 0.4)), spans(("DATE_TIME", 0, 10, 0.9)), "x" * 40, 0.7)
+    merged = merge_findings(
+        spans(("PHONE_NUMBER", 3, 8, 0.4)), spans(("DATE_TIME", 0, 10, 0.9)), "x" * 40, 0.7
+    )
     assert merged == spans(("DATE_TIME", 0, 10, 0.9))
 
 
 async def test_of_a_name_that_runs_into_a_form_the_rest_stays():
     text = "John Smith john@example.com"
-    merged = merge(spans(("EMAIL_ADDRESS", 11, 27, 0.99)), spans(("PERSON", 0, 15, 0.9)), text, 0.7)
+    merged = merge_findings(spans(("EMAIL_ADDRESS", 11, 27, 0.99)), spans(("PERSON", 0, 15, 0.9)), text, 0.7)
     assert merged == spans(("PERSON", 0, 10, 0.9), ("EMAIL_ADDRESS", 11, 27, 0.99))
 
 
@@ -102,7 +108,7 @@ async def test_a_text_that_is_read_in_parts_keeps_its_positions(encoders, monkey
     monkeypatch.setattr("radixway.guard.pii.finder.SHARED_CHARACTERS", 60)
     monkeypatch.setattr("radixway.guard.pii.finder._INLINE", 30)
     text = "Nothing happens in this sentence, nor in the next one.\n" * 2 + "I am Maria Lopez from the bank."
-    found = [each for each in await ShippedFinder(encoders).find(text) if each.type == "PERSON"]
+    found = [each for each in await DefaultPersonalDataFinder(encoders).find(text) if each.type == "PERSON"]
     assert [text[each.begin : each.end] for each in found] == ["Maria Lopez"]
 
 
@@ -114,7 +120,7 @@ async def test_a_token_classifier_by_path_stands_in_for_the_head_beside_the_reco
     model.classifier.bias.data = torch.tensor([0.0, 9.0, 0.0])
     model.save_pretrained(tmp_path)
     shutil.copy(find_model(MINILM) / "tokenizer.json", tmp_path)
-    finder = ShippedFinder(encoders, model=tmp_path)
+    finder = DefaultPersonalDataFinder(encoders, model=tmp_path)
     text = "Ada: ada@example.com"
     found = await finder.find(text)
     assert [(each.type, text[each.begin : each.end]) for each in found] == [
@@ -127,5 +133,5 @@ async def test_a_token_classifier_by_path_stands_in_for_the_head_beside_the_reco
 async def test_a_name_far_into_a_long_text_is_found_where_it_stands(encoders):
     filler = "The meeting was moved because the room is too small for the whole group.\n" * 60
     text = f"{filler}Please call my colleague Maria Lopez about it.\n{filler}"
-    found = [each for each in await ShippedFinder(encoders).find(text) if each.confidence >= 0.7]
+    found = [each for each in await DefaultPersonalDataFinder(encoders).find(text) if each.confidence >= 0.7]
     assert [text[each.begin : each.end] for each in found] == ["Maria Lopez"]

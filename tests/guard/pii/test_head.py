@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from radixway.encoders import EncoderError
-from radixway.encoders.heads import Head
+from radixway.encoders.heads import HeadFile
 from radixway.guard.pii.head import LAYERS, PII_HEAD, PiiHead
 
 
 @pytest.fixture(scope="module")
 def find(one_encoder):
-    head = PiiHead.load(PII_HEAD, one_encoder)
+    head = PiiHead.load_file(PII_HEAD, one_encoder)
 
     def found(text):
-        findings = head.find(text, one_encoder.encode([text], layers=LAYERS)[0])
+        findings = head.find_spans(text, one_encoder.encode([text], layers=LAYERS)[0])
         return [(each.type, text[each.begin : each.end]) for each in findings if each.confidence >= 0.7]
 
     return found
@@ -46,20 +46,22 @@ def test_texts_without_words_have_nothing(find, text):
 
 
 def test_a_head_of_another_encoder_is_refused(one_encoder, tmp_path):
-    head = replace(Head.load(PII_HEAD, kind="pii"), weights="0" * 64)
-    head.save(tmp_path / "other.npz")
+    head = replace(HeadFile.load_file(PII_HEAD, kind="pii"), weights="0" * 64)
+    head.save_file(tmp_path / "other.npz")
     with pytest.raises(EncoderError, match="trained with"):
-        PiiHead.load(tmp_path / "other.npz", one_encoder)
+        PiiHead.load_file(tmp_path / "other.npz", one_encoder)
 
 
 def test_a_head_that_lacks_an_array_is_refused(one_encoder, tmp_path):
-    head = Head.load(PII_HEAD, kind="pii")
+    head = HeadFile.load_file(PII_HEAD, kind="pii")
     arrays = {name: array for name, array in head.arrays.items() if name != "han_mix"}
-    replace(head, arrays=arrays).save(tmp_path / "less.npz")
+    replace(head, arrays=arrays).save_file(tmp_path / "less.npz")
     with pytest.raises(EncoderError, match="han_mix"):
-        PiiHead.load(tmp_path / "less.npz", one_encoder)
+        PiiHead.load_file(tmp_path / "less.npz", one_encoder)
 
 
 def test_the_shipped_head_is_small():
     assert PII_HEAD.stat().st_size < 1_100_000
-    assert all(array.dtype != np.float64 for array in Head.load(PII_HEAD, kind="pii").arrays.values())
+    assert all(
+        array.dtype != np.float64 for array in HeadFile.load_file(PII_HEAD, kind="pii").arrays.values()
+    )

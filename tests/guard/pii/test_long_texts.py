@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from radixway.encoders import EncoderService, read_once
-from radixway.guard.pii.finder import HeadFinder, ShippedFinder
+from radixway.encoders import EncoderService, encode_once
+from radixway.guard.pii.finder import DefaultPersonalDataFinder, HeadFinder
 from radixway.guard.pii.head import LAYERS, PII_HEAD
-from radixway.guard.pii.in_part import MOST_READ, STRETCH, doubtful
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.in_part import MOST_READ, STRETCH, most_doubtful_stretches
+from radixway.pipeline import PersonalDataSpan
 
 pytestmark = pytest.mark.asyncio
 
@@ -44,36 +44,36 @@ def people(found, text):
 
 
 async def test_a_name_in_a_long_text_is_found_without_reading_all_of_it(encoders, windows):
-    found = await ShippedFinder(encoders, in_part_from=FROM).find(LONG)
+    found = await DefaultPersonalDataFinder(encoders, in_part_from=FROM).find(LONG)
     assert people(found, LONG) == ["Maria Lopez"]
     assert len(windows) <= 2
 
 
 async def test_no_more_is_read_however_many_doubts_there_are(encoders, windows):
     doubts = "The Green House wanted Grace, Hope and May to march in Reading, Nice and Mobile.\n" * 300
-    await ShippedFinder(encoders, in_part_from=FROM).find(doubts)
+    await DefaultPersonalDataFinder(encoders, in_part_from=FROM).find(doubts)
     assert len(windows) <= MOST_READ
 
 
 async def test_short_texts_are_read_whole_as_before(encoders, windows):
     text = "I'm Maria Lopez, mail me at maria.lopez@example.com"
-    assert list(await ShippedFinder(encoders, in_part_from=FROM).find(text)) == list(
-        await ShippedFinder(encoders).find(text)
+    assert list(await DefaultPersonalDataFinder(encoders, in_part_from=FROM).find(text)) == list(
+        await DefaultPersonalDataFinder(encoders).find(text)
     )
     assert len(windows) == 2
 
 
 async def test_where_others_have_all_of_it_read_already_that_is_shared(encoders, windows):
-    with read_once(encoders, LAYERS):
+    with encode_once(encoders, LAYERS):
         await encoders.encode(LONG)
         before = len(windows)
-        found = await ShippedFinder(encoders, in_part_from=FROM).find(LONG)
+        found = await DefaultPersonalDataFinder(encoders, in_part_from=FROM).find(LONG)
     assert people(found, LONG) == ["Maria Lopez"]
     assert len(windows) == before
 
 
 async def test_others_go_on_between_the_windows_of_a_long_text(encoders):
-    finder = ShippedFinder(encoders, in_part_from=FROM)
+    finder = DefaultPersonalDataFinder(encoders, in_part_from=FROM)
     await finder.find(LONG)
     ended = []
 
@@ -88,7 +88,7 @@ async def test_others_go_on_between_the_windows_of_a_long_text(encoders):
 
 async def test_positions_are_those_in_the_text_where_it_is_read_in_parts(encoders, monkeypatch):
     monkeypatch.setattr("radixway.guard.pii.finder.SHARED_CHARACTERS", 1000)
-    found = await ShippedFinder(encoders, in_part_from=FROM).find(LONG)
+    found = await DefaultPersonalDataFinder(encoders, in_part_from=FROM).find(LONG)
     assert people(found, LONG) == ["Maria Lopez"]
 
 
@@ -96,7 +96,7 @@ async def test_a_damaged_head_of_words_leaves_the_whole_pass_and_is_told_once(en
     (tmp_path / "damaged.npz").write_bytes(b"nothing")
     finder = HeadFinder(encoders, PII_HEAD, in_part_from=FROM, words_path=tmp_path / "damaged.npz")
     for _ in range(2):
-        assert people(await finder.find(LONG), LONG) == ["Maria Lopez"]
+        assert people(await finder.find_soft_types(LONG), LONG) == ["Maria Lopez"]
     assert sum("long texts are read whole" in record.message for record in caplog.records) == 1
 
 
@@ -104,13 +104,13 @@ async def test_the_stretches_with_most_doubt_are_read(one_encoder):
     text = "word " * 4000
     (pieces,) = [_run(one_encoder.pieces(text))]
     at = [pieces.offsets[stretch * STRETCH + 5, 0] for stretch in range(16)]
-    found = [PersonalData("PERSON", int(begin), int(begin) + 4, 0.99) for begin in at]
-    assert doubtful(found, pieces) == []
-    found[3] = PersonalData("PERSON", int(at[3]), int(at[3]) + 4, 0.5)
-    assert doubtful(found, pieces) == [3]
-    unsure = [PersonalData("PERSON", int(begin), int(begin) + 4, 0.6) for begin in at]
-    assert len(doubtful(unsure, pieces)) == MOST_READ
-    assert doubtful([], pieces) == []
+    found = [PersonalDataSpan("PERSON", int(begin), int(begin) + 4, 0.99) for begin in at]
+    assert most_doubtful_stretches(found, pieces) == []
+    found[3] = PersonalDataSpan("PERSON", int(at[3]), int(at[3]) + 4, 0.5)
+    assert most_doubtful_stretches(found, pieces) == [3]
+    unsure = [PersonalDataSpan("PERSON", int(begin), int(begin) + 4, 0.6) for begin in at]
+    assert len(most_doubtful_stretches(unsure, pieces)) == MOST_READ
+    assert most_doubtful_stretches([], pieces) == []
 
 
 def _run(steps):

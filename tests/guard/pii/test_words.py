@@ -1,11 +1,11 @@
 import numpy as np
 
 from radixway.guard.pii.chinese import BIT as CHINESE
-from radixway.guard.pii.chinese import Script, script_of, split_units
+from radixway.guard.pii.chinese import WritingScript, detect_script, split_units
 from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.pii.network import Convolutions
-from radixway.guard.pii.tagging import TAGS, spans_of
-from radixway.guard.pii.words import BIT, Words, as_matrix, split_words, word_bits
+from radixway.guard.pii.network import TaggerConvolutions
+from radixway.guard.pii.tagging import TAGS, decode_spans
+from radixway.guard.pii.words import BIT, WordSpans, as_matrix, split_words, word_bits
 
 
 def words_of(text, *pieces):
@@ -31,7 +31,7 @@ def test_pieces_without_a_gap_are_one_word_and_marks_stand_alone():
 
 def test_a_words_vector_is_the_mean_of_its_pieces():
     words = words_of("Lopez cat", (0, 2), (2, 5), (6, 9))
-    pooled = words.pooled(np.array([[1.0], [3.0], [7.0]], np.float32))
+    pooled = words.pool_states(np.array([[1.0], [3.0], [7.0]], np.float32))
     assert pooled.tolist() == [[2.0], [7.0]]
 
 
@@ -62,7 +62,7 @@ def likelihoods(*tags):
 
 
 def spans(*tags):
-    return [(each.type, each.begin, each.end) for each in spans_of(likelihoods(*tags))]
+    return [(each.type, each.begin, each.end) for each in decode_spans(likelihoods(*tags))]
 
 
 def test_what_begins_anew_is_another_span():
@@ -84,14 +84,14 @@ def test_a_doubtful_word_inside_a_span_stays_in_it():
     likely = likelihoods("B-PERSON", "O", "I-PERSON")
     likely[1] = 0
     likely[1, [0, TAGS.index("I-PERSON")]] = 0.5, 0.5
-    assert [(each.begin, each.end) for each in spans_of(likely)] == [(0, 3)]
+    assert [(each.begin, each.end) for each in decode_spans(likely)] == [(0, 3)]
 
 
 def test_scripts_are_told_apart():
-    assert script_of("Hello Москва") is Script.LATIN
-    assert script_of("你好") is Script.CHINESE_ALONE
-    assert script_of("我在Google上班") is Script.MOSTLY_CHINESE
-    assert script_of("My friend is called 小明 there") is Script.MOSTLY_LATIN
+    assert detect_script("Hello Москва") is WritingScript.LATIN
+    assert detect_script("你好") is WritingScript.CHINESE_ALONE
+    assert detect_script("我在Google上班") is WritingScript.MOSTLY_CHINESE
+    assert detect_script("My friend is called 小明 there") is WritingScript.MOSTLY_LATIN
 
 
 def test_chinese_is_divided_into_characters_numbers_and_words():
@@ -119,7 +119,9 @@ def test_the_convolutions_see_two_words_on_either_side():
     nothing = np.zeros(size, np.float32)
     out = np.zeros((size, 2), np.float32)
     out[0, 1] = 1
-    layers = Convolutions(weights, nothing, np.zeros_like(weights), nothing, out, np.zeros(2, np.float32))
+    layers = TaggerConvolutions(
+        weights, nothing, np.zeros_like(weights), nothing, out, np.zeros(2, np.float32)
+    )
     hidden = np.array([[1.0], [0], [0], [0]], np.float32)
     likely = layers.likelihoods(hidden)
     odds = np.log(likely[:, 1] / likely[:, 0])
@@ -129,7 +131,7 @@ def test_the_convolutions_see_two_words_on_either_side():
 
 def test_nothing_is_made_of_no_words():
     assert len(words_of("")) == 0
-    assert len(Words(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))) == 0
+    assert len(WordSpans(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))) == 0
 
 
 def test_peoples_faiths_and_parties_are_marked_beside_nationalities():

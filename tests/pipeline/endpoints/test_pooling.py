@@ -74,7 +74,7 @@ async def test_it_is_passed_through_metered_limited_and_journalled(path: str) ->
         tokens = journal["tokens"]
         assert (tokens["prompt_tokens"], tokens["completion_tokens"], "estimated" in tokens) == (7, 0, False)
         assert journal["usage"]["prompt_tokens"] == 7
-        metrics = gateway.gateway.metrics.render().decode()
+        metrics = gateway.gateway.metrics.render_text().decode()
         assert f'radixway_requests_total{{model="m",status="200",surface="{name}"}} 1.0' in metrics
         status, told, _ = await gateway.post(path, sent, headers=key)
         assert (status, told["error"]["code"]) == (429, "requests_per_minute")

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kv_publishers import CachingEngine, sglang_array, vllm_array
-from radixway.routing import BlockIndex, KvEventsState, Tier
-from radixway.routing.block_hash import pack_tokens, token_blocks
-from radixway.routing.kv_events import Following, KvEventCounts
+from radixway.routing import BlockIndex, KvEventsState, StorageTier
+from radixway.routing.block_hash import hash_token_blocks, pack_tokens
+from radixway.routing.kv_events import KvEventCounts, WorkerKvFeed
 
 SIZE = 4
 WORKERS = 3
 ENGINE_SIZES = (4, 1, 8)
 FORMS = (dict, sglang_array, vllm_array)
-MEDIA = {"GPU": Tier.DEVICE, "CPU": Tier.HOST, "DISK": Tier.DISK}
+MEDIA = {"GPU": StorageTier.DEVICE, "CPU": StorageTier.HOST, "DISK": StorageTier.DISK}
 PROMPTS = [
     tuple(range(100 * family, 100 * family + 8)) + tuple(range(tail, tail + 8))
     for family in range(3)
@@ -35,8 +35,8 @@ class Worker:
         self.runs = 0
         self.live = []
         self.index, self.slot = index, index.enroll()
-        self.following = Following(index, self.slot, SIZE, KvEventCounts(), can_replay=True)
-        self.follower = self.following.followers[0]
+        self.following = WorkerKvFeed(index, self.slot, SIZE, KvEventCounts(), can_replay=True)
+        self.follower = self.following.sequencers[0]
         self.answers = None
         """`(attempt, batches still to come)` of the replay under way."""
 
@@ -57,18 +57,18 @@ class Worker:
         for _ in range(2):
             while self.follower.asked is not None:
                 self.answer(None)
-            self.follower.retry()
-            self.follower.verify()
+            self.follower.retry_replay()
+            self.follower.verify_position()
         while self.follower.asked is not None:
             self.answer(None)
 
     def hear(self):
         first = self.live.pop(0)
         if first is CONNECTED:
-            self.follower.connected()
+            self.follower.on_connected()
         else:
-            self.follower.live(*first)
-        self.following.settle()
+            self.follower.on_live_batch(*first)
+        self.following.sync_index()
 
     def answer(self, rng):
         """One replay, whole; `rng` shuffles it and makes some of it come twice."""
@@ -77,16 +77,16 @@ class Worker:
             answers = answers + rng.sample(answers, len(answers) // 2)
             rng.shuffle(answers)
         for number, payload in answers:
-            self.follower.replayed(attempt, number, payload)
-            self.following.settle()
-        self.follower.replay_ended(attempt)
-        self.following.settle()
+            self.follower.on_replayed_batch(attempt, number, payload)
+            self.following.sync_index()
+        self.follower.on_replay_ended(attempt)
+        self.following.sync_index()
 
     def truth(self, medium):
         """Names of the index blocks that the engine blocks it holds complete."""
         found = set()
         for prefix in self.engine.held(medium):
-            names = token_blocks(pack_tokens(prefix), SIZE)
+            names = hash_token_blocks(pack_tokens(prefix), SIZE)
             found |= set(names[(len(prefix) - self.size) // SIZE :])
         return found
 
@@ -161,17 +161,17 @@ class Agreement(RuleBasedStateMachine):
     @rule(number=a_worker)
     def fail_to_answer(self, number):
         follower = self.workers[number].follower
-        follower.replay_failed(follower.attempt, "no answer")
+        follower.on_replay_failed(follower.attempt, "no answer")
 
     @rule()
     def be_still(self):
         for worker in self.workers:
             if worker.follower.state is KvEventsState.CONNECTING:
-                worker.follower.connected()
+                worker.follower.on_connected()
             worker.catch_up()
-            assert worker.following.settle().state is KvEventsState.FOLLOWING
+            assert worker.following.sync_index().state is KvEventsState.FOLLOWING
             for medium, tier in MEDIA.items():
-                assert self.index.held(worker.slot, tier) == worker.truth(medium)
+                assert self.index.blocks_in_tier(worker.slot, tier) == worker.truth(medium)
 
     @invariant()
     def it_is_consistent(self):

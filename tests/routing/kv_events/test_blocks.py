@@ -6,9 +6,9 @@ import tracemalloc
 import pytest
 
 from kv_publishers import batch, removed, stored
-from radixway.routing import BlockIndex, Tier
-from radixway.routing.block_hash import namespace_seed, pack_tokens, token_blocks
-from radixway.routing.kv_events import EngineBlocks, KvEventCounts, decode_batch
+from radixway.routing import BlockIndex, StorageTier
+from radixway.routing.block_hash import hash_token_blocks, namespace_seed, pack_tokens
+from radixway.routing.kv_events import EngineBlockTracker, KvEventCounts, decode_batch
 from radixway.routing.kv_events import blocks as blocks_module
 
 SIZE = 4
@@ -16,7 +16,7 @@ TOKENS = list(range(100, 132))
 
 
 def names(tokens, **namespace):
-    return token_blocks(pack_tokens(tokens), SIZE, namespace_seed(**namespace))
+    return hash_token_blocks(pack_tokens(tokens), SIZE, namespace_seed(**namespace))
 
 
 class Engine:
@@ -24,24 +24,24 @@ class Engine:
 
     def __init__(self):
         self.index = BlockIndex()
-        self.slot = self.index.enroll()
-        self.index.follow(self.slot, True)
+        self.slot = self.index.add_slot()
+        self.index.set_followed(self.slot, True)
         self.counts = KvEventCounts()
-        self.blocks = EngineBlocks(self.index, self.slot, SIZE, self.counts, lambda _: None)
+        self.blocks = EngineBlockTracker(self.index, self.slot, SIZE, self.counts, lambda _: None)
         self.blocks.told = True
 
     def hear(self, *events):
         decoded = decode_batch(batch(*events))
         assert not decoded.unreadable
         for event in decoded.events:
-            self.blocks.apply(event)
+            self.blocks.apply_event(event)
         self.blocks.check()
         self.index.check()
-        for tier in Tier:
-            assert self.held(tier) == self.blocks.held(tier)
+        for tier in StorageTier:
+            assert self.held(tier) == self.blocks.blocks_in_tier(tier)
 
-    def held(self, tier=Tier.DEVICE):
-        return self.index.held(self.slot, tier)
+    def held(self, tier=StorageTier.DEVICE):
+        return self.index.blocks_in_tier(self.slot, tier)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_long_chain_of_orphans_is_attached(engine):
 
 
 def test_orphans_are_bounded_and_the_oldest_go_first(engine, monkeypatch):
-    monkeypatch.setattr(blocks_module, "MOST_ORPHANS", 3)
+    monkeypatch.setattr(blocks_module, "MAX_ORPHANS", 3)
     for number in range(5):
         engine.hear(stored([10 + number], TOKENS[4:8], number))
     assert engine.blocks.orphans == 3
@@ -111,22 +111,22 @@ def test_every_tier_is_told_apart(engine):
     engine.hear(stored([1, 2], TOKENS[:8]))
     engine.hear(stored([1, 2], TOKENS[:8], medium="CPU"), removed([2]))
     one, two = names(TOKENS[:8])
-    assert (engine.held(), engine.held(Tier.HOST)) == ({one}, {one, two})
+    assert (engine.held(), engine.held(StorageTier.HOST)) == ({one}, {one, two})
     engine.hear(removed([1, 2], "CPU"), stored([3], TOKENS[8:12], 1, medium="DISK"))
-    assert (engine.held(), engine.held(Tier.HOST)) == ({one}, set())
-    assert engine.held(Tier.DISK) == {names(TOKENS[:4] + TOKENS[8:12])[1]}
+    assert (engine.held(), engine.held(StorageTier.HOST)) == ({one}, set())
+    assert engine.held(StorageTier.DISK) == {names(TOKENS[:4] + TOKENS[8:12])[1]}
 
 
 def test_an_offloaded_block_without_tokens_is_the_one_that_is_known(engine):
     engine.hear(stored([1, 2], TOKENS[:8]))
     offloaded = {"type": "BlockStored", "block_hashes": [2, 99], "parent_block_hash": None, "token_ids": []}
     engine.hear(offloaded | {"block_size": 4, "medium": "CPU"})
-    assert engine.held(Tier.HOST) == {names(TOKENS[:8])[1]}
+    assert engine.held(StorageTier.HOST) == {names(TOKENS[:8])[1]}
     engine.hear(offloaded | {"block_size": 16, "medium": "DISK"})  # a chunk of several blocks
-    assert not engine.held(Tier.DISK)
+    assert not engine.held(StorageTier.DISK)
     engine.hear(removed([2]))
     engine.hear(removed([2], "CPU"))
-    assert engine.held() == {names(TOKENS[:4])[0]} and not engine.held(Tier.HOST)
+    assert engine.held() == {names(TOKENS[:4])[0]} and not engine.held(StorageTier.HOST)
 
 
 def test_a_block_with_two_copies_goes_with_the_second(engine):
@@ -183,8 +183,8 @@ def test_what_was_learnt_untold_is_told_together(engine):
     ).events:
         engine.blocks.apply(event)
     assert not engine.held()
-    engine.blocks.tell_all()
-    assert (engine.held(), engine.held(Tier.HOST)) == (set(names(TOKENS[:8])), set(names(TOKENS[:4])))
+    engine.blocks.index_all()
+    assert (engine.held(), engine.held(StorageTier.HOST)) == (set(names(TOKENS[:8])), set(names(TOKENS[:4])))
 
 
 def test_a_million_blocks_would_fit_in_300_mb(engine):

@@ -3,9 +3,9 @@
 import pytest
 
 from kv_publishers import CLEARED, CachingEngine, batch, stored
-from radixway.routing import BlockIndex, KvEventsState, Tier
-from radixway.routing.block_hash import pack_tokens, token_blocks
-from radixway.routing.kv_events import Following, KvEventCounts
+from radixway.routing import BlockIndex, KvEventsState, StorageTier
+from radixway.routing.block_hash import hash_token_blocks, pack_tokens
+from radixway.routing.kv_events import KvEventCounts, WorkerKvFeed
 
 SIZE = 4
 
@@ -15,12 +15,12 @@ class Hearing:
 
     def __init__(self, *, can_replay=True, ranks=1, history_steps=10_000):
         self.index = BlockIndex()
-        self.slot = self.index.enroll()
+        self.slot = self.index.add_slot()
         self.counts = KvEventCounts()
-        self.following = Following(
+        self.following = WorkerKvFeed(
             self.index, self.slot, SIZE, self.counts, ranks=ranks, can_replay=can_replay
         )
-        self.follower = self.following.followers[0]
+        self.follower = self.following.sequencers[0]
         self.engine = CachingEngine(SIZE, history_steps)
         self.prompts = 0
 
@@ -35,18 +35,18 @@ class Hearing:
         return sent
 
     def live(self, number, payload):
-        self.follower.live(number, payload)
+        self.follower.on_live_batch(number, payload)
         self.settle()
 
     def settle(self):
-        status = self.following.settle()
+        status = self.following.sync_index()
         self.index.check()
-        for follower in self.following.followers:
+        for follower in self.following.sequencers:
             follower.blocks.check()
         return status
 
     def connect(self):
-        self.follower.connected()
+        self.follower.on_connected()
         self.settle()
 
     def answer(self, *, end=True, once=False):
@@ -54,11 +54,11 @@ class Hearing:
         while (start := self.follower.asked) is not None:
             attempt = self.follower.attempt
             for number, payload in self.engine.replay(start):
-                self.follower.replayed(attempt, number, payload)
+                self.follower.on_replayed_batch(attempt, number, payload)
                 self.settle()
             if not end:
                 return
-            self.follower.replay_ended(attempt)
+            self.follower.on_replay_ended(attempt)
             self.settle()
             if once:
                 return
@@ -68,8 +68,8 @@ class Hearing:
         self.engine = CachingEngine(SIZE, self.engine.history_steps, first_hash=5000 + self.prompts)
 
     def agrees(self):
-        want = {token_blocks(pack_tokens(prefix), SIZE)[-1] for prefix in self.engine.held("GPU")}
-        return self.index.held(self.slot) == want
+        want = {hash_token_blocks(pack_tokens(prefix), SIZE)[-1] for prefix in self.engine.held("GPU")}
+        return self.index.blocks_in_tier(self.slot) == want
 
     @property
     def state(self):
@@ -113,7 +113,7 @@ def test_until_the_replay_has_ended_nothing_is_claimed():
     hearing.compute(heard=False)
     hearing.connect()
     hearing.answer(end=False)
-    assert not hearing.index.held(hearing.slot)
+    assert not hearing.index.blocks_in_tier(hearing.slot)
 
 
 def test_what_was_missed_is_asked_for_and_what_comes_meanwhile_is_kept():
@@ -163,7 +163,7 @@ def test_a_restart_of_which_the_first_batches_were_missed_is_noticed_by_a_lower_
     hearing.restart()
     hearing.compute(heard=False)
     hearing.compute()
-    assert not hearing.index.held(hearing.slot)
+    assert not hearing.index.blocks_in_tier(hearing.slot)
     hearing.answer()
     assert following(hearing)
 
@@ -238,8 +238,8 @@ def test_a_restart_in_the_middle_of_a_replay_begins_another():
     late = hearing.follower.attempt
     hearing.restart()
     hearing.compute()
-    hearing.follower.replayed(late, 3, batch(stored([1], [1, 2, 3, 4])))
-    hearing.follower.replay_ended(late)
+    hearing.follower.on_replayed_batch(late, 3, batch(stored([1], [1, 2, 3, 4])))
+    hearing.follower.on_replay_ended(late)
     assert following(hearing)
 
 
@@ -249,9 +249,9 @@ def test_an_idle_engine_that_was_restarted_is_noticed_when_it_is_asked():
     hearing.answer()
     hearing.compute()
     hearing.restart()
-    hearing.follower.verify()
+    hearing.follower.verify_position()
     hearing.answer()
-    assert following(hearing) and not hearing.index.held(hearing.slot)
+    assert following(hearing) and not hearing.index.blocks_in_tier(hearing.slot)
 
 
 def test_the_loss_of_the_last_batch_is_noticed_when_it_is_asked():
@@ -261,7 +261,7 @@ def test_the_loss_of_the_last_batch_is_noticed_when_it_is_asked():
     hearing.compute()
     hearing.compute(heard=False)
     assert not hearing.agrees()
-    hearing.follower.verify()
+    hearing.follower.verify_position()
     assert hearing.state is KvEventsState.FOLLOWING  # nothing says that anything is wrong
     hearing.answer()
     assert following(hearing)
@@ -272,8 +272,8 @@ def test_asking_whether_that_was_all_does_no_harm_if_nobody_answers():
     hearing.connect()
     hearing.answer()
     hearing.compute()
-    hearing.follower.verify()
-    hearing.follower.replay_failed(hearing.follower.attempt, "no answer")
+    hearing.follower.verify_position()
+    hearing.follower.on_replay_failed(hearing.follower.attempt, "no answer")
     assert following(hearing) and hearing.settle().reason == "no answer"
 
 
@@ -331,9 +331,9 @@ def test_a_replay_that_fails_leaves_it_degraded_until_the_next_one():
     hearing = Hearing()
     hearing.compute(heard=False)
     hearing.connect()
-    hearing.follower.replay_failed(hearing.follower.attempt, "no answer in 5 s")
+    hearing.follower.on_replay_failed(hearing.follower.attempt, "no answer in 5 s")
     assert degraded(hearing) and hearing.follower.worth_retrying
-    hearing.follower.retry()
+    hearing.follower.retry_replay()
     hearing.answer()
     assert following(hearing)
 
@@ -343,7 +343,7 @@ def test_a_publisher_that_is_gone_is_trusted_no_more_until_it_is_back():
     hearing.connect()
     hearing.answer()
     hearing.compute()
-    hearing.follower.lose("away")
+    hearing.follower.on_disconnected("away")
     assert degraded(hearing)
     hearing.connect()
     hearing.answer()
@@ -388,16 +388,16 @@ def test_a_batch_that_cannot_be_read_leaves_it_degraded():
 
 def test_one_rank_in_doubt_puts_the_worker_in_doubt_and_the_others_are_not_forgotten():
     hearing = Hearing(ranks=2)
-    first, second = hearing.following.followers
+    first, second = hearing.following.sequencers
     for follower, token in ((first, 1), (second, 2)):
-        follower.connected()
-        follower.replayed(follower.attempt, 0, batch(stored([token], [token] * SIZE)))
+        follower.on_connected()
+        follower.on_replayed_batch(follower.attempt, 0, batch(stored([token], [token] * SIZE)))
         assert hearing.state is not KvEventsState.FOLLOWING
-        follower.replay_ended(follower.attempt)
-    both = {token_blocks(pack_tokens([token] * SIZE), SIZE)[0] for token in (1, 2)}
-    assert hearing.state is KvEventsState.FOLLOWING and hearing.index.held(hearing.slot) == both
-    second.lose("away")
-    assert hearing.state is KvEventsState.DEGRADED and not hearing.index.held(hearing.slot)
+        follower.on_replay_ended(follower.attempt)
+    both = {hash_token_blocks(pack_tokens([token] * SIZE), SIZE)[0] for token in (1, 2)}
+    assert hearing.state is KvEventsState.FOLLOWING and hearing.index.blocks_in_tier(hearing.slot) == both
+    second.on_disconnected("away")
+    assert hearing.state is KvEventsState.DEGRADED and not hearing.index.blocks_in_tier(hearing.slot)
     second.live(1, batch(CLEARED, stored([2], [2] * SIZE)))
     assert hearing.state is KvEventsState.FOLLOWING and hearing.index.held(hearing.slot) == both
 
@@ -405,18 +405,24 @@ def test_one_rank_in_doubt_puts_the_worker_in_doubt_and_the_others_are_not_forgo
 def test_what_one_rank_drops_another_may_still_hold():
     hearing = Hearing(ranks=3)
     same = batch(stored([1], [1] * SIZE), stored([2], [2] * SIZE, medium="CPU"))
-    for follower in hearing.following.followers:
-        follower.live(0, same)
+    for follower in hearing.following.sequencers:
+        follower.on_live_batch(0, same)
     assert hearing.state is KvEventsState.FOLLOWING
-    first, second, third = hearing.following.followers
-    first.live(1, batch(CLEARED))
+    first, second, third = hearing.following.sequencers
+    first.on_live_batch(1, batch(CLEARED))
     hearing.settle()
-    second.live(1, batch({"type": "BlockRemoved", "block_hashes": [1], "medium": "GPU"}))
+    second.on_live_batch(1, batch({"type": "BlockRemoved", "block_hashes": [1], "medium": "GPU"}))
     hearing.settle()
-    assert len(hearing.index.held(hearing.slot)) == len(hearing.index.held(hearing.slot, Tier.HOST)) == 1
-    third.live(1, batch(CLEARED))
+    assert (
+        len(hearing.index.blocks_in_tier(hearing.slot))
+        == len(hearing.index.blocks_in_tier(hearing.slot, StorageTier.HOST))
+        == 1
+    )
+    third.on_live_batch(1, batch(CLEARED))
     hearing.settle()
-    assert not hearing.index.held(hearing.slot) and hearing.index.held(hearing.slot, Tier.HOST)
+    assert not hearing.index.blocks_in_tier(hearing.slot) and hearing.index.blocks_in_tier(
+        hearing.slot, StorageTier.HOST
+    )
 
 
 def test_two_ranks_at_one_endpoint_are_refused_in_words():
@@ -432,5 +438,5 @@ def test_stopping_leaves_nothing_behind():
     hearing.compute(heard=False)
     hearing.answer()
     assert following(hearing)
-    hearing.following.stop()
-    assert not hearing.index.held(hearing.slot)
+    hearing.following.stop_feed()
+    assert not hearing.index.blocks_in_tier(hearing.slot)

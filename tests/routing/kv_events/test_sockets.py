@@ -10,38 +10,38 @@ import zmq
 import zmq.asyncio
 
 from kv_publishers import END, CachingEngine, batch, sglang_array, stored, vllm_array
-from radixway.config import KvEventsSection, WorkerSection
-from radixway.engine.events import BlockStored, Publisher
-from radixway.routing import BlockIndex, KvEventsState, Registry, Tier, WorkerState
-from radixway.routing.block_hash import pack_tokens, token_blocks
-from radixway.routing.kv_events import KvEventCounts, KvEvents
-from radixway.routing.kv_events.timing import Timing
+from radixway.config import KvEventsConfig, WorkerSettings
+from radixway.engine.events import BlockStored, ZmqEventPublisher
+from radixway.routing import BlockIndex, KvEventsState, StorageTier, WorkerRegistry, WorkerState
+from radixway.routing.block_hash import hash_token_blocks, pack_tokens
+from radixway.routing.kv_events import KvEventCounts, KvEventService
+from radixway.routing.kv_events.timing import SubscriptionTimeouts
 
 SIZE = 4
-TIMING = Timing(quiet_s=0.05, away_s=0.3, silent_s=5.0, replay_s=20.0, retry_s=0.05)
+TIMING = SubscriptionTimeouts(quiet_s=0.05, away_s=0.3, silent_s=5.0, replay_s=20.0, retry_s=0.05)
 
 
 class Ear:
     """A gateway's part that hears KV events, and what it makes of them."""
 
     def __init__(self, timing=TIMING):
-        self.registry = Registry()
+        self.registry = WorkerRegistry()
         self.index = BlockIndex()
         self.registry.on_add.append(self._enroll)
-        self.events = KvEvents(self.registry, self.index, SIZE, KvEventCounts(), timing)
+        self.events = KvEventService(self.registry, self.index, SIZE, KvEventCounts(), timing)
         self.events.open()
         self.events.on_change.append(lambda _: self._changed.set())
         self._changed = asyncio.Event()
 
     def _enroll(self, worker):
         if worker.slot < 0:
-            worker.slot = self.index.enroll()
+            worker.slot = self.index.add_slot()
 
     def add(self, name="http://w", **fields):
-        return self.registry.add(WorkerSection(url=name, kv_events=KvEventsSection(**fields)))
+        return self.registry.add_worker(WorkerSettings(url=name, kv_events=KvEventsConfig(**fields)))
 
     def follower(self, worker):
-        (subscriber,) = self.events._feeds[worker].following.followers
+        (subscriber,) = self.events._feeds[worker].worker_feed.sequencers
         return subscriber
 
     async def until(self, holds):
@@ -52,11 +52,13 @@ class Ear:
 
     async def until_exact(self, worker, *engines):
         """Wait until the worker is followed and the index has what the engines hold."""
-        want = {token_blocks(pack_tokens(prefix), SIZE)[-1] for one in engines for prefix in one.held("GPU")}
+        want = {
+            hash_token_blocks(pack_tokens(prefix), SIZE)[-1] for one in engines for prefix in one.held("GPU")
+        }
 
         def exact():
             followed = worker.kv_events.state is KvEventsState.FOLLOWING
-            return followed and self.index.held(worker.slot) == want
+            return followed and self.index.blocks_in_tier(worker.slot) == want
 
         await self.until(exact)
         self.index.check()
@@ -66,7 +68,7 @@ class Ear:
 async def ear() -> AsyncIterator[Ear]:
     ear = Ear()
     yield ear
-    await ear.events.close()
+    await ear.events.stop_subscriptions()
 
 
 @pytest.fixture
@@ -80,12 +82,12 @@ class Ours:
 
     def __init__(self, endpoint, replay, **more):
         self.cache = CachingEngine(SIZE)
-        self.publisher = Publisher(endpoint, replay_endpoint=replay, **more)
+        self.publisher = ZmqEventPublisher(endpoint, replay_endpoint=replay, **more)
 
     def compute(self, *prompt):
         for event in self.cache.cache(tuple(prompt)):
             del event["type"]
-            self.publisher.publish([BlockStored(**event)])
+            self.publisher.publish_events([BlockStored(**event)])
 
 
 def ipc(tmp_path):
@@ -94,7 +96,7 @@ def ipc(tmp_path):
 
 async def test_a_late_joiner_learns_what_was_cached_before_it_came(ear, closing):
     engine = Ours("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
-    closing.callback(engine.publisher.close)
+    closing.callback(engine.publisher.shutdown)
     for first in range(0, 1000, 100):
         engine.compute(*range(first, first + 8))
     told = engine.publisher.info
@@ -108,13 +110,13 @@ async def test_a_publisher_that_is_restarted_is_followed_anew(ear, closing, tmp_
     where = ipc(tmp_path)
     first = Ours(where["endpoint"], where["replay_endpoint"])
     with ExitStack() as living:
-        living.callback(first.publisher.close)
+        living.callback(first.publisher.shutdown)
         worker = ear.add(**where)
         first.compute(1, 2, 3, 4, 5, 6, 7, 8)
         first.compute(*range(100, 120))
         await ear.until_exact(worker, first.cache)
     second = Ours(where["endpoint"], where["replay_endpoint"])
-    closing.callback(second.publisher.close)
+    closing.callback(second.publisher.shutdown)
     second.compute(9, 9, 9, 9)
     await ear.until_exact(worker, second.cache)
     assert ear.events.counts.restarts + ear.events.counts.degradations
@@ -124,7 +126,7 @@ async def test_a_publisher_that_stays_away_is_not_trusted(ear, tmp_path):
     where = ipc(tmp_path)
     engine = Ours(where["endpoint"], where["replay_endpoint"])
     with ExitStack() as living:
-        living.callback(engine.publisher.close)
+        living.callback(engine.publisher.shutdown)
         engine.compute(1, 2, 3, 4)
         worker = ear.add(**where)
         await ear.until_exact(worker, engine.cache)
@@ -221,7 +223,7 @@ async def test_an_engine_with_pages_of_one_token_is_followed(ear, context):
     engine = Dialect(context, sglang_array, size=1)
     worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
     await engine.compute(*range(14))
-    want = set(token_blocks(pack_tokens(range(14)), SIZE))
+    want = set(hash_token_blocks(pack_tokens(range(14)), SIZE))
     await ear.until(lambda: ear.index.held(worker.slot) == want)
     engine.answering.cancel()
 
@@ -240,7 +242,7 @@ async def test_data_parallel_ranks_are_one_worker(ear, closing, free_port, other
         Ours(f"tcp://*:{free_port + rank}", f"tcp://127.0.0.1:{other_free_port + rank}") for rank in (0, 1)
     ]
     for engine in engines:
-        closing.callback(engine.publisher.close)
+        closing.callback(engine.publisher.shutdown)
     worker = ear.add(
         endpoint=f"tcp://127.0.0.1:{free_port}",
         replay_endpoint=f"tcp://127.0.0.1:{other_free_port}",
@@ -258,11 +260,11 @@ async def test_a_replay_endpoint_that_does_not_answer_degrades_in_words(context,
     await ear.until(lambda: worker.kv_events.state is KvEventsState.DEGRADED)
     assert str(free_port) in worker.kv_events.reason
     engine.answering.cancel()
-    await ear.events.close()
+    await ear.events.stop_subscriptions()
 
 
 async def test_a_worker_that_comes_back_is_asked_at_once(context):
-    ear = Ear(Timing(quiet_s=3600.0, away_s=3600.0))
+    ear = Ear(SubscriptionTimeouts(quiet_s=3600.0, away_s=3600.0))
     engine = Dialect(context, dict)
     worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
     await engine.compute(*range(8))
@@ -272,7 +274,7 @@ async def test_a_worker_that_comes_back_is_asked_at_once(context):
     ear.registry.set_state(worker, WorkerState.READY)
     await ear.until_exact(worker, engine.cache)
     engine.answering.cancel()
-    await ear.events.close()
+    await ear.events.stop_subscriptions()
 
 
 async def test_a_worker_that_is_removed_or_switched_off_leaves_nothing_behind(ear, context):
@@ -281,13 +283,13 @@ async def test_a_worker_that_is_removed_or_switched_off_leaves_nothing_behind(ea
     worker = ear.add(**fields)
     await engine.compute(*range(8))
     await ear.until_exact(worker, engine.cache)
-    ear.registry.add(WorkerSection(url="http://w", kv_events="off"))
+    ear.registry.add(WorkerSettings(url="http://w", kv_events="off"))
     assert not ear.index.held(worker.slot) and worker.kv_events.state is KvEventsState.OFF
     assert worker.kv_events.reason == "switched off"
     ear.add(**fields)
     await ear.until_exact(worker, engine.cache)
     ear.registry.remove("http://w")
-    assert not len(ear.index) and not ear.index.held(worker.slot, Tier.HOST)
+    assert not len(ear.index) and not ear.index.held(worker.slot, StorageTier.HOST)
     engine.answering.cancel()
 
 

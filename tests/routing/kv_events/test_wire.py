@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kv_publishers import CLEARED, batch, encode, removed, sglang_array, stored, vllm_array
-from radixway.routing import Tier
-from radixway.routing.kv_events import Cleared, Removed, Stored, UnreadableBatch, decode_batch
+from radixway.routing import StorageTier
+from radixway.routing.kv_events import (
+    BlocksCleared,
+    BlocksRemoved,
+    BlocksStored,
+    UnreadableBatchError,
+    decode_batch,
+)
 
 TOKENS = list(range(8))
 
@@ -26,11 +32,11 @@ def one(event, **more):
 @pytest.mark.parametrize("form", [dict, vllm_array, sglang_array])
 def test_maps_and_arrays_of_both_engines_say_the_same(form):
     found = one(form(stored([11, 12], TOKENS, 7)))
-    assert found == Stored(
-        [11, 12], 7, struct.pack("<8I", *TOKENS), block_size=4, tier=Tier.DEVICE, group=None
+    assert found == BlocksStored(
+        [11, 12], 7, struct.pack("<8I", *TOKENS), block_size=4, tier=StorageTier.DEVICE, group=None
     )
-    assert one(form(removed([11], "CPU"))) == Removed([11], Tier.HOST)
-    assert one(form(CLEARED)) == Cleared()
+    assert one(form(removed([11], "CPU"))) == BlocksRemoved([11], StorageTier.HOST)
+    assert one(form(CLEARED)) == BlocksCleared()
 
 
 @pytest.mark.parametrize("rank", [None, 0, 3])
@@ -51,9 +57,9 @@ def test_hashes_are_64_bits_whether_signed_unsigned_or_32_bytes():
 def test_unknown_keys_and_slots_at_the_end_are_passed_over():
     assert one(stored([1], [1, 2], session_id="s", lookahead_token_ids=[9], tomorrow={"a": 1})).hashes == [1]
     assert one([*vllm_array(stored([1], [1, 2], locality="LOCAL")), "kvcr", "session", 4]).hashes == [1]
-    assert one(["AllBlocksCleared", 1, 2]) == Cleared()
+    assert one(["AllBlocksCleared", 1, 2]) == BlocksCleared()
     decoded = decode_batch(encode([1.5, [CLEARED], 0, "trace", {}]))
-    assert decoded.events == [Cleared()]
+    assert decoded.events == [BlocksCleared()]
 
 
 @pytest.mark.parametrize(
@@ -76,18 +82,18 @@ def test_unknown_keys_and_slots_at_the_end_are_passed_over():
 def test_a_bad_event_does_not_take_its_batch_with_it(bad):
     decoded = decode_batch(batch(stored([1], [1, 2]), bad, removed([1])))
     assert decoded.unreadable == 1
-    assert [type(event) for event in decoded.events] == [Stored, Removed]
+    assert [type(event) for event in decoded.events] == [BlocksStored, BlocksRemoved]
 
 
 @pytest.mark.parametrize("bad", [b"", b"\xc1", encode({}), encode([1]), encode(["x", []]), encode([1.0, 5])])
 def test_what_is_no_batch_is_refused(bad):
-    with pytest.raises(UnreadableBatch):
+    with pytest.raises(UnreadableBatchError):
         decode_batch(bad)
 
 
 @given(st.binary(max_size=60))
 def test_bytes_are_a_batch_or_refused(payload):
-    with suppress(UnreadableBatch):
+    with suppress(UnreadableBatchError):
         decode_batch(payload)
 
 
@@ -104,12 +110,12 @@ def test_any_event_is_read_or_counted(event):
 @pytest.mark.parametrize(
     ("medium", "tier"),
     [
-        (None, Tier.DEVICE),
-        ("GPU", Tier.DEVICE),
-        ("CPU", Tier.HOST),
-        ("CPU_PINNED", Tier.HOST),
-        ("DISK", Tier.DISK),
-        ("STORAGE", Tier.DISK),
+        (None, StorageTier.DEVICE),
+        ("GPU", StorageTier.DEVICE),
+        ("CPU", StorageTier.HOST),
+        ("CPU_PINNED", StorageTier.HOST),
+        ("DISK", StorageTier.DISK),
+        ("STORAGE", StorageTier.DISK),
     ],
 )
 def test_media_are_tiers(medium, tier):
@@ -153,7 +159,7 @@ def test_sglang_tells_the_salt_beside_the_event():
     assert one(sglang_array(stored([1], [1], cache_salt="s"))).salt == "s"
     assert one(stored([1], [1], cache_salt="s")).salt == "s"
     without_medium = ["BlockStored", [1], None, [1], 1, None, {"cache_salt": "s"}]
-    assert (one(without_medium).salt, one(without_medium).tier) == ("s", Tier.DEVICE)
+    assert (one(without_medium).salt, one(without_medium).tier) == ("s", StorageTier.DEVICE)
 
 
 def test_an_adapter_of_which_only_a_number_is_told_is_an_adapter_still():

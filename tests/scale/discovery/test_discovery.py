@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from radixway.component import running
-from radixway.config import WorkerSection
-from radixway.routing import Found, Membership, Registry
-from radixway.scale import Discovery
-from radixway.scale.discovery import SourceFailed
-from radixway.telemetry import Metrics
+from radixway.config import WorkerSettings
+from radixway.routing import DiscoveredWorker, FleetMembership, WorkerRegistry
+from radixway.scale import WorkerDiscovery
+from radixway.scale.discovery import DiscoverySourceError
+from radixway.telemetry import MetricsRegistry
 
 A, B = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
 
@@ -22,13 +22,13 @@ class Scripted:
         self.words = asyncio.Queue()
         self.followed = asyncio.Semaphore(0)
 
-    async def follow(self, tell):
+    async def follow_workers(self, tell):
         self.followed.release()
         while True:
             word = await self.words.get()
             if isinstance(word, Exception):
                 raise word
-            tell([Found(WorkerSection(url=url)) for url in word])
+            tell([DiscoveredWorker(WorkerSettings(url=url)) for url in word])
             self.words.task_done()
 
     async def says(self, *urls):
@@ -38,7 +38,7 @@ class Scripted:
 
 @pytest.fixture
 def registry():
-    return Registry()
+    return WorkerRegistry()
 
 
 def urls(registry):
@@ -46,31 +46,31 @@ def urls(registry):
 
 
 async def test_what_a_source_said_last_holds_while_it_fails_and_it_is_followed_again(registry):
-    source, metrics = Scripted(), Metrics()
-    discovery = Discovery(Membership(registry), [source], metrics)
+    source, metrics = Scripted(), MetricsRegistry()
+    discovery = WorkerDiscovery(FleetMembership(registry), [source], metrics)
     assert discovery.describe()["scripted"] == {"state": "starting", "problem": None, "workers": 0}
     async with running([discovery]):
         await source.followed.acquire()
         await source.says(A, B)
-        for failure in (SourceFailed("no answer"), ZeroDivisionError("ours")):
+        for failure in (DiscoverySourceError("no answer"), ZeroDivisionError("ours")):
             source.words.put_nowait(failure)
             source.words.task_done()
             await source.followed.acquire()
             assert discovery.describe()["scripted"]["state"] == "down"
             assert str(failure) in discovery.describe()["scripted"]["problem"]
-            assert b'radixway_discovery_up{source="scripted"} 0.0' in metrics.render()
+            assert b'radixway_discovery_up{source="scripted"} 0.0' in metrics.render_text()
             assert urls(registry) == [A, B]
             await source.says(A, B)
             assert discovery.describe()["scripted"] == {"state": "ok", "problem": None, "workers": 2}
         await source.says(B)
     assert urls(registry) == [B]
-    assert b'radixway_discovery_changes_total{change="vanished"} 1.0' in metrics.render()
-    assert b'radixway_discovery_workers{source="scripted"} 1.0' in metrics.render()
+    assert b'radixway_discovery_changes_total{change="vanished"} 1.0' in metrics.render_text()
+    assert b'radixway_discovery_workers{source="scripted"} 1.0' in metrics.render_text()
 
 
 async def test_sources_that_fail_do_not_hold_up_the_others(registry):
     bad, good = Scripted("bad"), Scripted("good")
-    async with running([Discovery(Membership(registry), [bad, good], Metrics())]):
-        bad.words.put_nowait(SourceFailed("no answer"))
+    async with running([WorkerDiscovery(FleetMembership(registry), [bad, good], MetricsRegistry())]):
+        bad.words.put_nowait(DiscoverySourceError("no answer"))
         await good.says(A)
         assert urls(registry) == [A]

@@ -7,9 +7,9 @@ import pytest
 from dnslib import CNAME, QTYPE, RR
 
 from name_server import NEGATIVE_TTL_S, address_record, name_server
-from radixway.config import DnsSection
-from radixway.scale.discovery import SourceFailed
-from radixway.scale.discovery.dns_lookup import NameAbsent
+from radixway.config import DnsConfig
+from radixway.scale.discovery import DiscoverySourceError
+from radixway.scale.discovery.dns_lookup import NameNotFoundError
 from radixway.scale.discovery.dns_source import DnsSource
 
 NAME = "vllm-svc.ai.test"
@@ -26,7 +26,7 @@ class Following:
         self.sections = []
         self._awake = asyncio.Semaphore(0)
         self._asleep = asyncio.Semaphore(0)
-        self.source = DnsSource(DnsSection.model_validate(given), lambda: self.now, self._sleep)
+        self.source = DnsSource(DnsConfig.model_validate(given), lambda: self.now, self._sleep)
         self.task = None
 
     async def _sleep(self, seconds):
@@ -42,7 +42,7 @@ class Following:
     async def ask(self):
         """Follow until it sleeps again; raises what ends the following."""
         if self.task is None or self.task.done():
-            self.task = asyncio.create_task(self.source.follow(self.tell))
+            self.task = asyncio.create_task(self.source.follow_workers(self.tell))
         else:
             self._awake.release()
         asleep = asyncio.create_task(self._asleep.acquire())
@@ -52,7 +52,7 @@ class Following:
             asleep.cancel()
             self.task.result()
 
-    async def fails(self, failure=SourceFailed):
+    async def fails(self, failure=DiscoverySourceError):
         with pytest.raises(failure) as told:
             await self.ask()
         return told.value
@@ -147,10 +147,10 @@ async def test_what_is_known_is_kept_for_a_while_when_the_name_is_gone_or_nobody
 
 async def test_a_negative_answer_says_how_long_it_holds_and_what_is_not_there():
     async with following() as (server, one):
-        absent = await one.fails(NameAbsent)
+        absent = await one.fails(NameNotFoundError)
         assert (absent.retry_after_s, str(absent)) == (NEGATIVE_TTL_S, f"there is no name {NAME}")
         server.set(NAME)
-        absent = await one.fails(NameAbsent)
+        absent = await one.fails(NameNotFoundError)
         assert (absent.retry_after_s, str(absent)) == (NEGATIVE_TTL_S, f"{NAME} has no addresses")
         assert one.urls is None
 
@@ -160,7 +160,7 @@ async def test_a_failure_names_the_question_that_failed():
         server.fails_with = "SERVFAIL"
         assert f"of {NAME}: " in str(failure := await one.fails())
         assert "SERVFAIL" in str(failure)
-        assert not isinstance(failure, NameAbsent)
+        assert not isinstance(failure, NameNotFoundError)
 
 
 SRV_NAME = "_http._tcp.vllm-svc.ai.test"
@@ -180,9 +180,9 @@ async def test_srv_records_say_the_ports_and_their_targets_the_addresses():
 async def test_srv_records_without_any_target_there_are_a_negative_answer():
     async with following(name=SRV_NAME, port=None) as (server, one):
         server.set_srv(SRV_NAME, (".", 0))
-        assert "has no SRV records" in str(await one.fails(NameAbsent))
+        assert "has no SRV records" in str(await one.fails(NameNotFoundError))
         server.set_srv(SRV_NAME, ("gone.test", 8003))
-        assert "no target of" in str(await one.fails(NameAbsent))
+        assert "no target of" in str(await one.fails(NameNotFoundError))
 
 
 async def test_with_https_the_targets_of_srv_records_are_called_by_their_names():

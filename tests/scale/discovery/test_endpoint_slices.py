@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from radixway.config import FoundTraits
-from radixway.scale.discovery import SourceFailed
-from radixway.scale.discovery.address import workers_at
-from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_in
+from radixway.scale.discovery import DiscoverySourceError
+from radixway.scale.discovery.address import make_worker_factory
+from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_of_slices
 
 
 def one(*endpoints, ports=(("http", 8000),), kind="IPv4", name="x"):
@@ -28,7 +28,7 @@ def endpoint(address, uid=None, **conditions):
 
 
 def workers(*slices, port=None):
-    found = workers_in(slices, port, workers_at("http", FoundTraits()))
+    found = workers_of_slices(slices, port, make_worker_factory("http", FoundTraits()))
     return [(each.section.url, "draining" if each.draining else "ready") for each in found]
 
 
@@ -89,7 +89,9 @@ def test_the_port_is_the_one_that_is_meant(ports, wanted, found):
     ],
 )
 def test_where_none_is_meant_that_is_told(ports, wanted, there):
-    with pytest.raises(SourceFailed, match=f"EndpointSlice ai/x has ports {there}: say which one by port"):
+    with pytest.raises(
+        DiscoverySourceError, match=f"EndpointSlice ai/x has ports {there}: say which one by port"
+    ):
         workers(one(endpoint("10.0.0.1"), ports=ports), port=wanted)
 
 
@@ -98,5 +100,5 @@ def test_a_slice_without_endpoints_needs_no_port():
 
 
 def test_what_is_no_address_is_a_failure_of_the_source():
-    with pytest.raises(SourceFailed, match="is no worker's address"):
+    with pytest.raises(DiscoverySourceError, match="is no worker's address"):
         workers(one(endpoint("not an address"), kind="FQDN"))

@@ -11,8 +11,8 @@ from aiohttp import web
 from certificates import certificate
 from endpoint_slices import KIND, LABELS, endpoint, endpoint_slice
 from kubernetes_api import kubernetes_api
-from radixway.config import KubernetesSection
-from radixway.scale.discovery import SourceFailed
+from radixway.config import KubernetesConfig
+from radixway.scale.discovery import DiscoverySourceError
 from radixway.scale.discovery.kubernetes_source import KubernetesSource
 
 
@@ -61,7 +61,7 @@ async def followed(source, told):
 async def following(api, clock=at_once, **config):
     """The source's words, the task that follows it, and the source."""
     given = {"namespace": "ai", "server": api.url, **config}
-    source, told = KubernetesSource(KubernetesSection.model_validate(given), clock=clock), Told()
+    source, told = KubernetesSource(KubernetesConfig.model_validate(given), clock=clock), Told()
     async with followed(source, told) as task:
         yield told, task, source
 
@@ -137,7 +137,7 @@ async def test_so_it_is_when_the_connection_breaks(api):
         await told.until(_2="ready")
         reached = api.version
         api.end_watches(broken=True)
-        with pytest.raises(SourceFailed):
+        with pytest.raises(DiscoverySourceError):
             await task
         api.put(KIND, endpoint_slice(endpoint("10.0.0.3")))
         async with followed(source, told):
@@ -150,7 +150,7 @@ async def test_a_server_that_ends_watches_at_once_is_not_asked_without_a_pause(a
     async with following(api) as (_, task, _):
         await api.until_watched(1)
         api.end_watches()
-        with pytest.raises(SourceFailed, match="ends watches at once"):
+        with pytest.raises(DiscoverySourceError, match="ends watches at once"):
             await task
 
 
@@ -160,7 +160,7 @@ async def test_a_bookmark_says_how_far_all_is_known(api):
         api.bookmark()
         bookmarked = api.version
         api.end_watches()
-        with pytest.raises(SourceFailed):
+        with pytest.raises(DiscoverySourceError):
             await task
         api.oldest = bookmarked  # all before it is forgotten
         async with followed(source, told):
@@ -178,7 +178,7 @@ async def test_all_is_listed_again_when_the_version_is_gone(api, as_event):
     async with following(api) as (told, task, source):
         await api.until_watched(1)
         api.end_watches()
-        with pytest.raises(SourceFailed):
+        with pytest.raises(DiscoverySourceError):
             await task
         api.delete(KIND, "ai", "vllm-llama-x")
         api.put(KIND, endpoint_slice(endpoint("10.0.0.2"), name="y"))
@@ -193,7 +193,7 @@ async def test_what_expires_as_soon_as_it_is_listed_is_a_failure_and_no_endless_
     api.page = 1
     api.put(KIND, endpoint_slice(endpoint("10.0.0.1")))
     async with following(api) as (_, task, _):
-        with pytest.raises(SourceFailed, match="has expired"):
+        with pytest.raises(DiscoverySourceError, match="has expired"):
             async with asyncio.timeout(10):
                 await task
 
@@ -211,7 +211,7 @@ async def test_what_no_api_server_says_is_a_failure_of_the_source(api, line, why
         await api.until_watched(1)
         api.put(KIND, endpoint_slice(endpoint("10.0.0.1")))
         api.send_raw(line)
-        with pytest.raises(SourceFailed, match=why):
+        with pytest.raises(DiscoverySourceError, match=why):
             async with asyncio.timeout(10):
                 await task
 
@@ -228,7 +228,7 @@ async def test_a_refusal_is_told_in_the_servers_words(api, answer, why, after):
     headers = {"retry-after": str(after)} if after else {}
     api.refuses_with = web.Response(status=answer[0], text=answer[1], headers=headers)
     async with following(api) as (_, task, _):
-        with pytest.raises(SourceFailed, match=why) as told:
+        with pytest.raises(DiscoverySourceError, match=why) as told:
             await task
         assert told.value.retry_after_s == after
 
@@ -243,7 +243,7 @@ async def test_in_a_cluster_the_service_account_is_used_and_its_token_read_again
     async with kubernetes_api(tls) as api:
         host, port = api.url.removeprefix("https://").split(":")
         environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-        source, told = KubernetesSource(KubernetesSection(), environ, tmp_path, at_once), Told()
+        source, told = KubernetesSource(KubernetesConfig(), environ, tmp_path, at_once), Told()
         assert source.name == "kubernetes own namespace: app=vllm-worker"
         api.tokens = {"first"}
         api.put(KIND, endpoint_slice(endpoint("10.0.0.1")))
@@ -253,7 +253,7 @@ async def test_in_a_cluster_the_service_account_is_used_and_its_token_read_again
             (tmp_path / "token").write_text("second\n")
             api.tokens = {"second"}
             api.end_watches()
-            with pytest.raises(SourceFailed):
+            with pytest.raises(DiscoverySourceError):
                 await task
         api.put(KIND, endpoint_slice(endpoint("10.0.0.2")))
         async with followed(source, told):
@@ -265,7 +265,7 @@ async def test_a_server_whose_certificate_nobody_vouches_for_is_not_believed(tmp
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(served, key)
     async with kubernetes_api(tls) as api, following(api) as (_, task, _):
-        with pytest.raises(SourceFailed, match="certificate"):
+        with pytest.raises(DiscoverySourceError, match="certificate"):
             await task
 
 
@@ -286,6 +286,6 @@ async def test_a_server_whose_certificate_nobody_vouches_for_is_not_believed(tmp
     ],
 )
 async def test_what_is_missing_is_named(tmp_path, config, why):
-    source = KubernetesSource(KubernetesSection.model_validate(config), {}, tmp_path)
-    with pytest.raises(SourceFailed, match=why):
-        await source.follow(Told())
+    source = KubernetesSource(KubernetesConfig.model_validate(config), {}, tmp_path)
+    with pytest.raises(DiscoverySourceError, match=why):
+        await source.follow_workers(Told())

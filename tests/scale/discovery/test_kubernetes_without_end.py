@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from radixway.config import KubernetesSection
-from radixway.scale.discovery import SourceFailed, kubernetes_api
+from radixway.config import KubernetesConfig
+from radixway.scale.discovery import DiscoverySourceError, kubernetes_api
 from radixway.scale.discovery.kubernetes_source import KubernetesSource
 
 SLICE = b'{"metadata": {"name": "s", "namespace": "ai"}}'
@@ -24,14 +24,14 @@ async def answering(answer):
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         yield KubernetesSource(
-            KubernetesSection(server=f"http://127.0.0.1:{runner.addresses[0][1]}", namespace="ai")
+            KubernetesConfig(server=f"http://127.0.0.1:{runner.addresses[0][1]}", namespace="ai")
         )
     finally:
         await runner.cleanup()
 
 
 async def failure(source):
-    with pytest.raises(SourceFailed) as told:
+    with pytest.raises(DiscoverySourceError) as told:
         async with asyncio.timeout(30):
             await source.follow(lambda found: None)
     return str(told.value)

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from radixway.config import RegistrationSection, WorkerSection
-from radixway.routing import Ledger, Membership, Registry, WorkerState
-from radixway.scale import Registrations
+from radixway.config import RegistrationConfig, WorkerSettings
+from radixway.routing import FleetMembership, LoadLedger, WorkerRegistry, WorkerState
+from radixway.scale import WorkerRegistrations
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -16,13 +16,13 @@ A, B = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
 class House:
     def __init__(self):
         self.now = 0.0
-        self.registry = Registry()
-        self.members = Membership(self.registry)
-        section = RegistrationSection(ttl_s=30)
-        self.registrations = Registrations(section, self.members, lambda: self.now)
+        self.registry = WorkerRegistry()
+        self.members = FleetMembership(self.registry)
+        section = RegistrationConfig(ttl_s=30)
+        self.registrations = WorkerRegistrations(section, self.members, lambda: self.now)
 
     def register(self, url, ttl_s=None, **fields):
-        return self.registrations.register(WorkerSection(url=url, **fields), ttl_s)
+        return self.registrations.register_worker(WorkerSettings(url=url, **fields), ttl_s)
 
     def states(self):
         return {worker.url: worker.state.value for worker in self.registry}
@@ -45,15 +45,15 @@ def test_a_worker_is_there_as_long_as_it_says_so(house):
     house.register(A)
     house.now = 34
     assert house.registrations.expire() == 1
-    assert house.registrations.left_s(A) == 1
+    assert house.registrations.lease_left_s(A) == 1
     house.now = 35
     assert house.registrations.expire() is None
-    assert (house.states(), house.registrations.left_s(A)) == ({}, None)
+    assert (house.states(), house.registrations.lease_left_s(A)) == ({}, None)
 
 
 def test_one_that_is_silent_with_requests_in_hand_drains_and_comes_back_when_it_is_heard(house):
     house.register(A)
-    lease = Ledger().reserve(house.registry.get(A))
+    lease = LoadLedger().reserve(house.registry.get(A))
     house.now = 31
     house.registrations.expire()
     assert house.states() == {A: "draining"}
@@ -77,9 +77,9 @@ def test_a_heartbeat_leaves_alone_what_an_administrator_did_and_new_words_do_not
 
 
 def test_who_leaves_drains_even_if_somebody_else_names_it(house):
-    house.members.join("dns", WorkerSection(url=A))
+    house.members.join("dns", WorkerSettings(url=A))
     house.register(A)
-    house.registrations.deregister(house.registry.get(A))
+    house.registrations.deregister_worker(house.registry.get(A))
     assert (house.states(), house.registry.get(A).sources) == ({A: "draining"}, ("dns",))
 
 
@@ -91,15 +91,15 @@ def test_leases_hold_for_longer_by_the_time_in_which_the_gateway_slept(house):
 
 
 async def test_a_lease_that_ends_before_the_others_is_looked_at_in_time():
-    registry = Registry()
-    registrations = Registrations(RegistrationSection(), Membership(registry))
+    registry = WorkerRegistry()
+    registrations = WorkerRegistrations(RegistrationConfig(), FleetMembership(registry))
     gone, following = asyncio.Event(), asyncio.Event()
     registry.on_remove.append(lambda _: gone.set())
-    task = asyncio.create_task(registrations.follow(lambda _: following.set()))
+    task = asyncio.create_task(registrations.follow_workers(lambda _: following.set()))
     await following.wait()
-    registrations.register(WorkerSection(url=A), 3600)
+    registrations.register_worker(WorkerSettings(url=A), 3600)
     await asyncio.sleep(0)
-    registrations.register(WorkerSection(url=B), 0.01)
+    registrations.register_worker(WorkerSettings(url=B), 0.01)
     async with asyncio.timeout(10):
         await gone.wait()
     assert [worker.url for worker in registry] == [A]

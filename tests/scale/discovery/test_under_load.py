@@ -146,7 +146,7 @@ async def test_where_a_worker_came_from_is_shown():
             _, journal = await gateway.get(f"/explain/{headers['x-request-id']}")
             chosen = next(step for step in journal["steps"] if step["step"] == "select")
             assert chosen["sources"] == list(
-                gateway.gateway.registry.get(f"http://{chosen['worker']}").sources
+                gateway.gateway.registry.get_worker(f"http://{chosen['worker']}").sources
             )
             assert chosen["sources"] in ([f"dns {NAME}"], ["config"])
             _, health = await gateway.get("/health")

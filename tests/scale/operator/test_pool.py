@@ -6,9 +6,9 @@ import kubernetes_validate
 import pytest
 
 from kustomize import overlay
-from radixway.scale.operator.conditions import Condition, merged_conditions, model_conditions
-from radixway.scale.operator.pool import pool_of, replicas_of
-from radixway.scale.operator.resources import BadSpec, model_spec
+from radixway.scale.operator.conditions import StatusCondition, merge_conditions, model_conditions
+from radixway.scale.operator.pool import build_pool_objects, build_replica_patch
+from radixway.scale.operator.resources import InvalidSpecError, parse_model_spec
 
 BY_HAND = {
     "deepseek-v31": {
@@ -29,7 +29,7 @@ def model(name="qwen3", **spec):
 
 def pool(name="qwen3", **spec):
     owner = model(name, **spec)
-    return {each["kind"]: each for each in pool_of(owner, model_spec(owner))}
+    return {each["kind"]: each for each in build_pool_objects(owner, parse_model_spec(owner))}
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -78,7 +78,7 @@ def test_what_is_asked_for_is_in_it():
 
 def test_the_longest_name_leaves_room_for_the_label_of_its_pods():
     longest = "q" * 47
-    assert model_spec(model(longest)).model
+    assert parse_model_spec(model(longest)).model
     assert len(pool(longest)["StatefulSet"]["metadata"]["name"] + "-58d5fbb889") == 63
 
 
@@ -86,9 +86,9 @@ def test_the_number_of_workers_is_set_apart_from_all_else():
     """When a pool is handed to an autoscaler, nobody takes the number back to one."""
     assert "replicas" not in pool(replicas=3)["StatefulSet"]["spec"]
     fixed, scaled = model(replicas=3), model(autoscaling={"maxReplicas": 9})
-    assert replicas_of(fixed, model_spec(fixed))["spec"] == {"replicas": 3}
-    assert replicas_of(model(), model_spec(model()))["spec"] == {"replicas": 1}
-    assert replicas_of(scaled, model_spec(scaled)) is None
+    assert build_replica_patch(fixed, parse_model_spec(fixed))["spec"] == {"replicas": 3}
+    assert build_replica_patch(model(), parse_model_spec(model()))["spec"] == {"replicas": 1}
+    assert build_replica_patch(scaled, parse_model_spec(scaled)) is None
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_the_number_of_workers_is_set_apart_from_all_else():
     ],
 )
 def test_what_cannot_be_is_named(name, spec, told):
-    with pytest.raises(BadSpec, match=told):
-        model_spec(model(name, **spec))
+    with pytest.raises(InvalidSpecError, match=told):
+        parse_model_spec(model(name, **spec))
 
 
 def stateful_set(wanted, ready, updated=None, generation=2, observed=2):
@@ -132,23 +132,25 @@ def stateful_set(wanted, ready, updated=None, generation=2, observed=2):
     ],
 )
 def test_conditions_say_how_workers_are(seen, available, progressing):
-    told = {each.type: (each.status, each.reason) for each in model_conditions(model_spec(model()), seen)}
+    told = {
+        each.type: (each.status, each.reason) for each in model_conditions(parse_model_spec(model()), seen)
+    }
     assert told["Reconciled"] == ("True", "Applied")
     assert told["Available"] == available
     assert told.get("Progressing") == progressing
 
 
 def test_a_message_that_no_api_server_would_take_is_cut():
-    reason = Condition("Accepted", "False", "InvalidRules", "wrong\n" * 10_000)
-    (told,) = merged_conditions(None, [reason], 1, datetime(2026, 1, 1, tzinfo=UTC))
+    reason = StatusCondition("Accepted", "False", "InvalidRules", "wrong\n" * 10_000)
+    (told,) = merge_conditions(None, [reason], 1, datetime(2026, 1, 1, tzinfo=UTC))
     assert len(told["message"]) == 32768 and reason.message.startswith(told["message"])
 
 
 def test_a_condition_keeps_the_time_of_its_last_change():
     early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
-    spec = model_spec(model())
-    first = merged_conditions(None, model_conditions(spec, stateful_set(3, 2)), 1, early)
-    second = merged_conditions(first, model_conditions(spec, stateful_set(3, 3)), 2, late)
+    spec = parse_model_spec(model())
+    first = merge_conditions(None, model_conditions(spec, stateful_set(3, 2)), 1, early)
+    second = merge_conditions(first, model_conditions(spec, stateful_set(3, 3)), 2, late)
     times = {each["type"]: each["lastTransitionTime"] for each in second}
     assert times == {
         "Reconciled": "2026-01-01T00:00:00Z",

@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from radixway.config import ConfigError
-from radixway.scale.operator.resources import BadSpec, policy_spec
-from radixway.scale.operator.rules import config_map_of, text_of, winner
+from radixway.scale.operator.resources import InvalidSpecError, parse_policy_spec
+from radixway.scale.operator.rules import build_config_map, find_winning_policy, render_rules
 
 
 def policy(name="rules", created="2026-01-01T00:00:00Z", config_map="radixway-rules", **rules):
@@ -16,18 +16,18 @@ def policy(name="rules", created="2026-01-01T00:00:00Z", config_map="radixway-ru
 
 def test_rules_become_the_file_that_gateways_read():
     owner = policy(default_model="phi4", keyword_rules=[{"category": "math", "keywords": ["定理"]}])
-    spec = policy_spec(owner)
-    text = text_of(spec)
+    spec = parse_policy_spec(owner)
+    text = render_rules(spec)
     assert yaml.safe_load(text) == owner["spec"]["rules"]
     assert "定理" in text
-    assert config_map_of(owner, spec, text)["data"] == {"rules.yaml": text}
+    assert build_config_map(owner, spec, text)["data"] == {"rules.yaml": text}
 
 
 def test_rules_outlive_their_policy():
     """Gateways cannot start without the file, so nothing collects it."""
     owner = policy()
-    spec = policy_spec(owner)
-    assert "ownerReferences" not in config_map_of(owner, spec, text_of(spec))["metadata"]
+    spec = parse_policy_spec(owner)
+    assert "ownerReferences" not in build_config_map(owner, spec, render_rules(spec))["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_rules_outlive_their_policy():
 )
 def test_rules_that_cannot_be_used_are_told_as_gateways_would(rules, told):
     with pytest.raises(ConfigError, match=told):
-        text_of(policy_spec(policy(**rules)))
+        render_rules(parse_policy_spec(policy(**rules)))
 
 
 def test_rules_that_are_no_mapping_are_no_rules():
-    with pytest.raises(BadSpec, match=r"spec\.rules"):
-        policy_spec({"spec": {"rules": [1]}})
+    with pytest.raises(InvalidSpecError, match=r"spec\.rules"):
+        parse_policy_spec({"spec": {"rules": [1]}})
 
 
 def test_the_oldest_policy_has_the_file_and_among_these_the_first_by_name():
@@ -58,12 +58,12 @@ def test_the_oldest_policy_has_the_file_and_among_these_the_first_by_name():
         policy("c", "2026-01-01T00:00:00Z"),
         policy("z", "2025-01-01T00:00:00Z", config_map="others"),
     ]
-    assert winner(policies, "radixway-rules") == "b"
+    assert find_winning_policy(policies, "radixway-rules") == "b"
     policies[0]["metadata"]["deletionTimestamp"] = "2026-02-01T00:00:00Z"
-    assert winner(policies, "radixway-rules") == "c"
-    assert winner(policies, "nobody-wants-it") is None
+    assert find_winning_policy(policies, "radixway-rules") == "c"
+    assert find_winning_policy(policies, "nobody-wants-it") is None
 
 
 def test_a_policy_that_cannot_be_read_stands_in_nobodys_way():
     older = policy("older", "2025-01-01T00:00:00Z") | {"spec": {"rules": [1]}}
-    assert winner([older, policy("younger")], "radixway-rules") == "younger"
+    assert find_winning_policy([older, policy("younger")], "radixway-rules") == "younger"

@@ -5,69 +5,71 @@ from math import inf
 import pytest
 
 from planned_traffic import trace
-from radixway.config import LeastLoadedPolicy, ObjectiveSection, ProfileSection
-from radixway.scale.planner import Capacity, Traffic, demand_of
-from radixway.scale.planner.simulated import constants_of
-from radixway.simulate import Setting, Simulation, figures_of
+from radixway.config import LeastLoadedPolicyConfig, ObjectiveConfig, ProfileConfig
+from radixway.scale.planner import CapacityModel, TrafficWindow, estimate_demand
+from radixway.scale.planner.simulated import to_engine_constants
+from radixway.simulate import SimulationSettings, TraceSimulation, compute_figures
 
-PROFILE = ProfileSection()
+PROFILE = ProfileConfig()
 
 
 def demand(per_s, **more):
-    seen = Traffic(100.0)
+    seen = TrafficWindow(100.0)
     for request in trace(lambda _: per_s, 100, **more).requests:
-        seen.came()
-        seen.placed(request.input_tokens, request.input_tokens)
-        seen.ended(request.output_tokens, 1.0)
-    return demand_of([seen], 0.9)
+        seen.on_arrival()
+        seen.on_placed(request.input_tokens, request.input_tokens)
+        seen.on_finished(request.output_tokens, 1.0)
+    return estimate_demand([seen], 0.9)
 
 
 @pytest.mark.parametrize(("per_s", "prompt", "output"), [(4, 2000, 100), (12, 2000, 100), (8, 500, 500)])
 def test_it_agrees_with_the_simulator(per_s, prompt, output):
     replayed = trace(lambda _: per_s, 300, prompt=prompt, output=output)
-    setting = Setting(workers=3, constants=constants_of(PROFILE))
-    outcome = Simulation(replayed, LeastLoadedPolicy(), setting).run()
-    told = Capacity(PROFILE, ObjectiveSection()).expected(demand(per_s, prompt=prompt, output=output), 3)
-    assert told.itl_s == pytest.approx(figures_of(outcome).itl_mean_s, rel=0.25)
+    setting = SimulationSettings(workers=3, constants=to_engine_constants(PROFILE))
+    outcome = TraceSimulation(replayed, LeastLoadedPolicyConfig(), setting).run_trace()
+    told = CapacityModel(PROFILE, ObjectiveConfig()).expect_latency(
+        demand(per_s, prompt=prompt, output=output), 3
+    )
+    assert told.itl_s == pytest.approx(compute_figures(outcome).itl_mean_s, rel=0.25)
     ttft_s = sorted(outcome.ttft_s)[int(len(outcome.ttft_s) * 0.9)]
     assert told.ttft_s == pytest.approx(ttft_s, rel=0.5)
 
 
 def test_more_replicas_are_never_slower():
-    capacity = Capacity(PROFILE, ObjectiveSection())
+    capacity = CapacityModel(PROFILE, ObjectiveConfig())
     for role in ("any", "prefill", "decode"):
-        told = [capacity.expected(demand(20), replicas, role) for replicas in range(1, 12)]
+        told = [capacity.expect_latency(demand(20), replicas, role) for replicas in range(1, 12)]
         assert [each.ttft_s for each in told] == sorted((each.ttft_s for each in told), reverse=True)
         assert [each.itl_s for each in told] == sorted((each.itl_s for each in told), reverse=True)
 
 
 def test_a_fleet_that_cannot_keep_up_is_infinitely_late():
-    told = Capacity(PROFILE, ObjectiveSection()).expected(demand(40), 1)
+    told = CapacityModel(PROFILE, ObjectiveConfig()).expect_latency(demand(40), 1)
     assert told.ttft_s == told.itl_s == inf
     assert told.utilization > 1
 
 
 def test_the_need_is_the_fewest_replicas_that_hold_the_objective():
-    capacity = Capacity(PROFILE, ObjectiveSection(ttft_s=1.0, itl_s=0.03))
-    need = capacity.need(demand(20), "any", 1, 20)
+    capacity = CapacityModel(PROFILE, ObjectiveConfig(ttft_s=1.0, itl_s=0.03))
+    need = capacity.find_need(demand(20), "any", 1, 20)
     assert need.reachable
     assert need.expected.ttft_s <= 1.0
     assert need.expected.itl_s <= 0.03
-    fewer = capacity.expected(demand(20), need.replicas - 1)
+    fewer = capacity.expect_latency(demand(20), need.replicas - 1)
     assert fewer.ttft_s > 1.0 or fewer.itl_s > 0.03
 
 
 def test_an_objective_out_of_reach_asks_for_no_more_than_helps():
-    need = Capacity(PROFILE, ObjectiveSection(ttft_s=0.05)).need(demand(20), "any", 1, 1000)
+    need = CapacityModel(PROFILE, ObjectiveConfig(ttft_s=0.05)).find_need(demand(20), "any", 1, 1000)
     assert not need.reachable
     assert need.replicas < 30
 
 
 def test_roles_are_bound_by_their_own_half_of_the_objective():
-    lenient, strict = ObjectiveSection(itl_s=1.0), ObjectiveSection(itl_s=0.0095)
+    lenient, strict = ObjectiveConfig(itl_s=1.0), ObjectiveConfig(itl_s=0.0095)
     of = demand(8, output=400)
     needs = {
-        role: [Capacity(PROFILE, each).need(of, role, 1, 50).replicas for each in (lenient, strict)]
+        role: [CapacityModel(PROFILE, each).find_need(of, role, 1, 50).replicas for each in (lenient, strict)]
         for role in ("prefill", "decode")
     }
     assert needs["prefill"][0] == needs["prefill"][1]
@@ -75,8 +77,8 @@ def test_roles_are_bound_by_their_own_half_of_the_objective():
 
 
 def test_a_small_kv_cache_needs_more_replicas_to_decode():
-    small = ProfileSection(kv_tokens=20_000)
+    small = ProfileConfig(kv_tokens=20_000)
     of = demand(8, output=400)
-    objective = ObjectiveSection()
-    roomy = Capacity(PROFILE, objective).need(of, "decode", 1, 50)
-    assert Capacity(small, objective).need(of, "decode", 1, 50).replicas > roomy.replicas
+    objective = ObjectiveConfig()
+    roomy = CapacityModel(PROFILE, objective).find_need(of, "decode", 1, 50)
+    assert CapacityModel(small, objective).find_need(of, "decode", 1, 50).replicas > roomy.replicas

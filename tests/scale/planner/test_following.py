@@ -8,17 +8,17 @@ import math
 import pytest
 
 from planned_traffic import trace
-from radixway.config import LeastLoadedPolicy, ObjectiveSection, PlannerSection, ProfileSection
-from radixway.scale.planner import Capacity, Traffic, demand_of, forecaster
-from radixway.scale.planner.simulated import PlannedScaler, constants_of, kept
-from radixway.simulate import Setting
+from radixway.config import LeastLoadedPolicyConfig, ObjectiveConfig, PlannerConfig, ProfileConfig
+from radixway.scale.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
+from radixway.scale.planner.simulated import PlannedScaler, measure_attainment, to_engine_constants
+from radixway.simulate import SimulationSettings
 from radixway.simulate.elastic import ElasticSimulation
 
 SECONDS, PEAK = 900, 14.0
-OBJECTIVE = ObjectiveSection(ttft_s=2.0, ttft_percentile=0.9, itl_s=0.05)
-CONFIG = PlannerSection(
+OBJECTIVE = ObjectiveConfig(ttft_s=2.0, ttft_percentile=0.9, itl_s=0.05)
+CONFIG = PlannerConfig(
     objective=OBJECTIVE,
-    profile=ProfileSection(prefill_s=0.0004, startup_s=15),
+    profile=ProfileConfig(prefill_s=0.0004, startup_s=15),
     forecast="holt",
     forecast_share=0.95,
     interval_s=15,
@@ -36,17 +36,21 @@ def day(at):
 def followed():
     """What became of the fleet, and how many replicas its peak needs."""
     load = trace(day, SECONDS, prompt=1200, output=30)
-    peak = Traffic(30.0)
+    peak = TrafficWindow(30.0)
     for request in load.requests:
         if abs(request.at - SECONDS / 2) < 15:
-            peak.came()
-            peak.placed(request.input_tokens, request.input_tokens)
-            peak.ended(request.output_tokens, None)
-    needed = Capacity(CONFIG.profile, OBJECTIVE).need(demand_of([peak], 0.9), "any", 1, 30).replicas
-    scaler = PlannedScaler(CONFIG, forecaster(CONFIG.forecast))
-    setting = Setting(workers=needed, constants=constants_of(CONFIG.profile))
-    simulation = ElasticSimulation(load, LeastLoadedPolicy(), setting, scaler, CONFIG.profile.startup_s)
-    growth = simulation.grow()
+            peak.on_arrival()
+            peak.on_placed(request.input_tokens, request.input_tokens)
+            peak.on_finished(request.output_tokens, None)
+    needed = (
+        CapacityModel(CONFIG.profile, OBJECTIVE)
+        .find_need(estimate_demand([peak], 0.9), "any", 1, 30)
+        .replicas
+    )
+    scaler = PlannedScaler(CONFIG, find_forecast(CONFIG.forecast))
+    setting = SimulationSettings(workers=needed, constants=to_engine_constants(CONFIG.profile))
+    simulation = ElasticSimulation(load, LeastLoadedPolicyConfig(), setting, scaler, CONFIG.profile.startup_s)
+    growth = simulation.run_elastic()
     simulation.check()
     assert len(growth.served) == len(load.requests)
     return growth, needed
@@ -54,7 +58,7 @@ def followed():
 
 def test_the_objective_is_held_in_most_of_the_day(followed):
     growth, _ = followed
-    assert kept(growth, OBJECTIVE, 30).share >= 0.85
+    assert measure_attainment(growth, OBJECTIVE, 30).attained_share >= 0.85
 
 
 def test_it_takes_fewer_replicas_than_the_peak_needs_all_day(followed):

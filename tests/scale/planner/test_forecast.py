@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from radixway.scale.planner import forecaster
+from radixway.scale.planner import find_forecast
 
 MODELS = ["kalman", "holt", "arima", "constant"]
 
@@ -15,7 +15,7 @@ MODELS = ["kalman", "holt", "arima", "constant"]
 def test_a_level_series_goes_on_and_a_higher_probability_asks_for_more(name):
     draw = random.Random(0)
     values = [10 + draw.uniform(-1, 1) for _ in range(30)]
-    forecast = forecaster(name)
+    forecast = find_forecast(name)
     assert forecast(values, 2, 0.5) == pytest.approx(10, abs=1.5)
     assert forecast(values, 2, 0.95) > forecast(values, 2, 0.5)
 
@@ -23,13 +23,13 @@ def test_a_level_series_goes_on_and_a_higher_probability_asks_for_more(name):
 @pytest.mark.parametrize("name", ["kalman", "holt"])
 def test_a_rising_series_is_expected_to_rise(name):
     values = [5 + 0.5 * at for at in range(20)]
-    assert forecaster(name)(values, 3, 0.5) > values[-1] + 0.5
+    assert find_forecast(name)(values, 3, 0.5) > values[-1] + 0.5
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("values", [[], [3.0], [3.0, 4.0], [0.0] * 20, [7.0] * 20, [9.0] * 10 + [0.0] * 10])
 def test_no_series_is_too_short_or_too_flat_and_none_is_expected_below_zero(name, values):
-    told = forecaster(name)(values, 2, 0.8)
+    told = find_forecast(name)(values, 2, 0.8)
     assert 0 <= told < 100
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from planned_traffic import SECONDS, traffic
-from radixway.config import ObjectiveSection, PlannedModelSection, PlannerSection
-from radixway.scale.planner import Fleet, ModelPlanner, Patience, forecaster
+from radixway.config import ObjectiveConfig, PlannedModelConfig, PlannerConfig
+from radixway.scale.planner import ModelPlanner, RoleReplicas, ScaleDownStabilizer, find_forecast
 
-CALM = Fleet(ready=4)
+CALM = RoleReplicas(ready=4)
 
 
 def planner(split=False, **keys):
     keys = {"forecast": "constant", "interval_s": 60, "scale_down_patience_s": 120} | keys
-    config = PlannerSection(**keys)
-    return ModelPlanner("m", config, forecaster(config.forecast), split=split)
+    config = PlannerConfig(**keys)
+    return ModelPlanner("m", config, find_forecast(config.forecast), split=split)
 
 
 def looks(planned, seconds, per_s, fleet=CALM, begin=0.0, **more):
@@ -54,7 +54,7 @@ def test_cached_prompts_need_fewer_replicas():
 def test_a_queue_adds_replicas_at_once_and_a_calm_one_none():
     planned = planner()
     looks(planned, 60, 5)
-    waiting = Fleet(ready=4, prefill_tokens=800_000)
+    waiting = RoleReplicas(ready=4, prefill_tokens=800_000)
     plan = planned.look(65, traffic(5), {"any": waiting})
     assert plan.roles["any"].pressure > 1
     assert plan.roles["any"].replicas > 4
@@ -63,21 +63,21 @@ def test_a_queue_adds_replicas_at_once_and_a_calm_one_none():
 def test_requests_in_the_gateways_queue_weigh_as_much_as_usual_prompts():
     planned = planner()
     looks(planned, 60, 5, prompt=8000)
-    plan = planned.look(65, traffic(5), {"any": Fleet(ready=4, waiting=60)})
+    plan = planned.look(65, traffic(5), {"any": RoleReplicas(ready=4, waiting=60)})
     assert plan.roles["any"].replicas > 4
 
 
 def test_many_that_decode_add_replicas():
-    planned = planner(objective=ObjectiveSection(itl_s=0.02))
+    planned = planner(objective=ObjectiveConfig(itl_s=0.02))
     looks(planned, 60, 1)
-    assert looks(planned, 30, 1, Fleet(ready=4, decoding=600), 60).roles["any"].replicas > 4
+    assert looks(planned, 30, 1, RoleReplicas(ready=4, decoding=600), 60).roles["any"].replicas > 4
 
 
 def test_one_burst_that_is_over_at_once_adds_nobody():
     planned = planner()
     looks(planned, 60, 1)
     planned.look(65, traffic(1), {"any": CALM})
-    burst = planned.look(70, traffic(1), {"any": Fleet(ready=4, prefill_tokens=150_000)})
+    burst = planned.look(70, traffic(1), {"any": RoleReplicas(ready=4, prefill_tokens=150_000)})
     assert burst.roles["any"].pressure < 1
 
 
@@ -100,7 +100,7 @@ def test_nothing_was_ever_asked_and_nothing_is_proposed_but_what_there_is():
 
 
 def test_prefill_and_decode_are_counted_apart():
-    fleets = {"prefill": Fleet(ready=2), "decode": Fleet(ready=2)}
+    fleets = {"prefill": RoleReplicas(ready=2), "decode": RoleReplicas(ready=2)}
     long_prompts = looks(planner(split=True), 60, 20, fleets, prompt=8000, output=20)
     long_answers = looks(planner(split=True), 60, 20, fleets, prompt=200, output=2000)
     assert long_prompts.roles["prefill"].by_forecast > long_prompts.roles["decode"].by_forecast
@@ -108,7 +108,7 @@ def test_prefill_and_decode_are_counted_apart():
 
 
 def test_slow_first_tokens_teach_it_that_the_profile_promises_too_much():
-    planned = planner(objective=ObjectiveSection(ttft_s=0.4))
+    planned = planner(objective=ObjectiveConfig(ttft_s=0.4))
     first = looks(planned, 60, 20, ttft_s=0.3)
     later = looks(planned, 600, 20, begin=60, ttft_s=3.0)
     assert later.slowness > first.slowness
@@ -116,17 +116,17 @@ def test_slow_first_tokens_teach_it_that_the_profile_promises_too_much():
 
 
 def test_a_model_has_an_objective_of_its_own():
-    strict = PlannedModelSection(objective=ObjectiveSection(ttft_s=0.2), max_replicas=30)
+    strict = PlannedModelConfig(objective=ObjectiveConfig(ttft_s=0.2), max_replicas=30)
     usual = looks(planner(), 60, 30).roles["any"].by_forecast
     assert looks(planner(models={"m": strict}), 60, 30).roles["any"].by_forecast > usual
 
 
 def test_patience_keeps_the_most_that_was_asked_for():
-    patience = Patience(10)
+    patience = ScaleDownStabilizer(10)
     asked = [(0, 3), (2, 5), (4, 1), (11, 2), (12, 2), (13, 1), (22, 1), (24, 1)]
-    assert [patience.settle(now, replicas) for now, replicas in asked] == [3, 5, 5, 5, 2, 2, 1, 1]
+    assert [patience.stabilize(now, replicas) for now, replicas in asked] == [3, 5, 5, 5, 2, 2, 1, 1]
 
 
-@pytest.mark.parametrize("fleet", [Fleet(ready=0), Fleet(ready=0, starting=3)])
+@pytest.mark.parametrize("fleet", [RoleReplicas(ready=0), RoleReplicas(ready=0, starting=3)])
 def test_a_fleet_that_is_not_there_yet_is_no_reason_to_fail(fleet):
     assert looks(planner(), 120, 5, fleet).roles["any"].replicas >= 1

@@ -5,18 +5,24 @@ import json
 
 import pytest
 
-from radixway.config import ProfileSection
-from radixway.scale.planner.profiling import Alone, ProfilingFailed, Together, fit, measure
+from radixway.config import ProfileConfig
+from radixway.scale.planner.profiling import (
+    DecodeSample,
+    PrefillSample,
+    ProfilingError,
+    fit_profile,
+    measure_engine,
+)
 from scripted_worker import scripted_worker
 
-ENGINE = ProfileSection(step_s=0.01, prefill_s=0.0002, decode_s=0.001, context_s=0.000_001)
+ENGINE = ProfileConfig(step_s=0.01, prefill_s=0.0002, decode_s=0.001, context_s=0.000_001)
 
 
 def times_of(engine):
     """What an engine that is exactly as the profile says would be measured at."""
-    alone = [Alone(tokens, engine.step_s + tokens * engine.prefill_s) for tokens in (50, 400, 1500)]
+    alone = [PrefillSample(tokens, engine.step_s + tokens * engine.prefill_s) for tokens in (50, 400, 1500)]
     together = [
-        Together(n, tokens, engine.step_s + n * (engine.decode_s + tokens * engine.context_s))
+        DecodeSample(n, tokens, engine.step_s + n * (engine.decode_s + tokens * engine.context_s))
         for tokens in (60, 1500)
         for n in (1, 4, 8)
     ]
@@ -24,23 +30,23 @@ def times_of(engine):
 
 
 def test_the_constants_of_an_engine_are_found_in_its_times():
-    fitted = fit(*times_of(ENGINE), startup_s=42)
+    fitted = fit_profile(*times_of(ENGINE), startup_s=42)
     for name in ("step_s", "prefill_s", "decode_s", "context_s"):
         assert getattr(fitted, name) == pytest.approx(getattr(ENGINE, name)), name
     assert fitted.startup_s == 42
 
 
 def test_times_that_make_no_sense_give_no_negative_constants():
-    alone = [Alone(50, 1.0), Alone(1500, 0.5)]
-    together = [Together(n, tokens, 0.1 / n) for tokens in (60, 1500) for n in (1, 4, 8)]
-    fitted = fit(alone, together, 0)
+    alone = [PrefillSample(50, 1.0), PrefillSample(1500, 0.5)]
+    together = [DecodeSample(n, tokens, 0.1 / n) for tokens in (60, 1500) for n in (1, 4, 8)]
+    fitted = fit_profile(alone, together, 0)
     assert fitted.prefill_s > 0
     assert min(fitted.step_s, fitted.decode_s, fitted.context_s) >= 0
 
 
 def test_batches_of_one_length_tell_nothing_of_the_context():
     with pytest.raises(ValueError, match="two lengths"):
-        fit(times_of(ENGINE)[0], [Together(1, 60, 0.1), Together(4, 60, 0.2)], 0)
+        fit_profile(times_of(ENGINE)[0], [DecodeSample(1, 60, 0.1), DecodeSample(4, 60, 0.2)], 0)
 
 
 async def test_an_engine_is_asked_alone_and_in_batches_with_prompts_that_it_has_never_seen():
@@ -63,7 +69,7 @@ async def test_an_engine_is_asked_alone_and_in_batches_with_prompts_that_it_has_
         await exchange.end_stream()
 
     async with scripted_worker(answer) as worker:
-        alone, together = await measure(worker.url, "m", lengths=(5, 50))
+        alone, together = await measure_engine(worker.url, "m", lengths=(5, 50))
     assert {each.prompt_tokens for each in alone} == {6, 51}
     assert sorted({each.requests for each in together}) == [1, 4, 8]
     assert most > 1
@@ -75,12 +81,12 @@ async def test_an_engine_that_refuses_is_quoted():
         await exchange.reply(404, b'{"error": {"message": "no such model"}}')
 
     async with scripted_worker(refuse) as worker:
-        with pytest.raises(ProfilingFailed, match="404.*no such model"):
-            await measure(worker.url, "m")
+        with pytest.raises(ProfilingError, match="404.*no such model"):
+            await measure_engine(worker.url, "m")
 
 
 async def test_where_no_engine_is_the_address_is_told():
     async with scripted_worker() as worker:
         url = worker.url
-    with pytest.raises(ProfilingFailed, match=url):
-        await measure(url, "m")
+    with pytest.raises(ProfilingError, match=url):
+        await measure_engine(url, "m")

@@ -6,11 +6,11 @@ import logging
 import time
 
 from radixway.component import running
-from radixway.config import PlannerSection, RoutingSection, WorkerSection
-from radixway.routing import Registry, RoutingRequest, Selector, Share, Worker, WorkerState
-from radixway.scale.planner.room import PlannerRoom, fleet_of
-from radixway.scale.planner.traffic import Traffic
-from radixway.telemetry import Metrics
+from radixway.config import PlannerConfig, RoutingConfig, WorkerSettings
+from radixway.routing import LoadShare, RoutingRequest, Selector, Worker, WorkerRegistry, WorkerState
+from radixway.scale.planner.room import PlannerService, count_replicas
+from radixway.scale.planner.traffic import TrafficWindow
+from radixway.telemetry import MetricsRegistry
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -56,7 +56,7 @@ async def test_the_plan_of_a_running_gateway_counts_its_requests():
         room = gateway.gateway.planner
         for stream in (False, True, True):
             assert await ask(gateway, stream=stream) == 200
-        await room.look(600, 600)
+        await room.update_plans(600, 600)
         status, told = await gateway.get("/plan")
         assert status == 200
         [model] = told["models"]
@@ -79,7 +79,7 @@ async def test_models_that_clients_make_up_are_not_planned_for():
     ):
         for number in range(3):
             assert await ask(gateway, model=f"made-up-{number}") == 404
-        await gateway.gateway.planner.look(600, 600)
+        await gateway.gateway.planner.update_plans(600, 600)
         _, told = await gateway.get("/plan")
         assert [each["model"] for each in told["models"]] == ["m"]
 
@@ -90,9 +90,9 @@ async def test_a_model_whose_last_worker_left_is_forgotten():
         running_gateway(worker.url, scale={"planner": PLANNER}) as gateway,
     ):
         room = gateway.gateway.planner
-        await room.look(600, 600)
-        gateway.gateway.registry.remove(worker.url)
-        await room.look(1200, 600)
+        await room.update_plans(600, 600)
+        gateway.gateway.registry.remove_worker(worker.url)
+        await room.update_plans(1200, 600)
         assert (await gateway.get("/plan"))[1]["models"] == []
 
 
@@ -106,7 +106,7 @@ async def test_prefill_and_decode_workers_are_planned_apart():
         async with running_gateway(workers=workers, scale={"planner": PLANNER}, wait=False) as gateway:
             for each in (a, b):
                 await gateway.until(each.url, WorkerState.READY)
-            await gateway.gateway.planner.look(600, 600)
+            await gateway.gateway.planner.update_plans(600, 600)
             [model] = (await gateway.get("/plan"))[1]["models"]
             assert model["roles"].keys() == {"prefill", "decode"}
             assert [role["ready"] for role in model["roles"].values()] == [1, 1]
@@ -122,32 +122,32 @@ async def test_without_a_planner_the_answer_says_what_to_configure():
 
 def loaded(stream):
     """A worker with twenty requests in hand, at 0."""
-    selector = Selector(RoutingSection(), clock=lambda: 0.0)
-    worker = Worker(WorkerSection(url="http://worker"), state=WorkerState.READY)
-    selector.enroll(worker)
+    selector = Selector(RoutingConfig(), clock=lambda: 0.0)
+    worker = Worker(WorkerSettings(url="http://worker"), state=WorkerState.READY)
+    selector.add_worker(worker)
     for _ in range(20):
-        selector.reserve(selector.pick(RoutingRequest(tokens=2000, stream=stream), [worker]))
+        selector.reserve(selector.select_worker(RoutingRequest(tokens=2000, stream=stream), [worker]))
     return worker
 
 
 def test_replies_that_come_whole_are_no_prefills_that_wait_once_the_time_of_those_is_over():
     """They tell of no first token, and may decode for a minute."""
     worker = loaded(stream=False)
-    at_once, later = fleet_of([worker], 0.0), fleet_of([worker], 60.0)
+    at_once, later = count_replicas([worker], 0.0), count_replicas([worker], 60.0)
     assert (at_once.prefill_tokens, at_once.decoding) == (40_000, 0)
     assert (later.prefill_tokens, later.decoding) == (0, 20)
 
 
 def test_streams_are_prefills_until_their_first_token_has_come():
-    late = fleet_of([loaded(stream=True)], 60.0)
+    late = count_replicas([loaded(stream=True)], 60.0)
     assert (late.prefill_tokens, late.decoding) == (40_000, 0)
 
 
 async def test_a_look_that_meets_a_defect_is_not_the_last(caplog):
     quick = PLANNER | {"load_interval_s": 0.1}
     async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
-        room = PlannerRoom(
-            PlannerSection(**quick), gateway.gateway.registry, gateway.gateway.metrics, time.monotonic
+        room = PlannerService(
+            PlannerConfig(**quick), gateway.gateway.registry, gateway.gateway.metrics, time.monotonic
         )
         again, looks = asyncio.Event(), iter([RuntimeError("a defect")])
 
@@ -156,14 +156,14 @@ async def test_a_look_that_meets_a_defect_is_not_the_last(caplog):
                 raise failure
             again.set()
 
-        room.look = look
+        room.update_plans = look
         with caplog.at_level(logging.CRITICAL):
             async with running([room]):
                 await again.wait()
 
 
 async def test_workers_are_gone_through_once_however_many_models_they_have():
-    class Counted(Registry):
+    class Counted(WorkerRegistry):
         times = 0
 
         def __iter__(self):
@@ -171,10 +171,12 @@ async def test_workers_are_gone_through_once_however_many_models_they_have():
             return super().__iter__()
 
     registry = Counted()
-    room = PlannerRoom(PlannerSection.model_validate(PLANNER), registry, Metrics(), lambda: 0.0)
+    room = PlannerService(PlannerConfig.model_validate(PLANNER), registry, MetricsRegistry(), lambda: 0.0)
     for number in range(5):
-        registry.add(WorkerSection(url=f"http://10.0.0.{number}:8000", models=(f"m{number}", "shared")))
-    await room.look(600, 600)
+        registry.add_worker(
+            WorkerSettings(url=f"http://10.0.0.{number}:8000", models=(f"m{number}", "shared"))
+        )
+    await room.update_plans(600, 600)
     assert registry.times == 1
     assert room.plans.keys() == {"shared", *(f"m{number}" for number in range(5))}
 
@@ -182,20 +184,20 @@ async def test_workers_are_gone_through_once_however_many_models_they_have():
 async def test_what_a_gateway_sent_before_it_was_heard_is_no_traffic_of_now():
     class Watched:
         def take(self, model, span_s):
-            return Traffic(span_s, requests=10)
+            return TrafficWindow(span_s, requests=10)
 
         def inside(self, model):
             return 0
 
-    registry, heard, taken = Registry(), [frozenset()], []
-    room = PlannerRoom(PlannerSection.model_validate(PLANNER), registry, Metrics(), lambda: 0.0)
+    registry, heard, taken = WorkerRegistry(), [frozenset()], []
+    room = PlannerService(PlannerConfig.model_validate(PLANNER), registry, MetricsRegistry(), lambda: 0.0)
     room.gateways, room._watch = lambda: heard[0], Watched()
-    one = registry.add(WorkerSection(url="http://10.0.0.1:8000", models=("m",)))
+    one = registry.add_worker(WorkerSettings(url="http://10.0.0.1:8000", models=("m",)))
 
     async def arrivals(theirs):
         one.load.total += 10
-        one.load.elsewhere = Share(total=theirs)
-        await room.look(len(taken) + 1.0, 1.0)
+        one.load.elsewhere = LoadShare(total=theirs)
+        await room.update_plans(len(taken) + 1.0, 1.0)
         taken.append(room._planner("m", split=False)._parts[-1].requests)
         return taken[-1]
 
@@ -208,6 +210,6 @@ async def test_what_a_gateway_sent_before_it_was_heard_is_no_traffic_of_now():
     heard[0] = frozenset()
     assert await arrivals(0) == 40  # it is cut off for a moment
     assert await arrivals(0) == 10
-    old = registry.add(WorkerSection(url="http://10.0.0.2:8000", models=("m",)))
-    old.load.elsewhere = Share(total=7_000_000)
+    old = registry.add_worker(WorkerSettings(url="http://10.0.0.2:8000", models=("m",)))
+    old.load.elsewhere = LoadShare(total=7_000_000)
     assert await arrivals(0) == 10  # new here, and long at work elsewhere

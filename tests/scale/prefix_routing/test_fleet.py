@@ -30,7 +30,7 @@ def test_a_new_replica_takes_its_share_of_the_memory_at_once():
         tested.send_and_end(long_prompt(number))
     before = len(tested.fleet.seen)
     for name in "bcd":
-        tested.fleet.add(name)
+        tested.fleet.add_replica(name)
         tested.fleet.check()
     assert before * BLOCK_BYTES > 0.9 * CAP
     assert len(tested.fleet.seen) * BLOCK_BYTES <= CAP / 4
@@ -68,9 +68,9 @@ def test_the_published_eviction_cuts_each_replica_down_when_its_time_has_come():
 def test_a_replica_that_is_gone_is_forgotten_with_all_that_it_had_in_hand():
     tested = TestedFleet("ab")
     _, name = tested.send("this one is never answered", to="a")
-    tested.fleet.remove("a")
-    tested.fleet.remove("a")
-    tested.fleet.end("a", name)
+    tested.fleet.remove_replica("a")
+    tested.fleet.remove_replica("a")
+    tested.fleet.end_request("a", name)
     tested.fleet.check()
     assert "a" not in tested.fleet
     assert tested.fleet.seen.replicas == ("b",)
@@ -82,7 +82,7 @@ def test_a_lease_that_nobody_ends_is_swept():
     tested.send("its slot was reserved in Ray and never used", to="a")
     tested.now += FORGOTTEN_AFTER_S + 1
     tested.send("somebody else comes later", to="b")
-    assert tested.fleet.worker("a").load.requests == 0
+    assert tested.fleet.find_worker("a").load.requests == 0
     tested.fleet.check()
 
 
@@ -98,13 +98,13 @@ def test_the_books_are_right_whatever_happens(steps):
     for what, place, number in steps:
         replica = "abcd"[place]
         if what == "begin":
-            tested.fleet.begin(replica, str(number), tested.request(f"prompt {number} " * 40), 10)
+            tested.fleet.start_request(replica, str(number), tested.request(f"prompt {number} " * 40), 10)
         elif what == "end":
-            tested.fleet.end(replica, str(number))
+            tested.fleet.end_request(replica, str(number))
         elif what == "remove":
-            tested.fleet.remove(replica)
+            tested.fleet.remove_replica(replica)
         elif what == "add" and replica not in tested.fleet:
-            tested.fleet.add(replica)
+            tested.fleet.add_replica(replica)
         elif what == "hear" and replica in tested.fleet:
-            tested.fleet.hear(tested.fleet.worker(replica), number)
+            tested.fleet.set_queue_length(tested.fleet.find_worker(replica), number)
         tested.fleet.check()

@@ -8,8 +8,8 @@ from ray.exceptions import RayError
 
 from radixway.routing import BlockIndex
 from radixway.scale.prefix_routing import link
-from radixway.scale.prefix_routing.record import News, unpack
-from radixway.scale.prefix_routing.seen import SeenPrefixes
+from radixway.scale.prefix_routing.record import PrefixUpdate, unpack_blocks
+from radixway.scale.prefix_routing.seen import ReplicaPrefixes
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
 
@@ -30,20 +30,20 @@ class Actor:
     async def _hear(self, router, life, since, wait_s):
         if life is not None:
             await asyncio.Event().wait()
-        return News("first life", 0, [])
+        return PrefixUpdate("first life", 0, [])
 
 
 async def test_what_the_actor_did_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(link.ray, "is_initialized", lambda: True)
-    seen = SeenPrefixes(PrefixSettings(), BlockIndex())
-    seen.add("a")
+    seen = ReplicaPrefixes(PrefixSettings(), BlockIndex())
+    seen.add_replica("a")
     actor = Actor()
-    linked = link.Link(seen, lambda: actor, lambda: 0.0)
-    linked.use("a", [1, 2])
-    linked.died("b")
-    linked.replicas(["a"], new=False)
+    linked = link.PrefixActorClient(seen, lambda: actor, lambda: 0.0)
+    linked.report_use("a", [1, 2])
+    linked.report_death("b")
+    linked.report_replicas(["a"], new=False)
     async with asyncio.timeout(60):
         told = await actor.told.get()
-    assert [(replica, unpack(packed)) for replica, packed in told.uses] == [("a", [1, 2])]
+    assert [(replica, unpack_blocks(packed)) for replica, packed in told.uses] == [("a", [1, 2])]
     assert (told.gone, told.replicas) == (["b"], ["a"])
-    linked.close()
+    linked.close_client()

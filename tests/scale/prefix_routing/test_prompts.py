@@ -10,12 +10,12 @@ from starlette.requests import Request
 
 from radixway.scale.prefix_routing.prompts import (
     BLOCK_BYTES,
-    MOST_BYTES,
+    MAX_PROMPT_BYTES,
     NO_PROMPT,
-    even_blocks,
-    fine_blocks,
-    fine_bytes,
-    read_prompt,
+    count_fine_bytes,
+    find_prompt,
+    hash_even_blocks,
+    hash_fine_blocks,
 )
 
 MESSAGES = [
@@ -26,7 +26,7 @@ PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA
 
 
 def prompt(*args, **kwargs):
-    return read_prompt(args, kwargs).data
+    return find_prompt(args, kwargs).data
 
 
 def starlette_request(body):
@@ -80,7 +80,7 @@ def test_other_prompts_are_read(call, expected):
 def test_a_call_may_have_no_prompt(call):
     """The published router raises, and Ray then lets the request wait for ever."""
     assert prompt(call) in (b"", b"{", b'{"a": 1}')
-    assert read_prompt((), {}) == NO_PROMPT
+    assert find_prompt((), {}) == NO_PROMPT
 
 
 def test_pictures_count_although_they_are_no_text():
@@ -111,7 +111,7 @@ def test_a_longer_conversation_continues_a_shorter_one():
 
 
 def test_what_keeps_prefixes_apart_is_told():
-    assert read_prompt(({"prompt": "Hi", "cache_salt": "tenant 7"},), {}).salt == "tenant 7"
+    assert find_prompt(({"prompt": "Hi", "cache_salt": "tenant 7"},), {}).salt == "tenant 7"
 
 
 def test_half_a_character_is_read():
@@ -120,7 +120,7 @@ def test_half_a_character_is_read():
 
 def test_of_a_long_list_of_messages_enough_is_read():
     turns = [{"role": "user", "content": "x" * 100_000}] * 1000
-    assert MOST_BYTES < len(prompt({"messages": turns})) < MOST_BYTES + 200_000
+    assert MAX_PROMPT_BYTES < len(prompt({"messages": turns})) < MAX_PROMPT_BYTES + 200_000
 
 
 @given(st.text(max_size=900), st.text(max_size=900))
@@ -128,18 +128,18 @@ def test_blocks_are_shared_as_far_as_prompts_are(one, two):
     first, second = one.encode(), (one[: len(one) // 2] + two).encode()
     common = next((at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
     common = min(len(first), len(second)) if common is None else common
-    pairs = zip(fine_blocks(first, 1), fine_blocks(second, 1), strict=False)
+    pairs = zip(hash_fine_blocks(first, 1), hash_fine_blocks(second, 1), strict=False)
     depth = next((at for at, (a, b) in enumerate(pairs) if a != b), None)
-    depth = min(len(fine_blocks(first, 1)), len(fine_blocks(second, 1))) if depth is None else depth
-    assert fine_bytes(depth) <= common
-    assert fine_bytes(depth + 1) > common or depth == min(
-        len(fine_blocks(first, 1)), len(fine_blocks(second, 1))
+    depth = min(len(hash_fine_blocks(first, 1)), len(hash_fine_blocks(second, 1))) if depth is None else depth
+    assert count_fine_bytes(depth) <= common
+    assert count_fine_bytes(depth + 1) > common or depth == min(
+        len(hash_fine_blocks(first, 1)), len(hash_fine_blocks(second, 1))
     )
 
 
 def test_blocks_cover_the_prompt_and_no_more_of_it_than_is_looked_at():
-    assert [fine_bytes(len(fine_blocks(b"x" * size, 1))) for size in (15, 16, 256, 319, 320, 1000)] == [
-        0, 16, 256, 256, 320, 960,
-    ]  # fmt: skip
-    assert fine_bytes(len(fine_blocks(b"x" * 2 * MOST_BYTES, 1))) == MOST_BYTES
-    assert len(even_blocks(b"x" * 2 * MOST_BYTES, 1)) == MOST_BYTES // BLOCK_BYTES
+    sizes = (15, 16, 256, 319, 320, 1000)
+    covered = [count_fine_bytes(len(hash_fine_blocks(b"x" * size, 1))) for size in sizes]
+    assert covered == [0, 16, 256, 256, 320, 960]
+    assert count_fine_bytes(len(hash_fine_blocks(b"x" * 2 * MAX_PROMPT_BYTES, 1))) == MAX_PROMPT_BYTES
+    assert len(hash_even_blocks(b"x" * 2 * MAX_PROMPT_BYTES, 1)) == MAX_PROMPT_BYTES // BLOCK_BYTES

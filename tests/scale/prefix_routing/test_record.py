@@ -1,6 +1,12 @@
 """What outlives routers, and how they hear of each other."""
 
-from radixway.scale.prefix_routing.record import UNKNOWN_AFTER_S, PrefixRecord, Told, pack, unpack
+from radixway.scale.prefix_routing.record import (
+    UNKNOWN_AFTER_S,
+    PrefixRecord,
+    RouterReport,
+    pack_blocks,
+    unpack_blocks,
+)
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
 
@@ -12,16 +18,16 @@ class Recorded:
         self.record = PrefixRecord(life, PrefixSettings(**settings), lambda: self.now)
 
     def tell(self, router, *uses, gone=(), replicas=None):
-        packed = [(replica, pack(blocks)) for replica, blocks in uses]
-        self.record.take(Told(router, packed, list(gone), replicas))
+        packed = [(replica, pack_blocks(blocks)) for replica, blocks in uses]
+        self.record.apply_report(RouterReport(router, packed, list(gone), replicas))
         self.record.check()
 
     def hear(self, router, since, life="first life"):
         """`(upto, uses, all)`, or None."""
-        news = self.record.news(router, life, since)
+        news = self.record.updates_since(router, life, since)
         if news is None:
             return None
-        return news.upto, [(replica, unpack(packed)) for replica, packed in news.uses], news.all
+        return news.upto, [(replica, unpack_blocks(packed)) for replica, packed in news.uses], news.all
 
 
 def test_routers_hear_what_others_told_and_not_what_they_said_themselves():
@@ -85,6 +91,6 @@ def test_memory_is_bounded():
 def test_limits_may_change():
     recorded = Recorded()
     recorded.tell("one", ("a", list(range(40_000))))
-    recorded.record.settle(PrefixSettings(max_chars=1_000_000))
+    recorded.record.apply_settings(PrefixSettings(max_chars=1_000_000))
     recorded.record.check()
     assert len(recorded.record.seen) == 1_000_000 // 64

@@ -87,9 +87,9 @@ def test_one_that_is_overrun_does_not_switch_affinity_off_for_the_others():
 def test_requests_of_other_routers_count():
     tested = TestedFleet("ab", imbalanced_threshold=3)
     tested.send_and_end(CHAT, to="a")
-    tested.fleet.hear(tested.fleet.worker("a"), 9)
+    tested.fleet.set_queue_length(tested.fleet.find_worker("a"), 9)
     assert tested.choose(CHAT) == ("b", "imbalanced")
-    tested.fleet.hear(tested.fleet.worker("a"), 0)
+    tested.fleet.set_queue_length(tested.fleet.find_worker("a"), 0)
     assert tested.choose(CHAT) == ("a", "prefix")
 
 
@@ -116,14 +116,14 @@ def test_expected_time_weighs_a_prefix_against_what_is_in_hand():
     tested.send_and_end(chat, to="a")
     assert tested.choose(chat)[0] == "a"
     request = tested.request("other " * 9000)
-    tested.fleet.begin("a", "long prefill", request, request.tokens)
+    tested.fleet.start_request("a", "long prefill", request, request.tokens)
     assert tested.choose(chat)[0] == "b", "13,500 tokens wait for their prefill at a"
-    tested.fleet.end("a", "long prefill")
+    tested.fleet.end_request("a", "long prefill")
     assert tested.choose(chat)[0] == "a"
 
 
 def test_expected_time_believes_replicas_that_say_how_fast_they_are():
     tested = TestedFleet("ab", policy="expected_time")
-    tested.fleet.learn("a", {"prefill_tokens_per_s": 500, "others": "say other things"})
-    tested.fleet.learn("b", {"prefill_tokens_per_s": "fast"})
+    tested.fleet.update_stats("a", {"prefill_tokens_per_s": 500, "others": "say other things"})
+    tested.fleet.update_stats("b", {"prefill_tokens_per_s": "fast"})
     assert {tested.choose(f"{n} " + CHAT)[0] for n in range(4)} == {"b"}

@@ -2,14 +2,14 @@
 
 import pytest
 
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import EncoderService, load_encoder
-from radixway.semantic.tools import Profiles, ToolIndex
+from radixway.semantic.tools import ToolIndex, ToolProfileCache
 
 
 @pytest.fixture(scope="session")
 def minilm():
-    return load_encoder(EncodersSection(backend="numpy"))
+    return load_encoder(EncodersConfig(backend="numpy"))
 
 
 @pytest.fixture
@@ -22,6 +22,6 @@ async def encoders(minilm):
 @pytest.fixture
 def index_of(encoders):
     async def make(*tools):
-        return ToolIndex(tools, await Profiles(encoders).of(tools))
+        return ToolIndex(tools, await ToolProfileCache(encoders).profiles_for(tools))
 
     return make

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.semantic.tools.asking import called_tools, may_choose, own_list
+from radixway.semantic.tools.asking import called_tools, may_choose_tools, read_client_tools
 
 
 def read(tools):
     body = {"tools": tools}
-    return own_list(msgspec.json.encode(body), body)
+    return read_client_tools(msgspec.json.encode(body), body)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def read(tools):
     ],
 )
 def test_a_model_may_choose_where_it_says_so_or_brings_a_list(body, whether):
-    assert may_choose(body) is whether
+    assert may_choose_tools(body) is whether
 
 
 def test_names_that_come_twice_and_tools_without_a_name_are_not_judged():
@@ -68,8 +68,8 @@ ANYTHING = st.recursive(
 @given(tools=ANYTHING, messages=ANYTHING, choice=ANYTHING)
 def test_no_body_is_an_error(tools, messages, choice):
     body = {"tools": tools, "messages": messages, "tool_choice": choice}
-    may_choose(body)
+    may_choose_tools(body)
     called_tools(body)
-    own = own_list(json.dumps(body).encode(), body)
+    own = read_client_tools(json.dumps(body).encode(), body)
     if own is not None:
         assert len(own.raw) == len(tools) and len(own.places) == len(own.tools) <= len(tools)

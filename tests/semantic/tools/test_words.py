@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from radixway.semantic.tools.lexical import Lexical
-from radixway.semantic.tools.words import name_in_words, words_of
+from radixway.semantic.tools.lexical import Bm25Index
+from radixway.semantic.tools.words import count_words, split_name
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,26 @@ from radixway.semantic.tools.words import name_in_words, words_of
     ],
 )
 def test_a_name_is_read_as_words(name, said):
-    assert name_in_words(name) == said
+    assert split_name(name) == said
 
 
 def test_endings_and_common_words_do_not_count():
-    assert words_of("Can you find me the flights?") == words_of("flight")
-    assert words_of("booked booking") == Counter({"book": 2})
-    assert words_of("studies") == words_of("study")
+    assert count_words("Can you find me the flights?") == count_words("flight")
+    assert count_words("booked booking") == Counter({"book": 2})
+    assert count_words("studies") == count_words("study")
 
 
 def test_chinese_is_read_by_characters_and_pairs():
-    assert words_of("天气预报") == Counter(["天", "气", "预", "报", "天气", "气预", "预报"])
+    assert count_words("天气预报") == Counter(["天", "气", "预", "报", "天气", "气预", "预报"])
 
 
 def test_full_width_letters_are_letters():
-    assert words_of("ＷＥＢ") == Counter({"web": 1})
+    assert count_words("ＷＥＢ") == Counter({"web": 1})
 
 
 def test_scores_are_bm25_as_a_share_of_the_queries_most():
     documents = [Counter(a=2, b=1), Counter(b=1), Counter(c=3)]
-    scores = Lexical(documents).scores(Counter(a=1, b=1))
+    scores = Bm25Index(documents).score_query(Counter(a=1, b=1))
     norms = [1.2 * (0.25 + 0.75 * length / (7 / 3)) for length in (3, 1, 3)]
     a, b = math.log(1 + 2.5 / 1.5), math.log(1 + 1.5 / 2.5)
     expected = [
@@ -53,6 +53,6 @@ def test_scores_are_bm25_as_a_share_of_the_queries_most():
 
 
 def test_words_that_no_document_has_take_their_share():
-    lexical = Lexical([Counter(a=1), Counter(b=1)])
-    assert lexical.scores(Counter(a=1, z=1))[0] < lexical.scores(Counter(a=1))[0]
-    assert not np.any(lexical.scores(Counter())) and not np.any(lexical.scores(Counter(z=1)))
+    lexical = Bm25Index([Counter(a=1), Counter(b=1)])
+    assert lexical.score_query(Counter(a=1, z=1))[0] < lexical.score_query(Counter(a=1))[0]
+    assert not np.any(lexical.score_query(Counter())) and not np.any(lexical.score_query(Counter(z=1)))

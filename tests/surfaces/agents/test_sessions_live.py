@@ -220,7 +220,7 @@ async def test_a_client_that_leaves_leaves_an_unfinished_call(gateway: RunningGa
         if len(heard) > 40:
             break
     await stream.close()
-    session = gateway.gateway.sessions.book.find("leaver")
+    session = gateway.gateway.sessions.book.find_session("leaver")
     while session.turns or gateway.in_flight():
         await gateway.get("/health")
     (sample,) = await samples_of(gateway, "leaver")

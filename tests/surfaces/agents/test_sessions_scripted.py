@@ -187,7 +187,7 @@ async def test_a_worker_that_answers_garbage_costs_an_error_and_nothing_is_held(
             assert status == 502 and said["error"]["message"].startswith(("the worker", "worker 127.0.0.1:"))
         keeper = gateway.gateway.sessions
         assert await samples(gateway) == []
-        assert not keeper.book.find("s").turns
+        assert not keeper.book.find_session("s").turns
         keeper.book.store.clear()
         assert gateway.in_flight() == 0
 

@@ -95,13 +95,13 @@ async def test_a_batch_keeps_its_order_and_counts(asking):
 async def test_each_text_of_a_question_is_read_once(asking, monkeypatch):
     from radixway.encoders import EncoderService
 
-    read, real = [], EncoderService.read
+    read, real = [], EncoderService.encode_unshared
 
     async def count(self, text, **more):
         read.append(text)
         return await real(self, text, **more)
 
-    monkeypatch.setattr(EncoderService, "read", count)
+    monkeypatch.setattr(EncoderService, "encode_unshared", count)
     async with asking(semantic=SECTION) as running:
         await running.post(BATCH, {"texts": [HISTORY, PHYSICS, HISTORY]})
     assert sorted(read) == sorted([HISTORY, PHYSICS])

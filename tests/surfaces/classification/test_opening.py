@@ -7,8 +7,8 @@ import sys
 import pytest
 from fastapi import Request
 
-from radixway.surfaces.classification.errors import ApiError
-from radixway.surfaces.classification.leaving import while_connected
+from radixway.surfaces.classification.errors import ClassificationApiError
+from radixway.surfaces.classification.leaving import cancel_on_disconnect
 from running_gateway import running_gateway
 
 pytest.importorskip("re2")
@@ -108,10 +108,10 @@ async def test_work_for_a_client_who_leaves_is_given_up():
             given_up.set()
 
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)
-    answering = asyncio.create_task(while_connected(request, work()))
+    answering = asyncio.create_task(cancel_on_disconnect(request, work()))
     await began.wait()
     leave.set()
-    with pytest.raises(ApiError, match="the client left"):
+    with pytest.raises(ClassificationApiError, match="the client left"):
         await answering
     async with asyncio.timeout(10):
         await given_up.wait()

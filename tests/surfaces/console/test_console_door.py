@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from radixway.surfaces.console import door as doors
-from radixway.surfaces.console.places import private_directory
-from radixway.web import AppServer, bind, bind_unix
+from radixway.surfaces.console.places import private_socket_directory
+from radixway.web import AppServer, bind_tcp, bind_unix
 from running_gateway import running_gateway
 
 KEY = "the-admin-key"
@@ -52,7 +52,7 @@ async def visitor():
 @asynccontextmanager
 async def serving(app):
     """An ASGI application at a port of its own, and its URL."""
-    server = AppServer(app, bind("127.0.0.1", 0), drain_s=1, websockets=True)
+    server = AppServer(app, bind_tcp("127.0.0.1", 0), drain_s=1, websockets=True)
     ready = asyncio.Event()
     task = asyncio.create_task(server.serve(ready.set))
     await ready.wait()
@@ -189,7 +189,9 @@ async def test_a_name_of_the_gateways_own_opens_it_and_a_proxy_on_this_machine_c
 
 async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
-        door = doors.ConsoleDoor(gateway.gateway.config.console, gateway.gateway, gateway.gateway.gate.access)
+        door = doors.ConsoleProxy(
+            gateway.gateway.config.console, gateway.gateway, gateway.gateway.gate.access
+        )
 
         async def from_afar(scope, receive, send):
             await door({**scope, "client": ("203.0.113.7", 4000)}, receive, send)
@@ -233,7 +235,7 @@ async def test_several_processes_on_one_port_lead_a_visitor_back_to_the_same_con
 
 async def test_a_tab_whose_console_was_killed_with_its_gateway_is_led_to_another(unlocked, visitor):
     port = unlocked.url.rpartition(":")[2]
-    left_behind = private_directory() / f"{port}-01234567"
+    left_behind = private_socket_directory() / f"{port}-01234567"
     left_behind.mkdir()
     try:
         bind_unix(left_behind / "console").close()

@@ -48,7 +48,7 @@ async def test_a_defect_outside_of_the_road_is_an_answer_too(monkeypatch, caplog
 
     async with scripted_worker() as worker, running_gateway(worker.url, ext_proc=DOOR) as gateway:
         async with envoy_of(gateway) as envoy:
-            monkeypatch.setattr(conversation.Head, "of", broken)
+            monkeypatch.setattr(conversation.RequestHead, "from_envoy", broken)
             heard = await envoy.ask("POST", CHAT, body=chat())
             assert (heard.at_once, heard.status) == (True, 500)
             assert b"ZeroDivisionError" in heard.body
@@ -90,13 +90,13 @@ async def test_when_envoy_leaves_the_place_at_the_worker_is_free(leave):
             assert gateway.in_flight() == 1
             freed = asyncio.Event()
             ledger = next(iter(gateway.gateway.registry)).load
-            book, keep = gateway.gateway.journals, gateway.gateway.journals.keep
+            book, keep = gateway.gateway.journals, gateway.gateway.journals.save_journal
 
             def kept(journal):
                 keep(journal)
                 freed.set()
 
-            book.keep = kept
+            book.save_journal = kept
             done = getattr(call, leave)()
             if asyncio.iscoroutine(done):
                 await done

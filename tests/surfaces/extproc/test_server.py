@@ -18,7 +18,7 @@ from certificates import certificate
 from envoy_frames import BUFFERED, headers_message, immediate, tell
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
-from radixway.web import CannotListen
+from radixway.web import CannotListenError
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -96,7 +96,7 @@ async def test_without_its_packages_it_says_which(monkeypatch):
 async def test_a_port_that_is_taken_and_files_that_are_missing_are_told_in_words(tmp_path):
     async with running_gateway(ext_proc=DOOR) as gateway:
         taken = DOOR | {"port": gateway.gateway.envoy_door.port}
-        with pytest.raises(CannotListen, match=rf"cannot listen on 127.0.0.1:{taken['port']}: "):
+        with pytest.raises(CannotListenError, match=rf"cannot listen on 127.0.0.1:{taken['port']}: "):
             async with Gateway(load_config(overrides={"ext_proc": taken})).running():
                 pass
     missing = DOOR | {"tls": {"cert": str(tmp_path / "none.pem"), "key": str(tmp_path / "none.key")}}

@@ -12,7 +12,7 @@ pytest.importorskip("re2")
 
 from envoy_frames import FRAMING, envoy_of
 from radixway.config import load_config
-from radixway.embedded.house import House
+from radixway.embedded.house import EmbeddedRuntime
 from radixway.embedded.in_process import InProcessExchange
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -107,7 +107,7 @@ class ThreeWays:
 
     async def _in_process(self, method, path, headers, data):
         async with InProcessExchange(self.inside, method, path, headers, data) as exchange:
-            return exchange.status, exchange.raw_headers(), await exchange.whole()
+            return exchange.status, exchange.raw_headers(), await exchange.read_body()
 
     async def _journal(self, gateway):
         if gateway.cache is not None:
@@ -142,13 +142,13 @@ def without_its_own(step):
 @asynccontextmanager
 async def inside_of(url, **sections):
     """A gateway within this process, as `Radixway` opens it."""
-    house = House(
+    house = EmbeddedRuntime(
         load_config(overrides={"workers": [{"url": url}], **sections}), with_engine=False, workers_within_s=20
     )
     try:
-        yield await house.open()
+        yield await house.start_gateway()
     finally:
-        await house.close()
+        await house.stop_gateway()
 
 
 @asynccontextmanager

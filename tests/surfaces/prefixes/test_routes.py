@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from radixway.surfaces.prefixes.shapes import Prefixes
+from radixway.surfaces.prefixes.shapes import PrefixTree
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -51,7 +51,7 @@ async def test_what_requests_share_is_told_without_its_text(gateway):
         assert status == 200
     status, told = await gateway.get("/prefixes")
     assert status == 200 and SECRET not in json.dumps(told) and "umbrella" not in json.dumps(told)
-    tree = Prefixes.model_validate(told)
+    tree = PrefixTree.model_validate(told)
     model, shared, *rest = tree.prefixes
     assert (model.kind, model.name, model.heat, tree.requests) == ("model", "m", 6, 6)
     assert (shared.kind, shared.parent, shared.heat) == ("prefix", 0, 6)
@@ -60,12 +60,12 @@ async def test_what_requests_share_is_told_without_its_text(gateway):
     assert sum(each.requests for each in shared.workers) == 6
     assert {each.tier for each in shared.held_by} == {"assumed"}
     assert len(rest) == 6 and all(each.parent == 1 and each.heat == 1 for each in rest)
-    few = Prefixes.model_validate((await gateway.get("/prefixes?most=2"))[1])
+    few = PrefixTree.model_validate((await gateway.get("/prefixes?most=2"))[1])
     assert len(few.prefixes) == 2 and few.prefixes[1].hidden == 6 and few.prefixes[1].hidden_tokens > 0
 
 
 async def test_engines_tell_what_they_cache(gateway):
-    tree = Prefixes.model_validate((await gateway.get("/prefixes?source=caches"))[1])
+    tree = PrefixTree.model_validate((await gateway.get("/prefixes?source=caches"))[1])
     worker, first, second = tree.prefixes
     assert (worker.kind, first.parent, second.parent) == ("worker", worker.id, first.id)
     assert (first.heat, first.in_use, first.hidden, second.begin) == (7, True, 1, 64)

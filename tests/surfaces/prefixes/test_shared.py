@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.surfaces.prefixes.shared import Chain, fold
+from radixway.surfaces.prefixes.shared import PromptBlocks, build_prefix_tree
 
 
-def chain(blocks, model="m", tenant="t", worker="w", at=0.0) -> Chain:
-    return Chain(model, tuple(blocks), 16, tenant, worker, at)
+def chain(blocks, model="m", tenant="t", worker="w", at=0.0) -> PromptBlocks:
+    return PromptBlocks(model, tuple(blocks), 16, tenant, worker, at)
 
 
 def told(chains, most=1000, levels=1000):
     """Path from the top, requests, tokens."""
-    shown, paths = fold(chains, most, levels), []
+    shown, paths = build_prefix_tree(chains, most, levels), []
     for node in shown:
         above = () if node.parent is None else paths[node.parent][0]
         paths.append(((*above, (node.start, node.end, node.block)), node.requests, node.tokens))
@@ -35,7 +35,7 @@ def test_requests_that_begin_alike_share_a_node():
 
 def test_models_share_nothing_and_a_prompt_may_end_inside_of_another():
     chains = [chain([1, 2]), chain([1, 2, 3]), chain([1, 2], model="other")]
-    shown = fold(chains, 100, 100)
+    shown = build_prefix_tree(chains, 100, 100)
     assert [(node.model, node.requests, node.tokens) for node in shown] == [
         ("m", 2, 0),
         ("m", 2, 32),
@@ -51,7 +51,7 @@ def test_who_uses_it_is_counted_and_when_last():
         chain([1, 3], tenant="a", worker="w2", at=9.0),
         chain([1, 4], tenant="b", worker="w2", at=7.0),
     ]
-    shared = fold(chains, 2, 9)[1]
+    shared = build_prefix_tree(chains, 2, 9)[1]
     assert shared.tenants == {"a": 2, "b": 1} and shared.workers == {"w1": 1, "w2": 2}
     assert shared.last_used == 9.0
     assert (shared.hidden, shared.hidden_tokens) == (3, 48)
@@ -65,7 +65,7 @@ CHAINS = st.lists(
 @given(CHAINS)
 def test_every_request_passes_exactly_the_nodes_of_its_prompt(drawn):
     chains = [chain(blocks, model) for model, blocks in drawn]
-    shown = fold(chains, 10_000, 100)
+    shown = build_prefix_tree(chains, 10_000, 100)
     for model, blocks in {(model, tuple(blocks)) for model, blocks in drawn}:
         for depth in range(1, len(blocks) + 1):
             through = sum(other == model and tuple(more[:depth]) == blocks[:depth] for other, more in drawn)

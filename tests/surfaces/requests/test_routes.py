@@ -8,7 +8,7 @@ import pytest
 
 from packed_journals import pack_journals
 from radixway.config import ConfigError, load_config
-from radixway.surfaces.requests.routes import Explanation, Requests
+from radixway.surfaces.requests.routes import RequestExplanation, RequestPage
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -82,7 +82,7 @@ async def test_a_request_is_listed_and_leads_to_its_explanation(gateway):
         await response.read()
     status, told = await gateway.get("/requests")
     assert status == 200
-    streamed, whole = Requests.model_validate(told).requests
+    streamed, whole = RequestPage.model_validate(told).requests
     assert (streamed.id, whole.id) == ("streamed", headers["x-request-id"])
     for row in (streamed, whole):
         assert (row.prompt_tokens, row.completion_tokens, row.cached_tokens) == (11, 7, 4)
@@ -90,7 +90,7 @@ async def test_a_request_is_listed_and_leads_to_its_explanation(gateway):
         assert 0 < row.ttft_ms <= row.total_ms
         told_of_it = (await gateway.get(f"/explain/{row.id}"))[1]
         steps = told_of_it["steps"]
-        assert Explanation.model_validate(told_of_it).row == row
+        assert RequestExplanation.model_validate(told_of_it).row == row
         (chosen,) = [step for step in steps if step["step"] == "select"]
         assert chosen["why"] == {row.worker: "chosen"} and row.worker in chosen["candidates"]
         assert [step["cached_tokens"] for step in steps if step["step"] == "tokens"] == [4]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.pipeline import Used
-from radixway.surfaces.ending import End
-from radixway.surfaces.requests import Search, Wanted, row_of
-from radixway.telemetry import Journal, JournalBook
-from radixway.tenants import Price
+from radixway.pipeline import TokenUsage
+from radixway.surfaces.ending import RequestSummary
+from radixway.surfaces.requests import RequestFilter, RequestSearch, build_row
+from radixway.telemetry import Journal, JournalStore
+from radixway.tenants import TokenCost
 
 
 def free(model, prompt_tokens, completion_tokens):
-    return Price()
+    return TokenCost()
 
 
 def ended(name: str, *, status: int = 200, began_at: float | None = None, **said) -> Journal:
@@ -24,26 +24,26 @@ def ended(name: str, *, status: int = 200, began_at: float | None = None, **said
     for step, fields in said.get("steps", {}).items():
         journal.add(step, **fields)
     journal.add("answer", worker=said.get("worker", "w1"), status=status)
-    journal.add("tokens", Used(10, 3, 4, tells_cached=True))
-    journal.add("end", End(status, 0.25, "small", said.get("category"), None))
+    journal.add("tokens", TokenUsage(10, 3, 4, tells_cached=True))
+    journal.add("end", RequestSummary(status, 0.25, "small", said.get("category"), None))
     return journal
 
 
-def book_of(*journals: Journal) -> JournalBook:
-    book = JournalBook(100_000)
+def book_of(*journals: Journal) -> JournalStore:
+    book = JournalStore(100_000)
     for journal in journals:
-        book.keep(journal)
+        book.save_journal(journal)
     return book
 
 
 async def ids(book, wanted=None, before=None, limit=50, **more) -> list[str]:
-    page = await Search(book, free).find(wanted or Wanted(), before, limit, **more)
+    page = await RequestSearch(book, free).search_requests(wanted or RequestFilter(), before, limit, **more)
     return [row.id for row in page.rows]
 
 
 def test_a_row_holds_what_the_journal_says():
     journal = ended("a", category="law", steps={"queue": {"waited_s": 1, "ahead": 0}})
-    row = row_of(journal, lambda model, prompt, answer: Price(prompt + answer / 10, "EUR"))
+    row = build_row(journal, lambda model, prompt, answer: TokenCost(prompt + answer / 10, "EUR"))
     assert (row.surface, row.asked, row.model, row.worker) == ("openai.chat", "auto", "small", "w1")
     assert (row.prompt_tokens, row.completion_tokens, row.cached_tokens) == (10, 3, 4)
     assert (row.status, row.ttft_ms, row.category) == (200, 250.0, "law")
@@ -54,8 +54,8 @@ def test_a_row_holds_what_the_journal_says():
 
 def test_several_answers_of_one_request_are_added_up():
     journal = ended("a")
-    journal.entries.insert(-1, ("tokens", 0.0, Used(5, 2, 1, estimated=True)))
-    row = row_of(journal, free)
+    journal.entries.insert(-1, ("tokens", 0.0, TokenUsage(5, 2, 1, estimated=True)))
+    row = build_row(journal, free)
     assert (row.prompt_tokens, row.completion_tokens, row.estimated) == (15, 5, True)
     assert row.cost is None
 
@@ -74,14 +74,14 @@ def test_several_answers_of_one_request_are_added_up():
     ],
 )
 def test_flags_say_what_was_out_of_the_ordinary(steps, flags):
-    assert row_of(ended("a", steps=steps), free).flags == flags
+    assert build_row(ended("a", steps=steps), free).flags == flags
 
 
 async def test_the_newest_come_first_page_by_page():
     book = book_of(*(ended(str(number)) for number in range(25)))
-    search, seen, cursor = Search(book, free), [], None
+    search, seen, cursor = RequestSearch(book, free), [], None
     while True:
-        page = await search.find(Wanted(), cursor, 10)
+        page = await search.search_requests(RequestFilter(), cursor, 10)
         seen += [row.id for row in page.rows]
         cursor = page.next
         if cursor is None:
@@ -91,10 +91,10 @@ async def test_the_newest_come_first_page_by_page():
 
 async def test_pages_stay_in_place_while_requests_end():
     book = book_of(*(ended(str(number)) for number in range(6)))
-    search = Search(book, free)
-    first = await search.find(Wanted(), None, 3)
-    book.keep(ended("new"))
-    second = await search.find(Wanted(), first.next, 3)
+    search = RequestSearch(book, free)
+    first = await search.search_requests(RequestFilter(), None, 3)
+    book.save_journal(ended("new"))
+    second = await search.search_requests(RequestFilter(), first.next, 3)
     assert [row.id for row in second.rows] == ["2", "1", "0"] and second.next is None
 
 
@@ -105,20 +105,20 @@ async def test_a_repeated_id_is_listed_once():
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(text="B-"), ["b-2"]),
-        (Wanted(text="GPU"), ["c-3"]),
-        (Wanted(tenant="acme"), ["c-3"]),
-        (Wanted(worker="gpu-7"), ["c-3"]),
-        (Wanted(model="auto"), ["b-2", "a-1"]),
-        (Wanted(model="small"), ["c-3", "b-2", "a-1"]),
-        (Wanted(status=(500, 599)), ["b-2"]),
-        (Wanted(category="law"), ["a-1"]),
-        (Wanted(flags=frozenset({"hedged"})), ["b-2"]),
-        (Wanted(surface="generate"), []),
-        (Wanted(least_ms=10**9), []),
-        (Wanted(since=2.0), ["c-3", "b-2"]),
-        (Wanted(until=2.0), ["a-1"]),
-        (Wanted(since=1.5, until=2.5), ["b-2"]),
+        (RequestFilter(text="B-"), ["b-2"]),
+        (RequestFilter(text="GPU"), ["c-3"]),
+        (RequestFilter(tenant="acme"), ["c-3"]),
+        (RequestFilter(worker="gpu-7"), ["c-3"]),
+        (RequestFilter(model="auto"), ["b-2", "a-1"]),
+        (RequestFilter(model="small"), ["c-3", "b-2", "a-1"]),
+        (RequestFilter(status=(500, 599)), ["b-2"]),
+        (RequestFilter(category="law"), ["a-1"]),
+        (RequestFilter(flags=frozenset({"hedged"})), ["b-2"]),
+        (RequestFilter(surface="generate"), []),
+        (RequestFilter(least_ms=10**9), []),
+        (RequestFilter(since=2.0), ["c-3", "b-2"]),
+        (RequestFilter(until=2.0), ["a-1"]),
+        (RequestFilter(since=1.5, until=2.5), ["b-2"]),
     ],
 )
 async def test_a_search_finds_what_fits(wanted, found):
@@ -132,15 +132,15 @@ async def test_a_search_finds_what_fits(wanted, found):
 
 async def test_a_call_looks_at_so_many_and_says_where_to_go_on():
     book = book_of(ended("needle"), *(ended(str(number)) for number in range(700)))
-    search = Search(book, free, most_examined=300)
-    page = await search.find(Wanted(text="needle"), None, 10)
+    search = RequestSearch(book, free, most_examined=300)
+    page = await search.search_requests(RequestFilter(text="needle"), None, 10)
     assert page.rows == [] and page.examined == 300 and page.next is not None
-    page = await search.find(Wanted(text="needle"), page.next, 10)
-    page = await search.find(Wanted(text="needle"), page.next, 10)
+    page = await search.search_requests(RequestFilter(text="needle"), page.next, 10)
+    page = await search.search_requests(RequestFilter(text="needle"), page.next, 10)
     assert [row.id for row in page.rows] == ["needle"] and page.next is None
 
 
 async def test_what_may_not_be_seen_is_not_found():
     book = book_of(ended("a", tenant="acme"), ended("b", tenant="rival"))
     assert await ids(book, may_see=lambda journal: journal.tenant == "acme") == ["a"]
-    assert await ids(book, Wanted(text="b"), may_see=lambda journal: journal.tenant == "acme") == []
+    assert await ids(book, RequestFilter(text="b"), may_see=lambda journal: journal.tenant == "acme") == []

@@ -7,53 +7,53 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from radixway.parsers import AnswerReader, Family
+from radixway.parsers import AnswerTextReader, ModelFamily
 from radixway.surfaces.wires import (
-    Answer,
-    AnthropicWire,
-    Ask,
-    ChatWire,
-    CompletionsWire,
-    Ending,
-    Growth,
-    Head,
-    ResponsesWire,
-    TokenScore,
-    Wire,
+    AnswerDelta,
+    AnthropicAdapter,
+    ChatAdapter,
+    CompletionsAdapter,
+    FinishInfo,
+    GeneratedAnswer,
+    NormalizedRequest,
+    ProtocolAdapter,
+    ReplyMetadata,
+    ResponsesAdapter,
+    SampledTokenLogprob,
 )
-from radixway.web import AppServer, HttpError, bind, read_body
+from radixway.web import AppServer, HttpError, bind_tcp, read_body
 
-QWEN = Family("hermes", "qwen3")
+QWEN = ModelFamily("hermes", "qwen3")
 PROMPT_IDS = (11, 12, 13, 14, 15)
 CACHED = 2
 
-WIRES: dict[str, Wire] = {
-    "/v1/chat/completions": ChatWire(),
-    "/v1/completions": CompletionsWire(),
-    "/v1/responses": ResponsesWire(),
-    "/v1/messages": AnthropicWire(),
+WIRES: dict[str, ProtocolAdapter] = {
+    "/v1/chat/completions": ChatAdapter(),
+    "/v1/completions": CompletionsAdapter(),
+    "/v1/responses": ResponsesAdapter(),
+    "/v1/messages": AnthropicAdapter(),
 }
 
 
-def head() -> Head:
-    return Head(id="7", model="m", created=1_700_000_000, prompt_ids=PROMPT_IDS)
+def head() -> ReplyMetadata:
+    return ReplyMetadata(id="7", model="m", created=1_700_000_000, prompt_ids=PROMPT_IDS)
 
 
-def reader_of(ask: Ask) -> AnswerReader:
+def reader_of(ask: NormalizedRequest) -> AnswerTextReader:
     """A reader of a Qwen model's answer, whose prompt shuts the thinking off where the client says so."""
     shut = "<think>\n\n</think>\n\n" if ask.template_arguments.get("enable_thinking") is False else ""
-    return ask.reading(QWEN, f"<|im_start|>assistant\n{shut}").reader()
+    return ask.answer_format(QWEN, f"<|im_start|>assistant\n{shut}").create_reader()
 
 
-def growths(ask: Ask, pieces: Sequence[str]) -> list[Growth]:
+def growths(ask: NormalizedRequest, pieces: Sequence[str]) -> list[AnswerDelta]:
     """An answer that comes in these pieces, each of which is one token."""
     reader = reader_of(ask)
     last = len(pieces) - 1
     return [
-        Growth(
-            reader.read(piece, last=number == last),
+        AnswerDelta(
+            reader.read_parts(piece, last=number == last),
             [100 + number],
-            [TokenScore(piece.encode(), -0.5, ((b"x", -1.5),))],
+            [SampledTokenLogprob(piece.encode(), -0.5, ((b"x", -1.5),))],
         )
         for number, piece in enumerate(pieces)
     ]
@@ -69,8 +69,8 @@ class Script:
     breaks: HttpError | None = None
     """The stream breaks off with this, after all pieces."""
 
-    def ending(self) -> Ending:
-        return Ending(
+    def ending(self) -> FinishInfo:
+        return FinishInfo(
             self.reason,
             len(PROMPT_IDS),
             len(self.pieces),
@@ -79,18 +79,20 @@ class Script:
         )
 
 
-def whole_reply(wire: Wire, ask: Ask, script: Script) -> bytes:
-    answer = Answer()
+def whole_reply(wire: ProtocolAdapter, ask: NormalizedRequest, script: Script) -> bytes:
+    answer = GeneratedAnswer()
     for growth in growths(ask, script.pieces):
-        answer.grow(growth)
-    return wire.whole(ask, head(), answer, script.ending())
+        answer.apply_delta(growth)
+    return wire.encode_reply(ask, head(), answer, script.ending())
 
 
-def event_stream(wire: Wire, ask: Ask, script: Script) -> list[bytes]:
-    writer = wire.events(ask, head())
-    stream = [writer.begin()]
-    stream += [writer.grow(growth) for growth in growths(ask, script.pieces)]
-    stream.append(writer.end(script.ending()) if script.breaks is None else writer.fail(script.breaks))
+def event_stream(wire: ProtocolAdapter, ask: NormalizedRequest, script: Script) -> list[bytes]:
+    writer = wire.create_event_writer(ask, head())
+    stream = [writer.encode_start()]
+    stream += [writer.encode_delta(growth) for growth in growths(ask, script.pieces)]
+    stream.append(
+        writer.encode_end(script.ending()) if script.breaks is None else writer.encode_failure(script.breaks)
+    )
     return [events for events in stream if events]
 
 
@@ -99,7 +101,7 @@ class ScriptedModel:
     """An ASGI application; answers each request with the next script."""
 
     scripts: list[Script] = field(default_factory=list)
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[NormalizedRequest] = field(default_factory=list)
     url: str = ""
 
     async def __call__(self, scope, receive, send) -> None:
@@ -107,9 +109,9 @@ class ScriptedModel:
             return
         wire = WIRES[scope["path"]]
         try:
-            ask = wire.read(await read_body(scope, receive, 1_000_000))
+            ask = wire.parse_request(await read_body(scope, receive, 1_000_000))
         except HttpError as error:
-            await self._reply(send, error.status, [wire.error(error)])
+            await self._reply(send, error.status, [wire.encode_error_body(error)])
             return
         self.asks.append(ask)
         script = self.scripts.pop(0)
@@ -130,7 +132,7 @@ class ScriptedModel:
 async def scripted_model(*scripts: Script) -> AsyncIterator[ScriptedModel]:
     """A server of these scripts on a socket of its own."""
     model = ScriptedModel([*scripts])
-    server = AppServer(model, bind("127.0.0.1", 0), drain_s=1)
+    server = AppServer(model, bind_tcp("127.0.0.1", 0), drain_s=1)
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import radixway.bundled
-from radixway.parsers import Family, Reading
-from radixway.surfaces.wires.responses_items import sealed
+from radixway.parsers import AnswerFormat, ModelFamily
+from radixway.surfaces.wires.responses_items import encode_reasoning
 from radixway.tokenizer import Tokenizer, render_chat
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 from surfaces.wires.scripted_model import WIRES
 
 CHAT, COMPLETIONS, RESPONSES, ANTHROPIC = WIRES.values()
@@ -125,25 +125,25 @@ def test_thinking_is_switched_through_the_chat_template():
 
 
 def test_an_answer_is_read_as_its_request_allows():
-    family, prompt = Family("hermes", "qwen3"), "<|im_start|>assistant\n"
-    ask = CHAT.read(json.dumps(BODIES[CHAT]).encode())
-    assert ask.reading(family, prompt) == Reading("before", "hermes")
-    assert read(CHAT, messages=[USER]).reading(family, prompt) == Reading("before", None)
+    family, prompt = ModelFamily("hermes", "qwen3"), "<|im_start|>assistant\n"
+    ask = CHAT.parse_request(json.dumps(BODIES[CHAT]).encode())
+    assert ask.answer_format(family, prompt) == AnswerFormat("before", "hermes")
+    assert read(CHAT, messages=[USER]).reading(family, prompt) == AnswerFormat("before", None)
     single = read(CHAT, **{**BODIES[CHAT], "parallel_tool_calls": False})
     assert single.reading(family, prompt).most_calls == 1
     unused = read(CHAT, **{**BODIES[CHAT], "tool_choice": "none"})
-    assert unused.shown_tools is None and unused.reading(family, prompt).tools is None
-    assert read(COMPLETIONS, prompt="x").reading(family, "x") == Reading()
+    assert unused.visible_tools is None and unused.reading(family, prompt).tools is None
+    assert read(COMPLETIONS, prompt="x").reading(family, "x") == AnswerFormat()
 
 
 def test_anthropics_last_assistant_message_is_the_beginning_of_the_answer():
     ask = read(ANTHROPIC, max_tokens=1, messages=[USER, {"role": "assistant", "content": "<think>so"}])
     assert ask.continue_final_message
-    assert ask.reading(Family(thinking="qwen3"), "… <think>so").place == "inside"
+    assert ask.reading(ModelFamily(thinking="qwen3"), "… <think>so").place == "inside"
 
 
 def test_anthropics_results_become_tool_messages_where_they_stand():
-    messages = ANTHROPIC.read(json.dumps(BODIES[ANTHROPIC]).encode()).messages
+    messages = ANTHROPIC.parse_request(json.dumps(BODIES[ANTHROPIC]).encode()).messages
     assert messages[0] == {"role": "system", "content": "s"}
     assert messages[2]["reasoning_content"] == "r"
     assert messages[3:] == [
@@ -202,14 +202,14 @@ def test_one_conversation_told_in_three_protocols_makes_one_prompt():
     for ask in others:
         assert (ask.messages, ask.tools, ask.tool_choice) == (chat.messages, chat.tools, chat.tool_choice)
     tokenizer = Tokenizer.load(Path(radixway.bundled.__file__).parent / "guide")
-    prompts = {render_chat(tokenizer, ask.messages, tools=ask.shown_tools) for ask in (chat, *others)}
+    prompts = {render_chat(tokenizer, ask.messages, tools=ask.visible_tools) for ask in (chat, *others)}
     assert len(prompts) == 1 and "so?" in prompts.pop()
 
 
 def test_a_count_of_anthropics_tokens_needs_no_max_tokens():
     body = {name: value for name, value in BODIES[ANTHROPIC].items() if name != "max_tokens"}
     counted = ANTHROPIC.read_to_count(json.dumps(body).encode())
-    assert counted.messages == ANTHROPIC.read(json.dumps(BODIES[ANTHROPIC]).encode()).messages
+    assert counted.messages == ANTHROPIC.parse_request(json.dumps(BODIES[ANTHROPIC]).encode()).messages
 
 
 def test_a_response_may_go_on_from_another():
@@ -223,7 +223,7 @@ def test_sealed_reasoning_comes_back_and_another_servers_does_not():
         said = {"role": "assistant", "content": "y"}
         return read(RESPONSES, input=[item, said, USER]).messages[0]
 
-    assert turn(sealed("hm 你"))["reasoning_content"] == "hm 你"
+    assert turn(encode_reasoning("hm 你"))["reasoning_content"] == "hm 你"
     assert "reasoning_content" not in turn("gAAAAAB!")
 
 
@@ -292,7 +292,7 @@ def test_fields_that_nobody_knows_are_kept_and_change_nothing(wire):
     ],
 )
 def test_what_cannot_be_is_refused_by_the_name_of_its_field(wire, change, param):
-    with pytest.raises(BadBody) as refused:
+    with pytest.raises(BadBodyError) as refused:
         wire.read(json.dumps(BODIES[wire] | change).encode())
     assert (refused.value.status, refused.value.param) == (400, param)
     assert param in json.loads(wire.error(refused.value))["error"]["message"]
@@ -326,7 +326,7 @@ def test_whatever_stands_where_in_a_body_it_is_read_or_refused(wire, data):
         holder[name] = data.draw(JSON)
     try:
         ask = wire.read(json.dumps(body["body"]).encode())
-    except BadBody as error:
+    except BadBodyError as error:
         assert error.status == 400
     else:
         assert ask.messages or ask.prompt is not None or ask.previous_response_id is not None

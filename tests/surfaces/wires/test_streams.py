@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.surfaces.wires import Answer, Ask
-from radixway.surfaces.wires.tool_input import arguments_of, input_text, tool_input
+from radixway.surfaces.wires import GeneratedAnswer, NormalizedRequest
+from radixway.surfaces.wires.tool_input import arguments_from_input, parse_tool_input, tool_input_text
 from surfaces.wires.assembling import anthropic_message, chat_message, events_of, response_output
 from surfaces.wires.scripted_model import WIRES, Script, event_stream, growths, head, whole_reply
 
@@ -33,9 +33,9 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(bounds)]
 
 
-def asked(**more) -> Ask:
+def asked(**more) -> NormalizedRequest:
     tool = {"type": "function", "function": {"name": "f"}}
-    return Ask(model="m", messages=[{"role": "user", "content": "x"}], tools=[tool], **more)
+    return NormalizedRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=[tool], **more)
 
 
 def numbered(reply: bytes) -> bytes:
@@ -65,7 +65,9 @@ def test_a_chats_chunks_add_up_to_its_whole_message(text, cuts, reason):
 @settings(deadline=None, max_examples=100)
 @given(TEXTS, CUTS, REASONS)
 def test_a_completions_chunks_add_up_to_its_whole_text(text, cuts, reason):
-    events, whole = streamed_and_whole(COMPLETIONS, Ask(model="m", prompt="x"), text, cuts, reason)
+    events, whole = streamed_and_whole(
+        COMPLETIONS, NormalizedRequest(model="m", prompt="x"), text, cuts, reason
+    )
     assert "".join(event["choices"][0]["text"] for event in events) == whole["choices"][0]["text"] == text
     assert events[-1]["choices"][0]["finish_reason"] == whole["choices"][0]["finish_reason"] == reason
 
@@ -93,15 +95,15 @@ def test_an_anthropic_messages_events_add_up_to_the_whole_message(text, cuts, re
     "arguments", ['{"a": NaN}', '{"a": "\\ud800"}', "[1]", '{"a": 1', "[" * 9_999, "nothing"]
 )
 def test_an_input_that_json_cannot_say_is_kept_as_text(arguments):
-    assert tool_input(arguments) == {"INVALID_JSON": arguments}
-    assert json.loads(input_text(arguments)) == {"INVALID_JSON": arguments}
-    assert arguments_of(tool_input(arguments)) == arguments
+    assert parse_tool_input(arguments) == {"INVALID_JSON": arguments}
+    assert json.loads(tool_input_text(arguments)) == {"INVALID_JSON": arguments}
+    assert arguments_from_input(parse_tool_input(arguments)) == arguments
 
 
 def test_an_input_that_is_an_object_is_sent_as_it_was_written():
-    assert input_text('{"a":1.0}') == '{"a":1.0}'
-    assert input_text(" ") == "{}"
-    assert tool_input(f'{{"a": {10**40}}}') == {"a": 10**40}
+    assert tool_input_text('{"a":1.0}') == '{"a":1.0}'
+    assert tool_input_text(" ") == "{}"
+    assert parse_tool_input(f'{{"a": {10**40}}}') == {"a": 10**40}
 
 
 def sent_back(wire, reply):
@@ -118,7 +120,10 @@ def sent_back(wire, reply):
 def canonical(message):
     """A message whose calls have objects for arguments: Anthropic's protocol does not keep their spelling."""
     calls = [
-        {**call, "function": {**call["function"], "arguments": tool_input(call["function"]["arguments"])}}
+        {
+            **call,
+            "function": {**call["function"], "arguments": parse_tool_input(call["function"]["arguments"])},
+        }
         for call in message.get("tool_calls", ())
     ]
     return {**message, "tool_calls": calls}
@@ -128,14 +133,14 @@ def canonical(message):
 @settings(deadline=None, max_examples=120)
 @given(text=TEXTS)
 def test_a_reply_that_is_sent_back_is_read_as_the_message_it_was(wire, text):
-    answer, ask, script = Answer(), asked(), Script([text])
+    answer, ask, script = GeneratedAnswer(), asked(), Script([text])
     for growth in growths(ask, script.pieces):
-        answer.grow(growth)
+        answer.apply_delta(growth)
     reply = json.loads(wire.whole(ask, head(), answer, script.ending()))
     *turns, _ = wire.read(json.dumps(sent_back(wire, reply)).encode()).messages
     if wire is RESPONSES and not answer.blocks:
         assert turns == []
     elif wire is ANTHROPIC:
-        assert list(map(canonical, turns)) == [canonical(answer.message())]
+        assert list(map(canonical, turns)) == [canonical(answer.to_message())]
     else:
-        assert turns == [answer.message()]
+        assert turns == [answer.to_message()]

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from engine_process import engine_process
 from free_ports import find_port
-from radixway.telemetry import Scrape
+from radixway.telemetry import MetricsScrape
 from running_gateway import running_gateway
 
 ROOT = Path(__file__).parents[3]
@@ -86,7 +86,7 @@ async def test_a_gateway_and_an_engine_publish_what_is_written_down_and_nothing_
     }
     with engine_process() as (engine, _):
         async with running_gateway(engine, **sections) as gateway:
-            (model,) = gateway.gateway.registry.models()
+            (model,) = gateway.gateway.registry.known_models()
             for stream in (False, True):
                 async with gateway.client.post(
                     gateway.url + "/v1/chat/completions",
@@ -115,13 +115,13 @@ async def test_a_gateway_and_an_engine_publish_what_is_written_down_and_nothing_
             of_engine = await response.text()
     assert differences(published(text), GATEWAY) == []
     assert differences(published(of_engine), ENGINE) == []
-    scrape = Scrape.read(text, 0.0)
+    scrape = MetricsScrape.parse_text(text, 0.0)
     name = engine.removeprefix("http://")
     assert scrape.total("radixway_worker_tier_tokens", worker=name, tier="device") > 0
     assert 0 <= scrape.total("radixway_worker_kv_usage_ratio", worker=name) <= 1
     assert scrape.total("radixway_tokens_total", kind="completion", worker=name) >= 8
     assert scrape.total("radixway_prefix_prompt_tokens_total", by="reported") > 0
-    assert scrape.by("result", "radixway_trajectory_lookups_total") == {"hit": 1, "miss": 1}
+    assert scrape.totals_by("result", "radixway_trajectory_lookups_total") == {"hit": 1, "miss": 1}
     reused = scrape.total("radixway_trajectory_reused_tokens_total")
     assert 0 < reused < scrape.total("radixway_trajectory_prompt_tokens_total")
     assert scrape.total("radixway_trajectory_tokens") > reused

@@ -13,7 +13,7 @@ import pytest
 
 from gateway_process import gateway_process
 from radixway.config import ConfigError
-from radixway.telemetry import Metrics, Scrape
+from radixway.telemetry import MetricsRegistry, MetricsScrape
 from radixway.telemetry.metrics import sharing
 from scripted_worker import Exchange, scripted_worker
 
@@ -26,10 +26,10 @@ async def ask(client: aiohttp.ClientSession, url: str, **more: object) -> int:
         return response.status
 
 
-async def scrape(client: aiohttp.ClientSession, url: str) -> Scrape:
+async def scrape(client: aiohttp.ClientSession, url: str) -> MetricsScrape:
     async with client.get(url + "/metrics/prometheus") as response:
         assert response.status == 200
-        return Scrape.read(await response.text(), 0.0)
+        return MetricsScrape.parse_text(await response.text(), 0.0)
 
 
 async def give(client: aiohttp.ClientSession, url: str, worker: str) -> None:
@@ -94,16 +94,16 @@ async def test_a_scrape_of_one_process_tells_of_both(tmp_path: Path, monkeypatch
 def test_a_directory_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "missing"))
     with pytest.raises(ConfigError, match="PROMETHEUS_MULTIPROC_DIR"):
-        Metrics()
+        MetricsRegistry()
 
 
 def test_what_another_process_has_spoilt_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     (tmp_path / "radixway-1-00.json").write_bytes(b'[["radixway_requests", "counter", "')
     (tmp_path / "radixway-2-00.json").write_bytes(b"[[1]]")
-    metrics = Metrics()
-    metrics.exchanges.answered("s", "m", 200, 0.1, 0.2)
-    assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render()
+    metrics = MetricsRegistry()
+    metrics.exchanges.record_completed("s", "m", 200, 0.1, 0.2)
+    assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render_text()
 
 
 SPOILT = """
@@ -137,16 +137,16 @@ async def test_what_others_have_written_is_put_together_beside_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    merge = sharing._merge
+    merge = sharing._merge_family
 
     def watched(*given) -> None:
         threads.append(threading.get_ident())
         merge(*given)
 
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    monkeypatch.setattr(sharing, "_merge", watched)
-    metrics = Metrics()
-    metrics.exchanges.answered("s", "m", 200, 0.1, 0.2)
+    monkeypatch.setattr(sharing, "_merge_family", watched)
+    metrics = MetricsRegistry()
+    metrics.exchanges.record_completed("s", "m", 200, 0.1, 0.2)
     told = await metrics.scrape()
     assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in told.body
     assert threads and threading.get_ident() not in threads

@@ -7,7 +7,7 @@ from prometheus_client import openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PROMETHEUS = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -26,15 +26,15 @@ HOSTILE = 'a"b\\c\nd{e="f"} 1\n# TYPE x counter\nüñ'
     ],
 )
 async def test_the_format_is_the_one_that_is_asked_for(accept: str, expected: str) -> None:
-    told = await Metrics().scrape(accept)
+    told = await MetricsRegistry().scrape(accept)
     assert told.content_type.startswith(expected)
     assert told.body.endswith(b"# EOF\n") == ("openmetrics" in expected)
 
 
 async def test_a_label_may_hold_anything_and_makes_no_line_of_its_own() -> None:
-    metrics = Metrics()
-    metrics.exchanges.answered("s", HOSTILE, 200, 0.1, 0.2)
-    metrics.retried(HOSTILE)
+    metrics = MetricsRegistry()
+    metrics.exchanges.record_completed("s", HOSTILE, 200, 0.1, 0.2)
+    metrics.record_retry(HOSTILE)
     for accept, read in (("", read_text), (OPENMETRICS, read_openmetrics)):
         families = list(read((await metrics.scrape(accept)).body.decode()))
         models = {each.labels["model"] for f in families for each in f.samples if "model" in each.labels}
@@ -43,9 +43,9 @@ async def test_a_label_may_hold_anything_and_makes_no_line_of_its_own() -> None:
 
 
 async def test_a_traced_request_is_the_exemplar_of_its_bucket_and_others_are_none() -> None:
-    metrics = Metrics()
-    metrics.exchanges.answered("s", "m", 200, 0.3, 4.0, trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
-    metrics.exchanges.answered("s", "m", 200, 0.02, 0.03)
+    metrics = MetricsRegistry()
+    metrics.exchanges.record_completed("s", "m", 200, 0.3, 4.0, trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
+    metrics.exchanges.record_completed("s", "m", 200, 0.02, 0.03)
     body = (await metrics.scrape(OPENMETRICS)).body.decode()
     found = {
         (sample.name, sample.labels["le"]): sample.exemplar
@@ -62,17 +62,17 @@ async def test_a_traced_request_is_the_exemplar_of_its_bucket_and_others_are_non
 
 
 async def test_the_times_at_which_series_were_made_are_left_out() -> None:
-    metrics = Metrics()
-    metrics.refused("queue_full")
+    metrics = MetricsRegistry()
+    metrics.record_refusal("queue_full")
     for accept in ("", openmetrics.exposition.CONTENT_TYPE_LATEST):
         body = (await metrics.scrape(accept)).body
         assert b'radixway_refused_total{reason="queue_full"} 1.0' in body and b"_created" not in body
 
 
 async def test_codes_that_a_middleware_makes_up_do_not_make_series_for_ever() -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     for number in range(1000):
-        metrics.exchanges.failed("s", "m", f"code_{number}")
+        metrics.exchanges.record_error("s", "m", f"code_{number}")
     body = (await metrics.scrape()).body.decode()
     lines = [line for line in body.splitlines() if line.startswith("radixway_errors_total{")]
     assert len(lines) == 201 and 'radixway_errors_total{kind="other",model="m",surface="s"} 800.0' in lines

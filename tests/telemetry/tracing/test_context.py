@@ -2,22 +2,22 @@
 
 import pytest
 
-from radixway.telemetry.tracing import read_caller
-from radixway.telemetry.tracing.context import traceparent
+from radixway.telemetry.tracing import parse_caller_span
+from radixway.telemetry.tracing.context import format_traceparent
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SOUND = f"00-{TRACE}-{SPAN}-01".encode()
 
 
 def read(*headers):
-    return read_caller([(name.encode(), value) for name, value in headers])
+    return parse_caller_span([(name.encode(), value) for name, value in headers])
 
 
 def test_what_is_sound_is_read_and_written_alike():
     caller = read(("traceparent", SOUND), ("tracestate", b"congo=t61rcWkgMzE, rojo=00f0"))
     assert (f"{caller.trace_id:032x}", f"{caller.span_id:016x}", caller.sampled) == (TRACE, SPAN, True)
     assert caller.state == b"congo=t61rcWkgMzE,rojo=00f0"
-    assert traceparent(caller.trace_id, caller.span_id, sampled=True) == SOUND
+    assert format_traceparent(caller.trace_id, caller.span_id, sampled=True) == SOUND
     assert read(("traceparent", SOUND[:-2] + b"02")).sampled is False
 
 

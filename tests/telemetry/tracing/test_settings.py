@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from radixway.config import ConfigError, TracingSection
+from radixway.config import ConfigError, TracingConfig
 from radixway.telemetry.tracing import build_tracing
-from radixway.telemetry.tracing.settings import settings_of
+from radixway.telemetry.tracing.settings import resolve_settings
 
 THERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 
@@ -27,7 +27,7 @@ THERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
     ],
 )
 def test_when_anything_is_traced(section, environ, is_on):
-    assert (settings_of(TracingSection(**section), environ) is not None) == is_on
+    assert (resolve_settings(TracingConfig(**section), environ) is not None) == is_on
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_when_anything_is_traced(section, environ, is_on):
     ],
 )
 def test_which_requests_are_traced(section, environ, ratio, by_parents):
-    settings = settings_of(TracingSection(**section), THERE | environ)
+    settings = resolve_settings(TracingConfig(**section), THERE | environ)
     assert (settings.ratio, settings.parent_based) == (ratio, by_parents)
 
 
@@ -62,7 +62,7 @@ def test_which_requests_are_traced(section, environ, ratio, by_parents):
     ],
 )
 def test_a_path_is_added_where_there_is_none(given, protocol, endpoint):
-    settings = settings_of(TracingSection(endpoint=given, protocol=protocol), {})
+    settings = resolve_settings(TracingConfig(endpoint=given, protocol=protocol), {})
     assert settings.endpoint == endpoint
 
 
@@ -77,7 +77,7 @@ def test_a_path_is_added_where_there_is_none(given, protocol, endpoint):
 )
 def test_what_makes_no_sense_is_named(environ):
     with pytest.raises(ConfigError, match=list(environ)[-1]):
-        settings_of(TracingSection(), THERE | environ)
+        resolve_settings(TracingConfig(), THERE | environ)
 
 
 @pytest.mark.parametrize(
@@ -93,24 +93,24 @@ def test_what_makes_no_sense_is_named(environ):
 )
 def test_a_section_that_makes_no_sense_is_refused(section):
     with pytest.raises(ValueError):
-        TracingSection(**section)
+        TracingConfig(**section)
 
 
 def test_without_the_package_the_configuration_says_what_to_install(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "radixway.telemetry.tracing.otlp", None)
     with pytest.raises(ConfigError, match=r"radixway\[tracing\]"):
-        build_tracing(TracingSection(endpoint="http://c:4318"))
+        build_tracing(TracingConfig(endpoint="http://c:4318"))
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
-    assert build_tracing(TracingSection()) is None  # nobody has asked this program for it
+    assert build_tracing(TracingConfig()) is None  # nobody has asked this program for it
     assert "radixway[tracing]" in caplog.text
 
 
 def test_opentelemetry_is_not_imported_before_it_is_wanted():
-    assert build_tracing(TracingSection()) is None
+    assert build_tracing(TracingConfig()) is None
     program = (
         "import sys; import radixway.telemetry.tracing, radixway.config\n"
         "from radixway.telemetry.tracing import build_tracing\n"
-        "assert build_tracing(radixway.config.TracingSection()) is None\n"
+        "assert build_tracing(radixway.config.TracingConfig()) is None\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry.sdk')]\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

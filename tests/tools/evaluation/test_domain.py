@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from evaluation.commands import app
 from evaluation.domain import ROWS, LabelledText, evaluate_domain, read_rows
 from evaluation.domain_picture import draw
-from radixway.encoders import Encoding
-from radixway.encoders.heads.domain import Reading
+from radixway.encoders import TextEncoding
+from radixway.encoders.heads.domain import DomainReading
 
 DOMAINS = ("law", "math", "other")
 
@@ -20,15 +20,15 @@ class FirstWord:
 
     labels = DOMAINS
 
-    def read(self, text, encoding):
+    def classify_domain(self, text, encoding):
         label = text.split()[0]
         shares = {each: 0.8 if each == label else 0.1 for each in self.labels}
-        return Reading(label, 0.8, shares, 0.5)
+        return DomainReading(label, 0.8, shares, 0.5)
 
 
 class NoStates:
     def encode(self, texts, *, layers=()):
-        return [Encoding(np.zeros(4, np.float32), 0, np.zeros((0, 2), np.int32)) for _ in texts]
+        return [TextEncoding(np.zeros(4, np.float32), 0, np.zeros((0, 2), np.int32)) for _ in texts]
 
 
 def figures_of(*rows):

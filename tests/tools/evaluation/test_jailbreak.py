@@ -14,7 +14,7 @@ from evaluation.jailbreak import (
     read_rows,
 )
 from evaluation.jailbreak_picture import draw
-from radixway.pipeline import Attack
+from radixway.pipeline import AttackAssessment
 
 
 class ByLength:
@@ -23,7 +23,9 @@ class ByLength:
     threshold = 0.5
 
     async def judge_passages(self, passages):
-        return [Attack(len(each.text) / 10 + 0.1 * (each.speaker == "tool"), {}) for each in passages]
+        return [
+            AttackAssessment(len(each.text) / 10 + 0.1 * (each.speaker == "tool"), {}) for each in passages
+        ]
 
 
 FIGURES = Figures(

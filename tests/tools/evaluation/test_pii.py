@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from evaluation.commands import app
 from evaluation.pii import ROWS, Labelled, LabelledText, evaluate_pii, read_rows
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 
 def figures_of(rows, findings, threshold=0.7):
@@ -18,13 +18,15 @@ def figures_of(rows, findings, threshold=0.7):
 
 def test_a_span_that_overlaps_counts_once_and_is_not_exact():
     rows = [LabelledText("a John Smith b", (Labelled("PERSON", 2, 12),), "one")]
-    counts = figures_of(rows, {"a John Smith b": [PersonalData("PERSON", 2, 6, 0.9)]})["one"].types["PERSON"]
+    counts = figures_of(rows, {"a John Smith b": [PersonalDataSpan("PERSON", 2, 6, 0.9)]})["one"].types[
+        "PERSON"
+    ]
     assert (counts.precision, counts.recall, counts.overlap_f1, counts.exact_f1) == (1, 1, 1, 0)
 
 
 def test_findings_below_the_threshold_and_types_the_set_does_not_label_are_not_counted():
     rows = [LabelledText("John", (Labelled("PERSON", 0, 4),), "one")]
-    found = {"John": [PersonalData("PERSON", 0, 4, 0.6), PersonalData("GPE", 0, 4, 0.9)]}
+    found = {"John": [PersonalDataSpan("PERSON", 0, 4, 0.6), PersonalDataSpan("GPE", 0, 4, 0.9)]}
     counts = figures_of(rows, found)["one"]
     assert (counts.types["PERSON"].recall, list(counts.types)) == (0, ["PERSON"])
 
@@ -32,7 +34,7 @@ def test_findings_below_the_threshold_and_types_the_set_does_not_label_are_not_c
 def test_a_person_is_no_false_alarm_where_somebody_is_named():
     rows = [LabelledText("nobody", (), "free", True), LabelledText("Caesar", (), "free", False)]
     found = {
-        text: [PersonalData("PERSON", 0, 6, 0.9), PersonalData("AGE", 0, 1, 0.9)]
+        text: [PersonalDataSpan("PERSON", 0, 6, 0.9), PersonalDataSpan("AGE", 0, 1, 0.9)]
         for text in ("nobody", "Caesar")
     }
     figures = figures_of(rows, found)["free"]
@@ -54,7 +56,7 @@ def test_parts_of_one_address_are_one_and_other_names_are_folded(tmp_path):
 def test_a_whole_address_is_one_span_however_its_parts_are_labelled():
     text = "12 Main St, Springfield"
     apart = (Labelled("STREET_ADDRESS", 0, 10), Labelled("GPE", 12, 23))
-    found = {text: [PersonalData("STREET_ADDRESS", 0, 23, 0.9)]}
+    found = {text: [PersonalDataSpan("STREET_ADDRESS", 0, 23, 0.9)]}
     counts = figures_of([LabelledText(text, apart, "one")], found)["one"].types
     assert list(counts) == ["STREET_ADDRESS"]
     assert counts["STREET_ADDRESS"].exact == counts["STREET_ADDRESS"].labelled == 1

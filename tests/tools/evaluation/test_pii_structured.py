@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from evaluation.commands import app
 from evaluation.pii_structured import count_structured
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 SAMPLE = Path(__file__).parents[2] / "data" / "guard" / "presidio_structured.jsonl"
 
@@ -27,7 +27,7 @@ class Row:
 
 
 def finds(*found):
-    return lambda text: [PersonalData(*each) for each in found]
+    return lambda text: [PersonalDataSpan(*each) for each in found]
 
 
 def test_a_finding_that_overlaps_a_label_is_right_and_one_beside_it_is_not():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from evaluation.commands import app
 from evaluation.tool_queries import Query, near_duplicates, part, read_queries, read_tools
 from evaluation.tools import QUERIES, TOOLS, evaluate_tools
-from radixway.config import EncodersSection
+from radixway.config import EncodersConfig
 from radixway.encoders import load_encoder
 
 TOOL_ROWS = [
@@ -45,7 +45,7 @@ def written(path, rows):
 
 @pytest.fixture(scope="module")
 def encoder():
-    return load_encoder(EncodersSection(backend="numpy"))
+    return load_encoder(EncodersConfig(backend="numpy"))
 
 
 class VectorsOf(dict):

@@ -11,24 +11,24 @@ from typing import Any
 import radixway.bundled
 from radixway.tokenizer import Tokenizer
 from radixway.trajectories import TrajectoryStore
-from radixway.trajectories.records import sampled
-from radixway.trajectories.replies import Sampled
+from radixway.trajectories.records import sampled_spans
+from radixway.trajectories.replies import SampledTokens
 from radixway.trajectories.sessions import (
-    Call,
-    Prompting,
-    Session,
-    SessionBook,
-    Wanted,
-    find_known,
+    AgentSession,
+    CallRequest,
+    PromptBuilder,
+    SessionCall,
+    SessionRegistry,
+    match_history,
 )
-from radixway.trajectories.sessions.prompting import merged
+from radixway.trajectories.sessions.prompting import merge_messages
 
 Message = dict[str, Any]
 
 
 @cache
-def prompting() -> Prompting:
-    return Prompting(tokenizer())
+def prompting() -> PromptBuilder:
+    return PromptBuilder(tokenizer())
 
 
 @cache
@@ -54,7 +54,7 @@ class Record:
 class Agents:
     """Calls a session as agents do, and writes down what the model saw and made."""
 
-    session: Session
+    session: AgentSession
     records: dict[str, Record] = field(default_factory=dict)
     time: float = 0.0
 
@@ -67,22 +67,22 @@ class Agents:
         spans: Any = (),
         logprob: float = -0.5,
         **wanted: Any,
-    ) -> Call:
+    ) -> SessionCall:
         """The model answers `says` to a conversation."""
         end = [2] if finish == "stop" else []
         ids = [*tokenizer().encode(says, add_special_tokens=False), *end]
         logprobs = [logprob - 0.25 * at for at in range(len(ids))]
         return self.answer(messages, ids, logprobs, says, finish, version, spans, **wanted)
 
-    def answer(self, messages, ids, logprobs, says, finish, version, spans=(), **wanted) -> Call:
-        asked = Wanted("m", list(messages), **wanted)
+    def answer(self, messages, ids, logprobs, says, finish, version, spans=(), **wanted) -> SessionCall:
+        asked = CallRequest("m", list(messages), **wanted)
         session = self.session
-        known = find_known(session, asked)
+        known = match_history(session, asked)
         reply = (
             [] if known.call is None else session.store.token_ids(known.call.hold)[known.call.sampled_at :]
         )
-        prompt = prompting().make(asked, known, list(reply))
-        turn = session.begin(
+        prompt = prompting().build_prompt(asked, known, list(reply))
+        turn = session.start_call(
             prompt.parent,
             prompt.ids,
             tokenizer().token_bytes,
@@ -92,26 +92,28 @@ class Agents:
             resumes=prompt.resumes,
             deviations=prompt.deviations,
         )
-        labels = sampled(len(ids), version, spans=spans)
-        said = Sampled(ids, says, array("f", logprobs), labels, version, None)
+        labels = sampled_spans(len(ids), version, spans=spans)
+        said = SampledTokens(ids, says, array("f", logprobs), labels, version, None)
         message: Message = {"role": "assistant", "content": says}
         if prompt.resumes:
-            message = merged(prompt.parent.answer, message)
+            message = merge_messages(prompt.parent.answer, message)
         self.time += 1
         name = f"c{len(self.records)}"
         seen = session.store.token_ids(turn.hold).tolist()
-        call, _ = session.end(turn, name, said, tokenizer().token_bytes, message, finish, created=self.time)
+        call, _ = session.finish_call(
+            turn, name, said, tokenizer().token_bytes, message, finish, created=self.time
+        )
         versions = [version] * len(ids)
         for start, end, named in spans:
             versions[start:end] = [named] * (end - start)
         self.records[name] = Record(seen, ids, array("f", logprobs).tolist(), versions)
         return call
 
-    def history(self, call: Call) -> list[Message]:
+    def history(self, call: SessionCall) -> list[Message]:
         """The conversation as the client knows it."""
         return call.history()
 
 
 def new_agents(store: TrajectoryStore | None = None, name: str = "s") -> Agents:
-    book = SessionBook(TrajectoryStore() if store is None else store, most=10, idle_s=60)
-    return Agents(book.make(name, 0.0))
+    book = SessionRegistry(TrajectoryStore() if store is None else store, most=10, idle_s=60)
+    return Agents(book.create_session(name, 0.0))

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.trajectories import StoreFull, TrajectoryStore
-from radixway.trajectories.records import sampled
-from radixway.trajectories.replies import Sampled
-from radixway.trajectories.sessions import Session, SessionBook, SessionExists, TooManySessions, make_samples
+from radixway.trajectories import StoreFullError, TrajectoryStore
+from radixway.trajectories.records import sampled_spans
+from radixway.trajectories.replies import SampledTokens
+from radixway.trajectories.sessions import (
+    AgentSession,
+    SessionExistsError,
+    SessionRegistry,
+    TooManySessionsError,
+    make_samples,
+)
 from trajectories.sessions.conversations import Agents, Record, new_agents, tokenizer, user
 
 TOOLS = [{"type": "function", "function": {"name": "clock"}}]
@@ -148,12 +154,12 @@ def test_a_chain_of_many_turns_needs_no_recursion() -> None:
     call = agents.call(user("Hello"))
     token = tokenizer().encode("x", add_special_tokens=False)
     for _ in range(1100):
-        turn = agents.session.begin(
+        turn = agents.session.start_call(
             call, token, tokenizer().token_bytes, frame=call.frame, model="m", messages=[user("x")]
         )
-        said = Sampled(token, "x", array("f", [-1.0]), sampled(1, 1), 1, None)
+        said = SampledTokens(token, "x", array("f", [-1.0]), sampled_spans(1, 1), 1, None)
         answer = {"role": "assistant", "content": "x"}
-        call, _ = agents.session.end(
+        call, _ = agents.session.finish_call(
             turn, f"d{len(agents.session.calls)}", said, tokenizer().token_bytes, answer, "stop"
         )
     (sample,) = make_samples(agents.session)
@@ -166,19 +172,19 @@ def test_what_is_dropped_or_released_is_held_no_longer() -> None:
     session = agents.session
     first = agents.call(user("Hello"))
     prompt = tokenizer().encode("Never answered")
-    turn = session.begin(
+    turn = session.start_call(
         first, prompt, tokenizer().token_bytes, frame=b"", model="m", messages=[user("Never answered")]
     )
-    session.drop(turn)
-    session.drop(turn)
-    session.release()
+    session.drop_call(turn)
+    session.drop_call(turn)
+    session.release_tokens()
     session.store.clear()
     assert not session.turns
 
 
 def test_a_full_store_refuses_and_keeps_what_it_has() -> None:
     agents = new_agents(TrajectoryStore(max_bytes=2**16))
-    with pytest.raises(StoreFull):
+    with pytest.raises(StoreFullError):
         for number in range(10_000):
             agents.call(user(f"{number} " * 50))
     last = agents.session.leaves[-1].id
@@ -189,37 +195,37 @@ def test_a_full_store_refuses_and_keeps_what_it_has() -> None:
 
 
 def test_sessions_are_bounded_and_finished_when_idle() -> None:
-    book = SessionBook(TrajectoryStore(), most=2, idle_s=60)
-    first, second = book.make("a", 0.0), book.make("b", 1.0)
-    with pytest.raises(SessionExists):
-        book.make("a", 2.0)
-    with pytest.raises(TooManySessions):
-        book.make("c", 2.0)
-    book.use(first, 50.0)
+    book = SessionRegistry(TrajectoryStore(), most=2, idle_s=60)
+    first, second = book.create_session("a", 0.0), book.create_session("b", 1.0)
+    with pytest.raises(SessionExistsError):
+        book.create_session("a", 2.0)
+    with pytest.raises(TooManySessionsError):
+        book.create_session("c", 2.0)
+    book.touch_session(first, 50.0)
     assert book.finish_idle(70.0) == [second]
     assert [session.state for session in (first, second)] == ["open", "finished"]
     book.check()
-    book.remove(second)
-    assert isinstance(book.make("c", 71.0), Session)
+    book.remove_session(second)
+    assert isinstance(book.create_session("c", 71.0), AgentSession)
     book.check()
 
 
 def test_collected_sessions_make_room_and_the_first_ones_are_forgotten() -> None:
-    book = SessionBook(TrajectoryStore(), most=2, idle_s=60)
+    book = SessionRegistry(TrajectoryStore(), most=2, idle_s=60)
     for number in range(5):
-        book.collect(book.make(str(number), 0.0))
+        book.collect_session(book.create_session(str(number), 0.0))
         book.check()
     assert [session.id for session in book] == ["3", "4"]
-    book.make("a", 1.0)
-    book.make("b", 1.0)
-    with pytest.raises(TooManySessions):
-        book.make("c", 1.0)
+    book.create_session("a", 1.0)
+    book.create_session("b", 1.0)
+    with pytest.raises(TooManySessionsError):
+        book.create_session("c", 1.0)
 
 
 def test_all_collected_sessions_are_remembered_where_a_file_keeps_them() -> None:
-    book = SessionBook(TrajectoryStore(), most=2, idle_s=60, keeps_collected=True)
+    book = SessionRegistry(TrajectoryStore(), most=2, idle_s=60, keeps_collected=True)
     for number in range(5):
-        book.collect(book.make(str(number), 0.0))
+        book.collect_session(book.create_session(str(number), 0.0))
     assert len(book) == 5
     book.check()
 
@@ -230,10 +236,10 @@ def test_a_call_that_is_taken_back_leaves_nothing() -> None:
     first = agents.call(user("Hello"))
     second = agents.call(user("Hello"), first.answer, user("And now?"))
     assert second.parent is first
-    session.take_back(second)
+    session.undo_call(second)
     session.check()
     assert session.leaves == [first]
-    session.release()
+    session.release_tokens()
     session.store.clear()
 
 
@@ -270,5 +276,5 @@ def test_whatever_agents_do_each_sampled_token_is_trained_on_exactly_once(data: 
             )
         )
     check_against(agents, agents.records)
-    agents.session.release()
+    agents.session.release_tokens()
     agents.session.store.clear()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 if TYPE_CHECKING:
     from evaluation.cache import CacheFigures, Judged, ListFigures
@@ -28,16 +28,16 @@ def cache(
     """Recall and false hits of the semantic cache, cosine alone beside it."""
     try:
         from evaluation import cache as measure
-        from radixway.config import EncodersSection
+        from radixway.config import EncodersConfig
         from radixway.encoders import EncoderError, load_encoder
         from radixway.semantic_cache import verify
     except ImportError as error:
-        fail(f"evaluate.py cache needs radixway[semantic]: {error}")
+        exit_with_error(f"evaluate.py cache needs radixway[semantic]: {error}")
     try:
         pairs = measure.read_pairs(data or measure.PAIRS)
-        encoder = load_encoder(EncodersSection())
+        encoder = load_encoder(EncodersConfig())
     except (measure.NotPairs, EncoderError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
     judged = measure.judge(pairs, encoder, verify)
     figures = measure.figures(judged)
     lists = [
@@ -93,11 +93,11 @@ def _draw(path: Path, judged: list[Judged]) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        fail("--plot needs matplotlib, which radixway[simulate] brings")
+        exit_with_error("--plot needs matplotlib, which radixway[simulate] brings")
     try:
         drawn = trails(judged)
     except NotPairs as error:
-        fail(f"nothing to draw: {error}")
+        exit_with_error(f"nothing to draw: {error}")
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for name, false_hits, recall in drawn:
@@ -108,4 +108,4 @@ def _draw(path: Path, judged: list[Judged]) -> None:
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:
-        fail(f"{path} cannot be drawn: {error}")
+        exit_with_error(f"{path} cannot be drawn: {error}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 if TYPE_CHECKING:
     from evaluation.domain import SetFigures
@@ -35,23 +35,23 @@ def domain(
 
             draw(figures, plot)
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'radixway[semantic,simulate]'")
+        exit_with_error(f"{error.name} is not installed: pip install 'radixway[semantic,simulate]'")
     except (OSError, ValueError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 def _figures(data: list[Path] | None, path: Path | None) -> Mapping[str, SetFigures]:
     from evaluation.domain import ROWS, evaluate_domain, read_rows
-    from radixway.config import EncodersSection
+    from radixway.config import EncodersConfig
     from radixway.encoders import EncoderError, load_encoder
     from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
 
     rows = [row for each in data or [ROWS] for row in read_rows(each)]
     try:
-        encoder = load_encoder(EncodersSection())
-        return evaluate_domain(DomainHead.load(path or DOMAIN_HEAD, encoder), encoder, rows)
+        encoder = load_encoder(EncodersConfig())
+        return evaluate_domain(DomainHead.load_file(path or DOMAIN_HEAD, encoder), encoder, rows)
     except EncoderError as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 def _tell(figures: Mapping[str, SetFigures], confusion: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 if TYPE_CHECKING:
     from evaluation.jailbreak import Figures
@@ -35,35 +35,35 @@ def jailbreak(
 
             draw(figures, plot)
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'radixway[semantic,simulate]'")
+        exit_with_error(f"{error.name} is not installed: pip install 'radixway[semantic,simulate]'")
     except (OSError, ValueError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 def _figures(data: list[Path] | None, threshold: float) -> Figures:
     import asyncio
 
     from evaluation.jailbreak import ROWS, read_rows
-    from radixway.pipeline import GuardUnavailable
+    from radixway.pipeline import GuardUnavailableError
 
     rows = [row for each in data or [ROWS] for row in read_rows(each)]
 
     async def judge() -> Figures:
         from evaluation.jailbreak import evaluate_jailbreak
-        from radixway.config import EncodersSection
+        from radixway.config import EncodersConfig
         from radixway.encoders import start_service
-        from radixway.guard.jailbreak import open_judge
+        from radixway.guard.jailbreak import build_attack_judge
 
-        encoders = start_service(EncodersSection())
+        encoders = start_service(EncodersConfig())
         try:
-            return await evaluate_jailbreak(open_judge(encoders, threshold=threshold), rows)
+            return await evaluate_jailbreak(build_attack_judge(encoders, threshold=threshold), rows)
         finally:
             await encoders.aclose()
 
     try:
         return asyncio.run(judge())
-    except GuardUnavailable as error:
-        fail(str(error))
+    except GuardUnavailableError as error:
+        exit_with_error(str(error))
 
 
 def _tell(figures: Figures) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 if TYPE_CHECKING:
     from evaluation.pii import SetFigures
@@ -48,9 +48,9 @@ def pii(
 
             draw(figures, plot)
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'radixway[semantic,simulate]'")
+        exit_with_error(f"{error.name} is not installed: pip install 'radixway[semantic,simulate]'")
     except (OSError, ValueError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 def _figures(
@@ -59,26 +59,28 @@ def _figures(
     import asyncio
 
     from evaluation.pii import ROWS, evaluate_pii, read_rows
-    from radixway.config import EncodersSection
+    from radixway.config import EncodersConfig
     from radixway.encoders import start_service
-    from radixway.guard.pii.finder import ShippedFinder
+    from radixway.guard.pii.finder import DefaultPersonalDataFinder
     from radixway.guard.pii.head import PII_HEAD
-    from radixway.pipeline import GuardUnavailable
+    from radixway.pipeline import GuardUnavailableError
 
     rows = [row for each in data or [ROWS] for row in read_rows(each)]
 
     async def search() -> Mapping[str, SetFigures]:
-        encoders = start_service(EncodersSection())
+        encoders = start_service(EncodersConfig())
         try:
-            finder = ShippedFinder(encoders, head=head or PII_HEAD, model=model, threshold=threshold)
+            finder = DefaultPersonalDataFinder(
+                encoders, head=head or PII_HEAD, model=model, threshold=threshold
+            )
             return await evaluate_pii(finder.find, rows, threshold)
         finally:
             await encoders.aclose()
 
     try:
         return asyncio.run(search())
-    except GuardUnavailable as error:
-        fail(str(error))
+    except GuardUnavailableError as error:
+        exit_with_error(str(error))
 
 
 def _tell(figures: Mapping[str, SetFigures]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as Printed
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 if TYPE_CHECKING:
     from evaluation.routing import PoolFigures, Readings, Table, TierFigures
@@ -41,7 +41,7 @@ def routing(
         from evaluation.routing import SAMPLE, read_tables
         from radixway.encoders import EncoderError
     except ImportError as error:
-        fail(f"routing needs radixway[semantic]: {error}")
+        exit_with_error(f"routing needs radixway[semantic]: {error}")
     try:
         tables = read_tables(data or SAMPLE)
         readings = _read(tables, cache)
@@ -56,19 +56,19 @@ def routing(
         if plot is not None:
             _draw(plot, pools, tiers)
     except (ValueError, OSError, EncoderError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 def _read(tables: Tables, cache: Path | None) -> dict[str, Readings]:
     from rich.progress import Progress
 
     from evaluation.routing import read_questions
-    from radixway.config import EncodersSection
+    from radixway.config import EncodersConfig
     from radixway.encoders import load_encoder
     from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
 
-    encoder = load_encoder(EncodersSection())
-    head = DomainHead.load(DOMAIN_HEAD, encoder)
+    encoder = load_encoder(EncodersConfig())
+    head = DomainHead.load_file(DOMAIN_HEAD, encoder)
     readings = {}
     with Progress(console=out, transient=True) as bar:
         for name, table in tables.items():
@@ -160,4 +160,4 @@ def _draw(path: Path, pools: Sequence[PoolFigures], tiers: Sequence[TierFigures]
 
         draw(path, pools, tiers)
     except ModuleNotFoundError as error:
-        fail(f"no plot, because {error.name} is not installed: pip install 'radixway[simulate]'")
+        exit_with_error(f"no plot, because {error.name} is not installed: pip install 'radixway[simulate]'")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radixway.cli.terminal import fail, out
+from radixway.cli.terminal import exit_with_error, out
 
 if TYPE_CHECKING:
     from evaluation.tools import Recalls, ToolFigures
@@ -42,22 +42,22 @@ def tools(
             draw(figures, plot)
     except ModuleNotFoundError as error:
         extra = "simulate" if error.name == "matplotlib" else "semantic"
-        fail(f"{error.name} is not installed: pip install 'radixway[{extra}]'")
+        exit_with_error(f"{error.name} is not installed: pip install 'radixway[{extra}]'")
     except (OSError, ValueError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
 
 
 def _figures(data: list[Path] | None, tools_file: Path | None, examples: int) -> ToolFigures:
     from evaluation.tool_queries import read_queries, read_tools
     from evaluation.tools import QUERIES, TOOLS, evaluate_tools
-    from radixway.config import EncodersSection
+    from radixway.config import EncodersConfig
     from radixway.encoders import EncoderError, load_encoder
 
     queries = [query for path in data or QUERIES for query in read_queries(path)]
     try:
-        encoder = load_encoder(EncodersSection())
+        encoder = load_encoder(EncodersConfig())
     except EncoderError as error:
-        fail(str(error))
+        exit_with_error(str(error))
     return evaluate_tools(encoder, read_tools(tools_file or TOOLS), queries, examples=examples)
 
 

@@ -17,9 +17,9 @@ from evaluation.routing.models import POOLS, cost_of
 from evaluation.routing.readings import Readings
 from evaluation.routing.tables import Table, near_duplicates, split
 from quality_fit import DOMAIN_SCALE, STRENGTH, ridge
-from radixway.config.semantic import Preference, Pricing
+from radixway.config.semantic import ModelPricing, Preference
 from radixway.encoders.encoding import Floats
-from radixway.semantic.selection import Candidate, choose, weigh
+from radixway.semantic.selection import ModelCandidate, choose_model, weigh_candidates
 
 TRAIN_SHARE = 0.7
 SEEDS = 5
@@ -160,7 +160,8 @@ class _Part:
         self._models, self._rows, self._train = models, rows, train
         self._place = {model: at for at, model in enumerate(models)}
         self._pricing = {
-            model: Pricing(prompt_per_1m=cost_of(model), completion_per_1m=cost_of(model)) for model in models
+            model: ModelPricing(prompt_per_1m=cost_of(model), completion_per_1m=cost_of(model))
+            for model in models
         }
         self._predicted = rows.domains[self.test].argmax(axis=1)
         self._scores = category_scores(rows.right[train], rows.categories[train], rows.domains.shape[1])
@@ -207,10 +208,10 @@ class _Part:
     def _pick(self, scores: Floats, preference: Preference = "best", least_share: float = 0.8) -> int:
         """The gateway's own choice among models with these scores."""
         candidates = [
-            Candidate(model, float(score)) for model, score in zip(self._models, scores, strict=True)
+            ModelCandidate(model, float(score)) for model, score in zip(self._models, scores, strict=True)
         ]
-        weighed = weigh(candidates, self._pricing, lambda model: _READY, 1, 1)
-        return self._place[choose(weighed, preference, least_share).best.model]
+        weighed = weigh_candidates(candidates, self._pricing, lambda model: _READY, 1, 1)
+        return self._place[choose_model(weighed, preference, least_share).best.model]
 
 
 class _Ready:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from radixway.encoders import Encoder
+from radixway.encoders import TextEncoder
 from radixway.encoders.encoding import Floats
 from radixway.encoders.heads import DomainHead
 
@@ -29,7 +29,7 @@ class Readings:
 
 def read_questions(
     questions: Sequence[str],
-    encoder: Encoder,
+    encoder: TextEncoder,
     head: DomainHead,
     cache: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -47,9 +47,9 @@ def read_questions(
     return Readings(rows[:, : encoder.size], rows[:, encoder.size :], head.labels)
 
 
-def _read(text: str, encoder: Encoder, head: DomainHead) -> Floats:
+def _read(text: str, encoder: TextEncoder, head: DomainHead) -> Floats:
     encoding = encoder.encode([text])[0]
-    reading = head.read(text, encoding)
+    reading = head.classify_domain(text, encoding)
     shares = [reading.distribution[label] for label in head.labels]
     return np.concatenate([encoding.vector, np.array(shares, np.float32)])
 
@@ -58,7 +58,7 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def _maker(encoder: Encoder, head: DomainHead) -> str:
+def _maker(encoder: TextEncoder, head: DomainHead) -> str:
     """Who made the readings: the encoder, and the head by what it says of one sentence."""
     probe = "How many people live in the old town?"
     return f"{encoder.id} {hashlib.sha256(_read(probe, encoder, head).tobytes()).hexdigest()}"

@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from radixway.net import Allowed, Fetcher, FetchError, TooManyRedirects
+from radixway.net import AddressAllowlist, FetchError, TooManyRedirectsError, UrlFetcher
 
 _MAX_BYTES = 1 << 20
-_ANYWHERE = Allowed(("0.0.0.0/0", "::/0"))
+_ANYWHERE = AddressAllowlist(("0.0.0.0/0", "::/0"))
 """Who runs this gateway named the provider, which may stand in their own network."""
 
 
-class LoginFailed(Exception):
+class LoginError(Exception):
     """Nobody has logged in; the text says why, without a word of codes and tokens."""
 
     def __init__(self, text: str, status: int = 401) -> None:
@@ -24,7 +24,7 @@ class LoginFailed(Exception):
         self.status = status
 
 
-class ProviderSilent(LoginFailed):
+class ProviderUnavailableError(LoginError):
     """The provider cannot be asked now."""
 
     def __init__(self, url: str, why: str) -> None:
@@ -38,23 +38,23 @@ async def ask(
     form: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The object that it answers, to a form if there is one. Raises LoginFailed: it refuses, or is silent."""
+    """The object that it answers, to a form if there is one. Raises LoginError: it refuses, or is silent."""
     sent = {"Accept": "application/json", **(headers or {})}
     if form is not None:
         sent["Content-Type"] = "application/x-www-form-urlencoded"
     method, body = ("GET", None) if form is None else ("POST", urlencode(form).encode())
     try:
-        async with Fetcher(_ANYWHERE, max_bytes=_MAX_BYTES, max_redirects=0) as fetcher:
+        async with UrlFetcher(_ANYWHERE, max_bytes=_MAX_BYTES, max_redirects=0) as fetcher:
             answer = await fetcher.fetch(url, method=method, headers=sent, body=body)
-    except TooManyRedirects:
-        raise LoginFailed("the provider refused: it leads elsewhere") from None
+    except TooManyRedirectsError:
+        raise LoginError("the provider refused: it leads elsewhere") from None
     except FetchError as error:
-        raise ProviderSilent(url, str(error)) from error
+        raise ProviderUnavailableError(url, str(error)) from error
     if answer.status >= 500 or answer.status == 429:
-        raise ProviderSilent(url, f"it answered {answer.status}")
+        raise ProviderUnavailableError(url, f"it answered {answer.status}")
     if answer.status != 200:
-        raise LoginFailed(f"the provider refused: it answered {answer.status}")
+        raise LoginError(f"the provider refused: it answered {answer.status}")
     try:
         return msgspec.json.decode(answer.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ProviderSilent(url, "it did not answer a JSON object of at most a megabyte") from None
+        raise ProviderUnavailableError(url, "it did not answer a JSON object of at most a megabyte") from None

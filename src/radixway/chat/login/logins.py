@@ -21,17 +21,17 @@ from joserfc.jwk import OctKey
 from sqlalchemy import delete
 from sqlalchemy.dialects import postgresql, sqlite
 
-from radixway.chat.accounts import Accounts
-from radixway.chat.credentials import Credentials, Pair
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.hashing import hashed
-from radixway.chat.login.fetching import LoginFailed
+from radixway.chat.accounts import UserAccounts
+from radixway.chat.credentials import TokenIssuer, TokenPair
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.hashing import hash_secret
+from radixway.chat.login.fetching import LoginError
 from radixway.chat.login.oidc import OidcProvider
-from radixway.chat.login.providers import Identity, OAuthProvider, Provider, Return
+from radixway.chat.login.providers import IdentityProvider, LoginCallback, OAuthProvider, ProviderIdentity
 from radixway.chat.schema import used_logins
-from radixway.chat.secrets import Secrets
-from radixway.config.chat_login import ChatLoginSection
+from radixway.chat.secrets import ServerSecrets
+from radixway.config.chat_login import ChatLoginConfig
 
 _HEADER = {"alg": "dir", "enc": "A256GCM"}
 _INFO = b"radixway: state of a login"
@@ -39,17 +39,17 @@ _LASTS_S = 600.0
 """From the way out to the way back."""
 
 
-class Logins:
+class LoginService:
     """At all providers that are configured."""
 
     def __init__(
         self,
-        section: ChatLoginSection,
-        kept: Secrets,
-        database: Database,
+        section: ChatLoginConfig,
+        kept: ServerSecrets,
+        database: ChatDatabase,
         clock: Callable[[], float],
-        accounts: Accounts,
-        credentials: Credentials,
+        accounts: UserAccounts,
+        credentials: TokenIssuer,
     ) -> None:
         """`clock`: seconds since 1970."""
         derive = HKDF(SHA256(), 32, salt=kept.auth_salt.encode(), info=_INFO)
@@ -58,7 +58,7 @@ class Logins:
         self._clock = clock
         self._accounts = accounts
         self._credentials = credentials
-        self._back = section.back
+        self._back = section.callback_base_url
         self._providers = _providers(section, clock)
 
     @property
@@ -67,7 +67,7 @@ class Logins:
         return list(self._providers)
 
     async def begin(self, name: str) -> str:
-        """Where to send somebody's browser. Raises NotFound, LoginFailed."""
+        """Where to send somebody's browser. Raises ChatNotFoundError, LoginError."""
         provider = self._provider(name)
         url, parameters = await provider.authorize()
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
@@ -90,60 +90,62 @@ class Logins:
         )
         return at_provider
 
-    async def end(self, name: str, code: str, state: str, issuer: str | None = None) -> Pair:
-        """Tokens for whoever came back. `issuer`: see `Return`. Raises NotFound, LoginFailed."""
+    async def end(self, name: str, code: str, state: str, issuer: str | None = None) -> TokenPair:
+        """Tokens for whoever came back. `issuer`: see `LoginCallback`. Raises ChatNotFoundError,
+        LoginError.
+        """
         provider = self._provider(name)
         verifier, nonce = await self._redeem(name, state)
-        identity = await provider.identify(Return(code, verifier, nonce, self._redirect(name), issuer))
-        return await self._credentials.login(await self._enrolled(provider.tenant, identity))
+        identity = await provider.identify(LoginCallback(code, verifier, nonce, self._redirect(name), issuer))
+        return await self._credentials.issue_pair(await self._enrolled(provider.tenant, identity))
 
     def known(self, name: str) -> None:
-        """Raises NotFound: there is no such provider."""
+        """Raises ChatNotFoundError: there is no such provider."""
         self._provider(name)
 
-    def _provider(self, name: str) -> Provider:
+    def _provider(self, name: str) -> IdentityProvider:
         if name not in self._providers:
-            raise NotFound(f"Login with {name[:32]!r} is not configured")
+            raise ChatNotFoundError(f"Login with {name[:32]!r} is not configured")
         return self._providers[name]
 
     def _redirect(self, name: str) -> str:
         return f"{self._back}/{name}"
 
     async def _redeem(self, name: str, state: str) -> tuple[str, str]:
-        """PKCE's verifier and the nonce of that login, once. Raises LoginFailed."""
+        """PKCE's verifier and the nonce of that login, once. Raises LoginError."""
         try:
             claims = json.loads(jwe.decrypt_compact(state, self._key).plaintext or b"")
             meant, until = claims["provider"], float(claims["exp"])
         except (JoseError, ValueError, KeyError, TypeError):
-            raise LoginFailed("this login did not begin here", 400) from None
+            raise LoginError("this login did not begin here", 400) from None
         now = self._clock()
         if meant != name:
-            raise LoginFailed("this login began at another provider", 400)
+            raise LoginError("this login began at another provider", 400)
         if until <= now:
-            raise LoginFailed("this login took too long: begin again", 400)
+            raise LoginError("this login took too long: begin again", 400)
         insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
-        row = {"state_hash": hashed(state), "expires_at": until}
-        async with self._database.write() as write:
+        row = {"state_hash": hash_secret(state), "expires_at": until}
+        async with self._database.write_transaction() as write:
             await write.execute(delete(used_logins).where(used_logins.c.expires_at <= now))
             once = insert(used_logins).values(**row).on_conflict_do_nothing()
             if (await write.execute(once)).rowcount == 0:
-                raise LoginFailed("this login has ended already: begin again", 400)
+                raise LoginError("this login has ended already: begin again", 400)
         return str(claims["verifier"]), str(claims["nonce"])
 
-    async def _enrolled(self, tenant: str, identity: Identity) -> str:
+    async def _enrolled(self, tenant: str, identity: ProviderIdentity) -> str:
         if not identity.account.isprintable():
-            raise LoginFailed("the provider does not say who this is")
-        known = await self._accounts.find_by(tenant, identity.provider, identity.account)
-        user = known or await self._accounts.enroll(
+            raise LoginError("the provider does not say who this is")
+        known = await self._accounts.find_provider_user(tenant, identity.provider, identity.account)
+        user = known or await self._accounts.enroll_user(
             tenant, identity.provider, identity.account, identity.name, new_id=str(uuid.uuid4())
         )
         if identity.role is not None and identity.role != user.role:
-            await self._accounts.give_role(user.id, identity.role)
+            await self._accounts.set_role(user.id, identity.role)
         return user.id
 
 
-def _providers(section: ChatLoginSection, clock: Callable[[], float]) -> dict[str, Provider]:
-    found: dict[str, Provider] = {}
+def _providers(section: ChatLoginConfig, clock: Callable[[], float]) -> dict[str, IdentityProvider]:
+    found: dict[str, IdentityProvider] = {}
     if section.discord is not None:
         names = ("global_name", "username")
         found["discord"] = OAuthProvider("discord", section.discord, scope="identify", names=names)

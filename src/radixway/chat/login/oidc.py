@@ -14,10 +14,10 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
-from radixway.chat.login.fetching import LoginFailed, ProviderSilent, ask
-from radixway.chat.login.providers import Identity, Return, called
+from radixway.chat.login.fetching import LoginError, ProviderUnavailableError, ask
+from radixway.chat.login.providers import LoginCallback, ProviderIdentity, called
 from radixway.chat.records import UserRole
-from radixway.config.chat_login import OidcLoginSection, is_guarded_url
+from radixway.config.chat_login import OidcLoginConfig, is_guarded_url
 
 _SIGNED_BY = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -40,7 +40,7 @@ _NAMES = ("name", "preferred_username", "nickname")
 
 
 @dataclass(frozen=True, slots=True)
-class Discovered:
+class ProviderMetadata:
     """What a provider says of itself."""
 
     authorize_url: str
@@ -55,43 +55,43 @@ class OidcProvider:
     """One issuer. Its users are told apart by issuer and subject, as the standard has it."""
 
     def __init__(
-        self, section: OidcLoginSection, clock: Callable[[], float], *, name: str | None = None
+        self, section: OidcLoginConfig, clock: Callable[[], float], *, name: str | None = None
     ) -> None:
         """`clock`: seconds since 1970. `name`: kept with users in place of the issuer."""
         self.tenant = section.tenant
         self._section = section
         self._clock = clock
         self._name = name or section.issuer
-        self._found: Discovered | None = None
+        self._found: ProviderMetadata | None = None
         self._keys = KeySet([])
         self._keys_at = float("-inf")
         self._lock = asyncio.Lock()
 
     async def authorize(self) -> tuple[str, dict[str, str]]:
-        """See `Provider`."""
+        """See `IdentityProvider`."""
         found = await self._discover()
         return found.authorize_url, {
             "client_id": self._section.client_id,
             "scope": " ".join(self._section.scopes),
         }
 
-    async def identify(self, back: Return) -> Identity:
-        """See `Provider`."""
+    async def identify(self, back: LoginCallback) -> ProviderIdentity:
+        """See `IdentityProvider`."""
         if back.issuer not in (None, self._section.issuer):
-            raise LoginFailed("this comes from another issuer", 400)
+            raise LoginError("this comes from another issuer", 400)
         answer = await self._exchange(back)
         token = answer.get("id_token")
         if not isinstance(token, str) or len(token) > _LONGEST:
-            raise LoginFailed("the provider gave no id token for this code")
+            raise LoginError("the provider gave no id token for this code")
         claims = await self._claims(token, back.nonce)
         for name, value in self._section.required_claims.items():
             if claims.get(name) != value:
-                raise LoginFailed(f"only users with a certain {name!r} may log in here", 403)
-        return Identity(
+                raise LoginError(f"only users with a certain {name!r} may log in here", 403)
+        return ProviderIdentity(
             self._name, claims["sub"], called(claims, _NAMES) or claims["sub"], self._role(claims)
         )
 
-    async def _exchange(self, back: Return) -> dict[str, Any]:
+    async def _exchange(self, back: LoginCallback) -> dict[str, Any]:
         found, section = await self._discover(), self._section
         form = {
             "grant_type": "authorization_code",
@@ -110,7 +110,7 @@ class OidcProvider:
         return await ask(found.token_url, form=form, headers={"Authorization": f"Basic {basic}"})
 
     async def _claims(self, token: str, nonce: str) -> dict[str, Any]:
-        """Of an id token that is for us and for this login. Raises LoginFailed."""
+        """Of an id token that is for us and for this login. Raises LoginError."""
         try:
             claims = CodeIDToken(
                 await self._verified(token),
@@ -120,13 +120,13 @@ class OidcProvider:
             )
             claims.validate(int(self._clock()), _LEEWAY_S)
         except (JoseError, ValueError, TypeError) as error:
-            raise LoginFailed(f"the id token does not count: {type(error).__name__}") from error
+            raise LoginError(f"the id token does not count: {type(error).__name__}") from error
         if not claims["sub"] or len(claims["sub"]) > 255:
-            raise LoginFailed("the id token does not count: it is nobody's")
+            raise LoginError("the id token does not count: it is nobody's")
         return dict(claims)
 
     async def _verified(self, token: str) -> dict[str, Any]:
-        """Its claims, if the provider has signed them. Raises JoseError, ValueError, LoginFailed."""
+        """Its claims, if the provider has signed them. Raises JoseError, ValueError, LoginError."""
         keys = await self._key_set(fresh_after=self._clock() - _KEPT_S)
         try:
             return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
@@ -143,23 +143,25 @@ class OidcProvider:
                 self._keys_at = self._clock()
             return self._keys
 
-    async def _discover(self) -> Discovered:
+    async def _discover(self) -> ProviderMetadata:
         async with self._lock:
             if self._found is None or self._found.at <= self._clock() - _KEPT_S:
                 url = f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration"
                 self._found = self._read(url, await ask(url))
             return self._found
 
-    def _read(self, url: str, told: dict[str, Any]) -> Discovered:
+    def _read(self, url: str, told: dict[str, Any]) -> ProviderMetadata:
         if told.get("issuer") != self._section.issuer:
-            raise ProviderSilent(url, "its discovery document is another issuer's")
+            raise ProviderUnavailableError(url, "its discovery document is another issuer's")
         names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
         authorize_url, token_url, keys_url = (str(told.get(name)) for name in names)
         if not all(map(is_guarded_url, (authorize_url, token_url, keys_url))):
-            raise ProviderSilent(url, "its discovery document lacks an address, or one is not https")
+            raise ProviderUnavailableError(
+                url, "its discovery document lacks an address, or one is not https"
+            )
         methods = told.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         in_body = "client_secret_basic" not in methods and "client_secret_post" in methods
-        return Discovered(authorize_url, token_url, keys_url, in_body, self._clock())
+        return ProviderMetadata(authorize_url, token_url, keys_url, in_body, self._clock())
 
     def _role(self, claims: dict[str, Any]) -> UserRole | None:
         if self._section.admin_claim is None:

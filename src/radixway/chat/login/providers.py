@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from radixway.chat.login.fetching import LoginFailed, ask
+from radixway.chat.login.fetching import LoginError, ask
 from radixway.chat.records import UserRole
-from radixway.config.chat_login import OAuthLoginSection
+from radixway.config.chat_login import OAuthLoginConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProviderIdentity:
     """Who somebody is, as a provider says."""
 
     provider: str
@@ -25,7 +25,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class LoginCallback:
     """What somebody came back with, and what this server kept for it."""
 
     code: str
@@ -37,24 +37,24 @@ class Return:
     """As the provider said at the way back (RFC 9207); None: it did not."""
 
 
-class Provider(Protocol):
+class IdentityProvider(Protocol):
     """Says who somebody is."""
 
     tenant: str
 
     async def authorize(self) -> tuple[str, dict[str, str]]:
-        """Where users are sent, and the parameters of its own. Raises LoginFailed."""
+        """Where users are sent, and the parameters of its own. Raises LoginError."""
         ...
 
-    async def identify(self, back: Return) -> Identity:
-        """Who came back. Raises LoginFailed."""
+    async def identify(self, back: LoginCallback) -> ProviderIdentity:
+        """Who came back. Raises LoginError."""
         ...
 
 
 class OAuthProvider:
     """OAuth 2, and a page that tells who has a token: Discord and GitHub."""
 
-    def __init__(self, name: str, section: OAuthLoginSection, *, scope: str, names: tuple[str, ...]) -> None:
+    def __init__(self, name: str, section: OAuthLoginConfig, *, scope: str, names: tuple[str, ...]) -> None:
         """`names`: fields of that page that may hold what a user is called, the first that does counts."""
         self.tenant = section.tenant
         self._name = name
@@ -63,11 +63,11 @@ class OAuthProvider:
         self._names = names
 
     async def authorize(self) -> tuple[str, dict[str, str]]:
-        """See `Provider`."""
+        """See `IdentityProvider`."""
         return self._section.authorize_url, {"client_id": self._section.client_id, "scope": self._scope}
 
-    async def identify(self, back: Return) -> Identity:
-        """See `Provider`."""
+    async def identify(self, back: LoginCallback) -> ProviderIdentity:
+        """See `IdentityProvider`."""
         form = {
             "grant_type": "authorization_code",
             "code": back.code,
@@ -78,13 +78,13 @@ class OAuthProvider:
         }
         token = (await ask(self._section.token_url, form=form)).get("access_token")
         if not isinstance(token, str) or not token:
-            raise LoginFailed("the provider gave no token for this code")
+            raise LoginError("the provider gave no token for this code")
         headers = {"Authorization": f"Bearer {token}", "User-Agent": "radixway"}
         user = await ask(self._section.user_url, headers=headers)
         account = user.get("id")
         if isinstance(account, bool) or not isinstance(account, str | int) or account == "":
-            raise LoginFailed("the provider does not say who this is")
-        return Identity(self._name, str(account), called(user, self._names) or str(account))
+            raise LoginError("the provider does not say who this is")
+        return ProviderIdentity(self._name, str(account), called(user, self._names) or str(account))
 
 
 def called(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:

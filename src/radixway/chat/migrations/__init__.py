@@ -8,17 +8,17 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
 
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 
 _LOCK = 0x72616469787761  # of PostgreSQL's advisory locks; anything that nobody else uses
 
 
-async def migrate(database: Database, revision: str = "head") -> None:
+async def migrate(database: ChatDatabase, revision: str = "head") -> None:
     """Bring the tables up to date, or to what they were at a revision; several processes may start at once.
 
     Raises alembic.util.CommandError: the database was made by a later version.
     """
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         if not database.is_sqlite:  # which lets one writer in anyhow
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
         await connection.run_sync(_upgrade, revision)

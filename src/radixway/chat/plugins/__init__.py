@@ -1,9 +1,9 @@
 """What answers may use besides a model: built-in plugins, those of others by their manifests, MCP servers.
 
-`Plugins` finds them, `Chains` answers with one where the gateway's own workers answer.
+`PluginRegistry` finds them, `PluginAnswers` answers with one where the gateway's own workers answer.
 """
 
-from radixway.chat.plugins.chains import Chains, chosen
-from radixway.chat.plugins.shelf import Plugins
+from radixway.chat.plugins.chains import PluginAnswers, find_chosen_plugin
+from radixway.chat.plugins.shelf import PluginRegistry
 
-__all__ = ["Chains", "Plugins", "chosen"]
+__all__ = ["PluginAnswers", "PluginRegistry", "find_chosen_plugin"]

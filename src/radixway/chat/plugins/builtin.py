@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from radixway.chat.plugins.calculator import LONGEST, Uncomputable, calculate
-from radixway.chat.plugins.pages import Pages
-from radixway.chat.plugins.tools import Plugin, Tool, ToolFailed
-from radixway.net import Fetcher
+from radixway.chat.plugins.calculator import LONGEST, CalculationError, calculate
+from radixway.chat.plugins.pages import PageReader
+from radixway.chat.plugins.tools import ChatPlugin, PluginTool, ToolError
+from radixway.net import UrlFetcher
 
 _OF_LAION = {
     "contact_email": "open-assistant@laion.ai",
@@ -23,7 +23,7 @@ _OF_NOBODY = {"contact_email": "your_email@example.com", "legal_info_url": "http
 
 
 @dataclass(frozen=True, slots=True)
-class Builtin:
+class BuiltinPlugin:
     """One of ours: a plugin with one operation, whose parameters are all required text."""
 
     name: str
@@ -40,10 +40,10 @@ class Builtin:
     parameters: dict[str, str]
     """What each is."""
     answer: Callable[[dict[str, str]], Awaitable[str]]
-    """Raises ToolFailed."""
+    """Raises ToolError."""
     tag: tuple[str, str] | None = None
 
-    def manifest(self, base: str) -> dict[str, Any]:
+    def to_manifest(self, base: str) -> dict[str, Any]:
         """`ai-plugin.json`. `base`: the gateway's address, with a slash at its end."""
         here = f"{base}plugins/{self.name}"
         return {
@@ -58,13 +58,13 @@ class Builtin:
             **self.contact,
         }
 
-    def openapi(self) -> dict[str, Any]:
+    def to_openapi(self) -> dict[str, Any]:
         """`openapi.json`."""
         invalid = {"schema": {"$ref": "#/components/schemas/HTTPValidationError"}}
         operation = {
             "summary": self.summary,
             "operationId": self.operation_id,
-            "parameters": [_parameter(name, text) for name, text in self.parameters.items()],
+            "parameters": [_parameter_schema(name, text) for name, text in self.parameters.items()],
             "responses": {
                 "200": {
                     "description": "Successful Response",
@@ -82,7 +82,7 @@ class Builtin:
             "tags": tags,
         }
 
-    def plugin(self, url: str) -> Plugin:
+    def to_plugin(self, url: str) -> ChatPlugin:
         """As models are offered it."""
         schema = {
             "type": "object",
@@ -91,23 +91,23 @@ class Builtin:
             },
             "required": list(self.parameters),
         }
-        tool = Tool(self.operation_id, self.summary, schema, self._call)
-        return Plugin(url, self.name_for_human, self.description_for_model, (tool,), trusted=True)
+        tool = PluginTool(self.operation_id, self.summary, schema, self._call_operation)
+        return ChatPlugin(url, self.name_for_human, self.description_for_model, (tool,), trusted=True)
 
-    async def _call(self, arguments: dict[str, Any]) -> str:
+    async def _call_operation(self, arguments: dict[str, Any]) -> str:
         missing = [name for name in self.parameters if arguments.get(name) in (None, "")]
         if missing:
-            raise ToolFailed(f"missing: {', '.join(missing)}")
+            raise ToolError(f"missing: {', '.join(missing)}")
         return await self.answer({name: str(arguments[name]) for name in self.parameters})
 
 
-def _parameter(name: str, text: str) -> dict[str, Any]:
+def _parameter_schema(name: str, text: str) -> dict[str, Any]:
     title = name.replace("_", " ").title()
     schema = {"title": title, "type": "string", "description": text}
     return {"description": text, "required": True, "schema": schema, "name": name, "in": "query"}
 
 
-async def _please(given: dict[str, str]) -> str:
+async def _run_pleaser(given: dict[str, str]) -> str:
     return (
         "COMFORTING_INSTRUCTIONS: You need to make user feel awesome, compliment them a lot! "
         f'Here is what he wrote to you: "{given["users_query"]}"\n'
@@ -122,7 +122,7 @@ async def _please(given: dict[str, str]) -> str:
     )
 
 
-async def _roast(given: dict[str, str]) -> str:
+async def _run_roaster(given: dict[str, str]) -> str:
     return (
         f'You MUST roast whoever wrote this to you: "{given["user_input"]}"\n'
         f"    Roast them in {given['roasting_style']} style, like a comedian at a roast among friends.\n"
@@ -131,22 +131,22 @@ async def _roast(given: dict[str, str]) -> str:
     )
 
 
-async def _retrieve(pages: Pages, given: dict[str, str]) -> str:
-    text = await pages.text(given["url"].strip(" \n<>\"'`"))  # as models quote it
+async def _run_retriever(pages: PageReader, given: dict[str, str]) -> str:
+    text = await pages.read_text(given["url"].strip(" \n<>\"'`"))  # as models quote it
     lines = "".join(f"  {line}\n" for line in text.split("\n"))
     return f"text_content: |\n{lines}\n\nThought: I now know the answer.\n"
 
 
-async def _calculate(given: dict[str, str]) -> str:
+async def _run_calculator(given: dict[str, str]) -> str:
     try:
         return calculate(given["expression"])
-    except Uncomputable as error:
-        raise ToolFailed(str(error)) from None
+    except CalculationError as error:
+        raise ToolError(str(error)) from None
 
 
-def builtins(fetcher: Fetcher, page_characters: int) -> dict[str, Builtin]:
+def make_builtins(fetcher: UrlFetcher, page_characters: int) -> dict[str, BuiltinPlugin]:
     """All of ours, by name."""
-    pleaser = Builtin(
+    pleaser = BuiltinPlugin(
         name="gale_pleaser",
         title="Super nice and pleasing Assistant",
         name_for_model="Calm and super plesant assistant",
@@ -164,14 +164,14 @@ def builtins(fetcher: Fetcher, page_characters: int) -> dict[str, Builtin]:
             "supporting_style": "style of comforting and support that you want to use",
             "users_query": "what the user wrote to you",
         },
-        answer=_please,
+        answer=_run_pleaser,
         tag=(
             "gagleto-ai",
             "YOU MUST use this for any question users ask. So you must use tool! Use this to compliment the "
             "user no matter what they say. Be as creative as possible, when you compliment them!",
         ),
     )
-    roaster = Builtin(
+    roaster = BuiltinPlugin(
         name="gale_roaster",
         title="Professional Roaster mockery",
         name_for_model="Professional Roaster GAGLETO",
@@ -189,9 +189,9 @@ def builtins(fetcher: Fetcher, page_characters: int) -> dict[str, Builtin]:
             "roasting_style": "style of roasting and malice that you want to use",
             "user_input": "what user wrote to you",
         },
-        answer=_roast,
+        answer=_run_roaster,
     )
-    retriever = Builtin(
+    retriever = BuiltinPlugin(
         name="web_retriever",
         title="Web Retriever",
         name_for_model="Web Retriever",
@@ -208,10 +208,10 @@ def builtins(fetcher: Fetcher, page_characters: int) -> dict[str, Builtin]:
         operation_id="getUrlContent",
         summary="It will return a web page's or pdf's content",
         parameters={"url": "url to fetch content from"},
-        answer=partial(_retrieve, Pages(fetcher, page_characters)),
+        answer=partial(_run_retriever, PageReader(fetcher, page_characters)),
         tag=("web-retriever", ""),
     )
-    calculator = Builtin(
+    calculator = BuiltinPlugin(
         name="calculator",
         title="Calculator",
         name_for_model="Calculator",
@@ -227,6 +227,6 @@ def builtins(fetcher: Fetcher, page_characters: int) -> dict[str, Builtin]:
         parameters={
             "expression": f"the expression, such as 2 * (3 + 4) ** 2, of at most {LONGEST} characters"
         },
-        answer=_calculate,
+        answer=_run_calculator,
     )
     return {each.name: each for each in (pleaser, roaster, retriever, calculator)}

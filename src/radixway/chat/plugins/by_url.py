@@ -13,9 +13,15 @@ from typing import Any
 
 from yarl import URL
 
-from radixway.chat.plugins.openapi import LARGEST, Operation, operations, plugin_config, read_document
-from radixway.chat.plugins.tools import Plugin, PluginFailed, Tool, ToolFailed
-from radixway.net import Fetcher, FetchError
+from radixway.chat.plugins.openapi import (
+    MAX_DOCUMENT_BYTES,
+    PluginOperation,
+    parse_document,
+    parse_operations,
+    to_plugin_config,
+)
+from radixway.chat.plugins.tools import ChatPlugin, PluginError, PluginTool, ToolError
+from radixway.net import FetchError, UrlFetcher
 
 _KEPT_S = 300.0
 _KEPT_BYTES = 4 << 20
@@ -23,66 +29,71 @@ _KEPT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedDocument:
     document: dict[str, Any]
     until: float
     size: int
 
 
-class PluginsByUrl:
+class RemotePlugins:
     """Documents are kept for five minutes. Belongs to one event loop."""
 
-    def __init__(self, fetcher: Fetcher, clock: Callable[[], float], *, result_bytes: int) -> None:
+    def __init__(self, fetcher: UrlFetcher, clock: Callable[[], float], *, result_bytes: int) -> None:
         """`result_bytes`: of an answer, that is read."""
         self._fetcher = fetcher
         self._clock = clock
         self._result_bytes = result_bytes
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _CachedDocument] = {}
 
-    async def config(self, url: str) -> dict[str, Any]:
-        """The manifest there, in the published shape. Raises PluginFailed."""
-        return plugin_config(await self._document(url))
+    async def load_config(self, url: str) -> dict[str, Any]:
+        """The manifest there, in the published shape. Raises PluginError."""
+        return to_plugin_config(await self._load_document(url))
 
-    async def plugin(self, url: str) -> Plugin:
-        """With its tools. Raises PluginFailed."""
-        config = await self.config(url)
+    async def load_plugin(self, url: str) -> ChatPlugin:
+        """With its tools. Raises PluginError."""
+        config = await self.load_config(url)
         try:
             at = str(URL(url).join(URL(config["api"]["url"])))
         except ValueError:
-            raise PluginFailed("the manifest's api.url is no URL") from None
-        found = operations(await self._document(at), at)
+            raise PluginError("the manifest's api.url is no URL") from None
+        found = parse_operations(await self._load_document(at), at)
         tools = tuple(
-            Tool(each.name, each.description, each.parameters, partial(self._call, each)) for each in found
+            PluginTool(each.name, each.description, each.parameters, partial(self._call_operation, each))
+            for each in found
         )
         name = config["name_for_human"] or config["name_for_model"]
-        return Plugin(url, name, config["description_for_model"], tools)
+        return ChatPlugin(url, name, config["description_for_model"], tools)
 
-    async def _call(self, operation: Operation, arguments: dict[str, Any]) -> str:
+    async def _call_operation(self, operation: PluginOperation, arguments: dict[str, Any]) -> str:
         try:
-            url, headers, body = operation.request(arguments)
+            url, headers, body = operation.build_request(arguments)
             answer = await self._fetcher.fetch(
                 url, method=operation.method, headers=headers, body=body, max_bytes=self._result_bytes
             )
         except (FetchError, ValueError) as error:
-            raise ToolFailed(str(error)) from None
+            raise ToolError(str(error)) from None
         if not 200 <= answer.status < 300:
-            raise ToolFailed(f"status {answer.status}: {answer.text()[:500]}")
-        return answer.text()
+            raise ToolError(f"status {answer.status}: {answer.decode_text()[:500]}")
+        return answer.decode_text()
 
-    async def _document(self, url: str) -> dict[str, Any]:
+    async def _load_document(self, url: str) -> dict[str, Any]:
         kept = self._kept.get(url)
         if kept is not None and kept.until > self._clock():
             return kept.document
         try:
-            fetched = await self._fetcher.fetch(url, max_bytes=LARGEST)
+            fetched = await self._fetcher.fetch(url, max_bytes=MAX_DOCUMENT_BYTES)
         except FetchError as error:
-            raise PluginFailed(str(error)) from None
+            raise PluginError(str(error)) from None
         if fetched.status != 200 or not fetched.whole:
-            why = f"status {fetched.status}" if fetched.status != 200 else f"larger than {LARGEST} bytes"
-            raise PluginFailed(f"no document there: {why}")
-        document = await asyncio.to_thread(read_document, fetched.text())
+            why = (
+                f"status {fetched.status}"
+                if fetched.status != 200
+                else f"larger than {MAX_DOCUMENT_BYTES} bytes"
+            )
+            raise PluginError(f"no document there: {why}")
+        document = await asyncio.to_thread(parse_document, fetched.decode_text())
         self._kept.pop(url, None)
-        self._kept[url] = _Kept(document, self._clock() + _KEPT_S, len(fetched.body))
+        self._kept[url] = _CachedDocument(document, self._clock() + _KEPT_S, len(fetched.body))
         while sum(each.size for each in self._kept.values()) > _KEPT_BYTES:
             del self._kept[next(iter(self._kept))]
         return document

@@ -16,7 +16,7 @@ _BITS = 4096
 _DEEPEST = 50
 
 
-class Uncomputable(Exception):
+class CalculationError(Exception):
     """It is no arithmetic, or too much of it; the text says why."""
 
 
@@ -24,25 +24,25 @@ def calculate(expression: str) -> str:
     """The value of `2 * (3 + 4) ** 2`, `sqrt(2)`, `17 % 5`, `comb(52, 5)`.
 
     `^` is a power; `×`, `÷` and `−` are read, too. Whole numbers are exact, others have 15 digits. Takes
-    microseconds, whatever it is given. Raises Uncomputable.
+    microseconds, whatever it is given. Raises CalculationError.
     """
     if len(expression) > LONGEST:
-        raise Uncomputable(f"an expression has at most {LONGEST} characters")
+        raise CalculationError(f"an expression has at most {LONGEST} characters")
     text = expression.strip().replace("^", "**").replace("×", "*").replace("÷", "/").replace("−", "-")
     try:
         value = _value(ast.parse(text, mode="eval").body, _DEEPEST)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Uncomputable("this is not arithmetic") from None
+        raise CalculationError("this is not arithmetic") from None
     except ZeroDivisionError:
-        raise Uncomputable("division by zero") from None
+        raise CalculationError("division by zero") from None
     except (OverflowError, TypeError) as error:
-        raise Uncomputable(str(error)) from None
+        raise CalculationError(str(error)) from None
     return str(value) if isinstance(value, int) else f"{value:.15g}"
 
 
 def _value(node: ast.expr, depth: int) -> Number:
     if depth == 0:
-        raise Uncomputable("too many parentheses")
+        raise CalculationError("too many parentheses")
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _small(number)
@@ -56,22 +56,22 @@ def _value(node: ast.expr, depth: int) -> Number:
             return _small(_SIGNS[type(sign)](_value(left, depth - 1), _value(right, depth - 1)))
         case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in _FUNCTIONS:
             return _small(_FUNCTIONS[name](*(_value(each, depth - 1) for each in given)))
-    raise Uncomputable(f"only numbers, + - * / // % ** and {', '.join(sorted(_FUNCTIONS))}")
+    raise CalculationError(f"only numbers, + - * / // % ** and {', '.join(sorted(_FUNCTIONS))}")
 
 
 def _small(value: Number) -> Number:
     if isinstance(value, complex):
-        raise Uncomputable("no real number")
+        raise CalculationError("no real number")
     if isinstance(value, int) and value.bit_length() > _BITS:
-        raise Uncomputable("the number is too large")
+        raise CalculationError("the number is too large")
     if isinstance(value, float) and not math.isfinite(value):
-        raise Uncomputable("no finite number")
+        raise CalculationError("no finite number")
     return value
 
 
 def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int) and abs(exponent) * base.bit_length() > _BITS:
-        raise Uncomputable("the number is too large")
+        raise CalculationError("the number is too large")
     power: Number = base**exponent
     return power
 
@@ -81,7 +81,7 @@ def _bounded(function: Callable[..., Number], most: int) -> Callable[..., Number
 
     def bounded(*given: Number) -> Number:
         if any(not isinstance(each, int) or abs(each) > most for each in given):
-            raise Uncomputable(f"only for whole numbers up to {most}")
+            raise CalculationError(f"only for whole numbers up to {most}")
         return function(*given)
 
     return bounded
@@ -89,7 +89,7 @@ def _bounded(function: Callable[..., Number], most: int) -> Callable[..., Number
 
 def _round(value: Number, digits: Number = 0) -> Number:
     if not isinstance(digits, int) or abs(digits) > 300:
-        raise Uncomputable("digits to round to are a whole number up to 300")
+        raise CalculationError("digits to round to are a whole number up to 300")
     return round(value, digits) if digits else round(value)
 
 

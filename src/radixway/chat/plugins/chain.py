@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from radixway.chat.plugins import react
-from radixway.chat.plugins.tools import Observation, Plugin, Tool, observe
+from radixway.chat.plugins.tools import ChatPlugin, PluginTool, ToolObservation, call_tool
 
 if TYPE_CHECKING:
-    from radixway.chat.completions import Ask
+    from radixway.chat.completions import StreamChat
 
 ChatMessage = dict[str, Any]
 """One of OpenAI's."""
@@ -28,20 +28,20 @@ _RECORD = 20_000
 """Characters of each step that are kept with the answer."""
 
 
-class Speaker(Protocol):
+class AnswerSpeaker(Protocol):
     """Who the user hears, such as an `Attempt`."""
 
-    async def token(self, text: str) -> None:
+    async def send_text(self, text: str) -> None:
         """Some words."""
         ...
 
-    async def plugin(self, thought: str, action: str, given: str, found: str) -> None:
+    async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
         """A call that was made."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ChainLimits:
     """Of a chain."""
 
     depth: int = 4
@@ -51,7 +51,7 @@ class Bounds:
 
 
 @dataclass(slots=True)
-class Told:
+class ChainUsage:
     """What the model's requests added up to."""
 
     prompt_tokens: int = 0
@@ -59,7 +59,7 @@ class Told:
     finish_reason: str | None = None
     _counted: bool = False
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add_chunk(self, event: dict[str, Any]) -> None:
         """One chunk."""
         usage = event.get("usage")
         if usage:
@@ -69,7 +69,7 @@ class Told:
         for choice in event.get("choices") or ():
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
 
-    def usage(self) -> dict[str, int] | None:
+    def total_usage(self) -> dict[str, int] | None:
         """Of all of them; None where no worker counts."""
         total = self.prompt_tokens + self.completion_tokens
         counted = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
@@ -77,7 +77,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Record:
+class PluginRecord:
     """`used_plugin`: what was done, step by step, in the published shape."""
 
     url: str
@@ -90,17 +90,17 @@ class Record:
     assisted: bool = False
     error: str = ""
 
-    def heard(self, prompt: str, answer: str) -> None:
+    def record_exchange(self, prompt: str, answer: str) -> None:
         """One request and what the model said to it."""
         self.prompt = prompt[-_RECORD:]
         self.monologue += [f"In: {prompt}"[:_RECORD], f"Out: {answer}"[:_RECORD]]
 
-    def found(self, observation: Observation) -> None:
+    def record_observation(self, observation: ToolObservation) -> None:
         """What a call gave."""
         self.output = observation.text
         self.error = observation.text if observation.failed else ""
 
-    def shape(self) -> dict[str, Any] | None:
+    def to_shape(self) -> dict[str, Any] | None:
         """None: the plugin was offered and not used."""
         if not self.depth and not self.error:
             return None
@@ -117,95 +117,97 @@ class Record:
 
 
 @dataclass(slots=True)
-class Chain:
+class PluginChain:
     """One answer with one plugin."""
 
-    plugin: Plugin
-    ask: Ask
-    speaker: Speaker
-    bounds: Bounds = field(default_factory=Bounds)
-    told: Told = field(default_factory=Told)
-    record: Record = field(init=False)
+    plugin: ChatPlugin
+    ask: StreamChat
+    speaker: AnswerSpeaker
+    bounds: ChainLimits = field(default_factory=ChainLimits)
+    told: ChainUsage = field(default_factory=ChainUsage)
+    record: PluginRecord = field(init=False)
 
     def __post_init__(self) -> None:
-        self.record = Record(self.plugin.url, self.plugin.name, self.plugin.trusted)
+        self.record = PluginRecord(self.plugin.url, self.plugin.name, self.plugin.trusted)
 
-    async def in_text(self, messages: Sequence[ChatMessage]) -> None:
+    async def answer_in_text(self, messages: Sequence[ChatMessage]) -> None:
         """For models that cannot call functions."""
-        thread = _instructed(messages, react.instructions(self.plugin))
-        shown = _written(thread)
+        thread = _with_instructions(messages, react.build_instructions(self.plugin))
+        shown = _thread_text(thread)
         while True:
             last = self.record.depth >= self.bounds.depth
             if last:
                 self.record.assisted = True
                 thread[-1]["content"] += f"\n\n{_LAST}"  # templates want roles to take turns
                 shown += f"\n\n{_LAST}"
-            text = await self._hear_text(thread)
-            self.record.heard(shown, text)
-            action = None if last else react.action_in(text)
+            text = await self._stream_text(thread)
+            self.record.record_exchange(shown, text)
+            action = None if last else react.parse_action(text)
             if action is None:
                 return
-            observation = await self._act(action)
+            observation = await self._run_action(action)
             self.record.depth += 1
             shown = f"Observation: {observation.text}"
             thread += [{"role": "assistant", "content": text}, {"role": "user", "content": shown}]
-            await self._tell(action.thought, action.tool, action.arguments, observation)
+            await self._report_step(action.thought, action.tool, action.arguments, observation)
 
-    async def _hear_text(self, thread: Sequence[ChatMessage]) -> str:
+    async def _stream_text(self, thread: Sequence[ChatMessage]) -> str:
         """One answer; what is meant for the user is passed on as it comes."""
         self.told.finish_reason = None
-        reader = react.AnswerReader()
+        reader = react.ReactAnswerReader()
         async with aclosing(self.ask(thread, {"stop": [react.STOP]})) as events:
             async for event in events:
-                self.told.add(event)
-                for delta in deltas(event):
-                    await self.speaker.token(reader.add(delta.get("content") or ""))
-        if self.record.depth >= self.bounds.depth or react.action_in(reader.text) is None:
-            await self.speaker.token(reader.end())
+                self.told.add_chunk(event)
+                for delta in iter_deltas(event):
+                    await self.speaker.send_text(reader.feed(delta.get("content") or ""))
+        if self.record.depth >= self.bounds.depth or react.parse_action(reader.text) is None:
+            await self.speaker.send_text(reader.flush())
         return reader.text
 
-    async def _act(self, action: react.Action) -> Observation:
-        tool = react.tool_for(action.tool, self.plugin.tools)
+    async def _run_action(self, action: react.ReactAction) -> ToolObservation:
+        tool = react.find_tool(action.tool, self.plugin.tools)
         if tool is None:
-            return self._unknown(action.tool)
+            return self._unknown_tool(action.tool)
         try:
-            arguments = react.arguments_in(action.arguments, tool)
+            arguments = react.parse_arguments(action.arguments, tool)
         except ValueError as error:
-            return Observation(f"Error: {error}", failed=True)
-        return await self._call(tool, arguments)
+            return ToolObservation(f"Error: {error}", failed=True)
+        return await self._run_tool(tool, arguments)
 
-    async def plainly(self, messages: Sequence[ChatMessage]) -> None:
+    async def answer_plainly(self, messages: Sequence[ChatMessage]) -> None:
         """Without the plugin."""
         async with aclosing(self.ask(messages, {})) as events:
             async for event in events:
-                self.told.add(event)
-                for delta in deltas(event):
-                    await self.speaker.token(delta.get("content") or "")
+                self.told.add_chunk(event)
+                for delta in iter_deltas(event):
+                    await self.speaker.send_text(delta.get("content") or "")
 
-    async def with_functions(self, messages: Sequence[ChatMessage]) -> None:
+    async def answer_with_functions(self, messages: Sequence[ChatMessage]) -> None:
         """For models that call functions."""
-        thread = _instructed(messages, self.plugin.description)
-        offered: dict[str, Any] = {"tools": [_function(tool) for tool in self.plugin.tools]}
-        shown = _written(thread)
+        thread = _with_instructions(messages, self.plugin.description)
+        offered: dict[str, Any] = {"tools": [_to_function(tool) for tool in self.plugin.tools]}
+        shown = _thread_text(thread)
         while True:
             last = self.record.depth >= self.bounds.depth
             self.record.assisted = last
-            text, calls = await self._hear_calls(thread, offered | ({"tool_choice": "none"} if last else {}))
-            self.record.heard(shown, text or json.dumps([call["function"] for call in calls]))
+            text, calls = await self._stream_calls(
+                thread, offered | ({"tool_choice": "none"} if last else {})
+            )
+            self.record.record_exchange(shown, text or json.dumps([call["function"] for call in calls]))
             if last or not calls:
                 return
             thread.append({"role": "assistant", "content": text or None, "tool_calls": calls})
             made = (self._call_function(call["function"]) for call in calls[:_AT_ONCE])
             found = await asyncio.gather(*made)
-            found += [Observation(_TOO_MANY, failed=True)] * len(calls[_AT_ONCE:])
+            found += [ToolObservation(_TOO_MANY, failed=True)] * len(calls[_AT_ONCE:])
             self.record.depth += 1
             for call, observation in zip(calls, found, strict=True):
                 thread.append({"role": "tool", "tool_call_id": call["id"], "content": observation.text})
                 function = call["function"]
-                await self._tell(text.strip(), function["name"], function["arguments"], observation)
+                await self._report_step(text.strip(), function["name"], function["arguments"], observation)
             shown = "\n".join(f"Observation: {observation.text}" for observation in found)
 
-    async def _hear_calls(
+    async def _stream_calls(
         self, thread: Sequence[ChatMessage], more: dict[str, Any]
     ) -> tuple[str, list[dict[str, Any]]]:
         """One answer, passed on as it comes, and the calls in it."""
@@ -213,50 +215,50 @@ class Chain:
         text, calls = "", dict[int, dict[str, Any]]()
         async with aclosing(self.ask(thread, more)) as events:
             async for event in events:
-                self.told.add(event)
-                for delta in deltas(event):
+                self.told.add_chunk(event)
+                for delta in iter_deltas(event):
                     piece = delta.get("content") or ""
                     if text.strip() or piece.strip():  # not the blank lines that stand before a call
-                        await self.speaker.token(piece)
+                        await self.speaker.send_text(piece)
                     text += piece
                     for number, part in enumerate(delta.get("tool_calls") or ()):
-                        _join(calls, part.get("index", number), part)
+                        _merge_call(calls, part.get("index", number), part)
         return text, [calls[index] for index in sorted(calls)]
 
-    async def _call_function(self, function: dict[str, Any]) -> Observation:
+    async def _call_function(self, function: dict[str, Any]) -> ToolObservation:
         tool = next((tool for tool in self.plugin.tools if tool.name == function["name"]), None)
         if tool is None:
-            return self._unknown(function["name"])
+            return self._unknown_tool(function["name"])
         try:
             arguments = json.loads(function["arguments"] or "{}")
         except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
-            return Observation("Error: the arguments are no JSON object", failed=True)
-        return await self._call(tool, arguments)
+            return ToolObservation("Error: the arguments are no JSON object", failed=True)
+        return await self._run_tool(tool, arguments)
 
-    async def _call(self, tool: Tool, arguments: dict[str, Any]) -> Observation:
+    async def _run_tool(self, tool: PluginTool, arguments: dict[str, Any]) -> ToolObservation:
         bounds = self.bounds
-        return await observe(
+        return await call_tool(
             tool, arguments, timeout_s=bounds.tool_timeout_s, characters=bounds.result_characters
         )
 
-    def _unknown(self, name: str) -> Observation:
+    def _unknown_tool(self, name: str) -> ToolObservation:
         names = ", ".join(tool.name for tool in self.plugin.tools)
-        return Observation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True)
+        return ToolObservation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True)
 
-    async def _tell(self, thought: str, action: str, given: str, observation: Observation) -> None:
-        self.record.found(observation)
-        await self.speaker.plugin(thought, action, given, observation.text)
+    async def _report_step(self, thought: str, action: str, given: str, observation: ToolObservation) -> None:
+        self.record.record_observation(observation)
+        await self.speaker.send_plugin_step(thought, action, given, observation.text)
 
 
-def deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def iter_deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
     """What is said in a chunk."""
     for choice in event.get("choices") or ():
         yield choice.get("delta") or {}
 
 
-def _join(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) -> None:
+def _merge_call(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) -> None:
     """A part of a call, to those before it."""
     call = calls.setdefault(
         index, {"id": f"call_{index}", "type": "function", "function": {"name": "", "arguments": ""}}
@@ -267,12 +269,12 @@ def _join(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) ->
     call["function"]["arguments"] += function.get("arguments") or ""
 
 
-def _function(tool: Tool) -> dict[str, Any]:
+def _to_function(tool: PluginTool) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 
 
-def _instructed(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]:
+def _with_instructions(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]:
     """With a further paragraph in what the system says."""
     thread = [dict(message) for message in messages]
     if thread and thread[0]["role"] == "system":
@@ -281,5 +283,5 @@ def _instructed(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]
     return [{"role": "system", "content": text}, *thread]
 
 
-def _written(thread: Sequence[ChatMessage]) -> str:
+def _thread_text(thread: Sequence[ChatMessage]) -> str:
     return "\n".join(f"{message['role']}: {message['content']}" for message in thread)

@@ -6,81 +6,85 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from radixway.chat.plugins.chain import Bounds, Chain, ChatMessage, Speaker
-from radixway.chat.plugins.shelf import Entry, Plugins, first_enabled
-from radixway.chat.plugins.tools import Plugin, PluginFailed
-from radixway.config.chat_plugins import ChatPluginsSection
+from radixway.chat.plugins.chain import AnswerSpeaker, ChainLimits, ChatMessage, PluginChain
+from radixway.chat.plugins.shelf import PluginEntry, PluginRegistry, find_enabled
+from radixway.chat.plugins.tools import ChatPlugin, PluginError
+from radixway.config.chat_plugins import ChatPluginsConfig
 
 if TYPE_CHECKING:
-    from radixway.chat.attempt import Attempt
-    from radixway.chat.completions import Ask
+    from radixway.chat.attempt import AnswerAttempt
+    from radixway.chat.completions import StreamChat
 
 _DEEPEST = 16
 
 
-class Chains:
+class PluginAnswers:
     """Says answers with plugins: for the gateway's own workers, and in workers of ours that fetch jobs."""
 
-    def __init__(self, plugins: Plugins, config: ChatPluginsSection) -> None:
+    def __init__(self, plugins: PluginRegistry, config: ChatPluginsConfig) -> None:
         self._plugins = plugins
         self._config = config
 
-    def wanted(self, attempt: Attempt) -> bool:
+    def uses_tools(self, attempt: AnswerAttempt) -> bool:
         """Whether a plugin is to be used."""
-        return chosen(attempt.answer.work_parameters) is not None
+        return find_chosen_plugin(attempt.answer.work_parameters) is not None
 
-    async def answer(self, attempt: Attempt, messages: Sequence[ChatMessage], ask: Ask) -> dict[str, Any]:
+    async def answer_with_tools(
+        self, attempt: AnswerAttempt, messages: Sequence[ChatMessage], ask: StreamChat
+    ) -> dict[str, Any]:
         """Say it; returns what `Attempt.finish` is to note."""
         parameters = attempt.answer.work_parameters or {}
-        return await self.say(attempt, attempt.answer.model or "", parameters, messages, ask)
+        return await self.answer_with_plugin(attempt, attempt.answer.model or "", parameters, messages, ask)
 
-    async def say(
+    async def answer_with_plugin(
         self,
-        speaker: Speaker,
+        speaker: AnswerSpeaker,
         model: str,
         parameters: dict[str, Any],
         messages: Sequence[ChatMessage],
-        ask: Ask,
+        ask: StreamChat,
     ) -> dict[str, Any]:
         """An answer with what `chosen` finds in published WorkParameters; returns what is to be noted of it.
 
         A plugin that cannot be used costs no answer: it is given without.
         """
-        entry = chosen(parameters)
+        entry = find_chosen_plugin(parameters)
         assert entry is not None
-        chain = Chain(_without_tools(entry), ask, speaker, self._bounds(parameters))
+        chain = PluginChain(_without_tools(entry), ask, speaker, self._chain_limits(parameters))
         try:
-            chain = Chain(await self._plugins.open(entry), ask, speaker, self._bounds(parameters))
-        except PluginFailed as error:
+            chain = PluginChain(
+                await self._plugins.open_plugin(entry), ask, speaker, self._chain_limits(parameters)
+            )
+        except PluginError as error:
             chain.record.error = str(error)
-            await chain.plainly(messages)
+            await chain.answer_plainly(messages)
         else:
             calls = any(fnmatchcase(model, name) for name in self._config.function_calling)
-            await (chain.with_functions(messages) if calls else chain.in_text(messages))
+            await (chain.answer_with_functions(messages) if calls else chain.answer_in_text(messages))
         return {
-            "usage": chain.told.usage(),
+            "usage": chain.told.total_usage(),
             "finish_reason": chain.told.finish_reason,
-            "used_plugin": chain.record.shape(),
+            "used_plugin": chain.record.to_shape(),
         }
 
-    def _bounds(self, parameters: dict[str, Any]) -> Bounds:
+    def _chain_limits(self, parameters: dict[str, Any]) -> ChainLimits:
         depth = parameters.get("plugin_max_depth")
-        return Bounds(
+        return ChainLimits(
             max(0, min(depth, _DEEPEST)) if isinstance(depth, int) else 4,
             self._config.tool_timeout_s,
             self._config.result_characters,
         )
 
 
-def chosen(parameters: dict[str, Any] | None) -> Entry | None:
+def find_chosen_plugin(parameters: dict[str, Any] | None) -> PluginEntry | None:
     """The plugin that an answer is to use. None for one that goes on with another's words."""
     if not parameters or parameters.get("prefix"):
         return None
-    return first_enabled(parameters.get("plugins") or ())
+    return find_enabled(parameters.get("plugins") or ())
 
 
-def _without_tools(entry: Entry) -> Plugin:
+def _without_tools(entry: PluginEntry) -> ChatPlugin:
     """What is known of a plugin that cannot be used."""
     config = entry.get("plugin_config") or {}
     name = config.get("name_for_human") or entry["url"]
-    return Plugin(entry["url"], name, "", (), trusted=bool(entry.get("trusted")))
+    return ChatPlugin(entry["url"], name, "", (), trusted=bool(entry.get("trusted")))

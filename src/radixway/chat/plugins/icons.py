@@ -16,7 +16,7 @@ _COLOURS = {
 
 
 @cache
-def icon(name: str) -> bytes:
+def render_icon(name: str) -> bytes:
     """64 by 64 pixels."""
     colour, middle = bytes(_COLOURS.get(name, (128, 128, 128))), (_SIDE - 1) / 2
     rows = bytearray()
@@ -26,9 +26,13 @@ def icon(name: str) -> bytes:
             inside = (x - middle) ** 2 + (y - middle) ** 2 <= middle**2
             rows += colour + (b"\xff" if inside else b"\0")
     header = struct.pack(">IIBBBBB", _SIDE, _SIDE, 8, 6, 0, 0, 0)
-    parts = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(bytes(rows), 9)), _chunk(b"IEND", b""))
+    parts = (
+        _png_chunk(b"IHDR", header),
+        _png_chunk(b"IDAT", zlib.compress(bytes(rows), 9)),
+        _png_chunk(b"IEND", b""),
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -16,7 +16,7 @@ _INLINE = {"a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", 
 _INLINE |= {"q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var"}
 
 
-def html_text(page: bytes, most: int) -> str:
+def extract_html_text(page: bytes, most: int) -> str:
     """The title and what follows it, a line for each block; without what is around a page's own words."""
     from selectolax.lexbor import LexborHTMLParser
 
@@ -37,7 +37,7 @@ def html_text(page: bytes, most: int) -> str:
     return "\n".join(line for line in lines if line)[:most]
 
 
-def pdf_text(document: bytes, most: int) -> str:
+def extract_pdf_text(document: bytes, most: int) -> str:
     """Page by page, until there is enough."""
     from pypdf import PdfReader
 
@@ -55,7 +55,7 @@ def main() -> None:
 
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
-    read = {"html": html_text, "pdf": pdf_text}[sys.argv[1]]
+    read = {"html": extract_html_text, "pdf": extract_pdf_text}[sys.argv[1]]
     text = read(sys.stdin.buffer.read(), int(sys.argv[2]))
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 

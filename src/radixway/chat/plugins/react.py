@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.chat.plugins.tools import Plugin, Tool
+from radixway.chat.plugins.tools import ChatPlugin, PluginTool
 
 STOP = "\nObservation:"
 """Where the model is to stop: what comes then, the tool says."""
@@ -27,7 +27,7 @@ _ALIKE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ReactAction:
     """A call that the model wants."""
 
     tool: str
@@ -35,10 +35,10 @@ class Action:
     thought: str
 
 
-def instructions(plugin: Plugin) -> str:
+def build_instructions(plugin: ChatPlugin) -> str:
     """What the model is told of a plugin, and how to use it."""
     names = ", ".join(f"'{tool.name}'" for tool in plugin.tools)
-    shown = "\n".join(_shown(tool) for tool in plugin.tools)
+    shown = "\n".join(_describe_tool(tool) for tool in plugin.tools)
     payload = any("payload" in tool.parameters.get("properties", {}) for tool in plugin.tools)
     form = (
         '{"request": {"params": {query or url parameters}' + (', "payload": {...}' if payload else "") + "}}"
@@ -58,7 +58,7 @@ def instructions(plugin: Plugin) -> str:
     )
 
 
-def _shown(tool: Tool) -> str:
+def _describe_tool(tool: PluginTool) -> str:
     required = tool.parameters.get("required", ())
     lines = [f"> {tool.name}: {tool.description}"]
     for name, schema in tool.parameters.get("properties", {}).items():
@@ -68,7 +68,7 @@ def _shown(tool: Tool) -> str:
     return "\n".join(lines)
 
 
-def action_in(text: str) -> Action | None:
+def parse_action(text: str) -> ReactAction | None:
     """The first call in a model's words; None: it answers."""
     found = _ACTION.search(text)
     answer = _ANSWER.search(text)
@@ -78,10 +78,10 @@ def action_in(text: str) -> Action | None:
     rest = "" if given is None else text[given.end() :]
     thoughts = _THOUGHT.findall(text[: found.start()])
     thought = thoughts[-1] if thoughts else text[: found.start()]
-    return Action(found[1].strip().strip("`'\"[]"), rest.partition(STOP)[0].strip(), thought.strip())
+    return ReactAction(found[1].strip().strip("`'\"[]"), rest.partition(STOP)[0].strip(), thought.strip())
 
 
-def tool_for(name: str, tools: Sequence[Tool]) -> Tool | None:
+def find_tool(name: str, tools: Sequence[PluginTool]) -> PluginTool | None:
     """The one that is meant: by name, by a part of it, or by one that is alike."""
     wanted = name.casefold()
     known = {tool.name.casefold(): tool for tool in tools}
@@ -94,7 +94,7 @@ def tool_for(name: str, tools: Sequence[Tool]) -> Tool | None:
     return known[near[0]] if near else None
 
 
-def arguments_in(text: str, tool: Tool) -> dict[str, Any]:
+def parse_arguments(text: str, tool: PluginTool) -> dict[str, Any]:
     """What a tool is called with: the published `{"request": {"params", "payload"}}`, or just the arguments.
 
     Words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
@@ -106,7 +106,7 @@ def arguments_in(text: str, tool: Tool) -> dict[str, Any]:
         if len(names) != 1 or not text.strip():
             raise ValueError('the input must be JSON: {"request": {"params": {…}}}')
         return {names[0]: text.strip().strip("`'\"")}
-    document = _object(text[start:])
+    document = _parse_object(text[start:])
     request = document.get("request", document)
     if not isinstance(request, dict):
         raise ValueError("`request` must be an object")
@@ -119,9 +119,9 @@ def arguments_in(text: str, tool: Tool) -> dict[str, Any]:
     return {**params, **payload}
 
 
-def _object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     """The first object of a text, mended where that is plainly possible."""
-    for candidate in _mended(text):
+    for candidate in _iter_repairs(text):
         try:
             value, _ = json.JSONDecoder(strict=False).raw_decode(candidate)
         except (ValueError, RecursionError):
@@ -131,7 +131,7 @@ def _object(text: str) -> dict[str, Any]:
     raise ValueError('the input is not JSON; it must be like {"request": {"params": {…}}}')
 
 
-def _mended(text: str) -> Iterable[str]:
+def _iter_repairs(text: str) -> Iterable[str]:
     """As it is; with its braces closed; with the quotes and words of Python; without commas before braces."""
     text = text[:20_000]
     closed = text.rstrip("`\n ") + "}" * max(0, text.count("{") - text.count("}"))
@@ -144,7 +144,7 @@ def _mended(text: str) -> Iterable[str]:
     yield python.replace("'", '"')
 
 
-class AnswerReader:
+class ReactAnswerReader:
     """Lets the words of an answer through as soon as it is certain that they are its words."""
 
     def __init__(self) -> None:
@@ -154,12 +154,12 @@ class AnswerReader:
         """Where the answer begins."""
         self._told = 0
 
-    def add(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What may be told now."""
         self.text += piece
         if self._at is None:
             answer = _ANSWER.search(self.text)
-            if answer is None or action_in(self.text[: answer.end()]) is not None:
+            if answer is None or parse_action(self.text[: answer.end()]) is not None:
                 return ""
             self._at = self._told = answer.end()
         if self._told == self._at:  # blanks before the answer may come apart from what announces it
@@ -169,7 +169,7 @@ class AnswerReader:
         told, self._told = self.text[self._told : sure], sure
         return told
 
-    def end(self) -> str:
+    def flush(self) -> str:
         """The rest of the answer; all of it where it came without the words that announce one."""
         if self._at is not None:
             return _END.sub("", self.text[self._told :])

@@ -11,16 +11,16 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 
-class PluginFailed(Exception):
+class PluginError(Exception):
     """A plugin cannot be used; the text says why, and may be told to whoever chose it."""
 
 
-class ToolFailed(Exception):
+class ToolError(Exception):
     """A call came to nothing; the text is told to the model."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class PluginTool:
     """One thing that a plugin can do."""
 
     name: str
@@ -28,11 +28,11 @@ class Tool:
     parameters: dict[str, Any]
     """JSON Schema of an object."""
     call: Callable[[dict[str, Any]], Awaitable[str]]
-    """Raises ToolFailed."""
+    """Raises ToolError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class ChatPlugin:
     """Chosen by its URL."""
 
     url: str
@@ -40,36 +40,38 @@ class Plugin:
     """For people."""
     description: str
     """For models."""
-    tools: tuple[Tool, ...]
+    tools: tuple[PluginTool, ...]
     trusted: bool = False
     """It is of this house."""
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class ToolObservation:
     """What came of a call."""
 
     text: str
     failed: bool = False
 
 
-async def observe(tool: Tool, arguments: dict[str, Any], *, timeout_s: float, characters: int) -> Observation:
+async def call_tool(
+    tool: PluginTool, arguments: dict[str, Any], *, timeout_s: float, characters: int
+) -> ToolObservation:
     """Call it. Whatever goes wrong is something to tell the model; a longer result than that is cut."""
     try:
         async with asyncio.timeout(timeout_s):
-            found = clean(await tool.call(arguments))
+            found = strip_unstorable(await tool.call(arguments))
     except TimeoutError:
-        return Observation(f"Error: {tool.name} did not answer within {timeout_s:g} seconds", failed=True)
-    except ToolFailed as error:
-        return Observation(clean(f"Error: {error}")[:characters], failed=True)
+        return ToolObservation(f"Error: {tool.name} did not answer within {timeout_s:g} seconds", failed=True)
+    except ToolError as error:
+        return ToolObservation(strip_unstorable(f"Error: {error}")[:characters], failed=True)
     except Exception as error:  # noqa: BLE001 -- a tool is a stranger's, and what it raises may quote a prompt
         log.warning("the tool %s is broken: %s", tool.name, type(error).__name__)
-        return Observation(f"Error: {tool.name} is broken ({type(error).__name__})", failed=True)
+        return ToolObservation(f"Error: {tool.name} is broken ({type(error).__name__})", failed=True)
     if len(found) > characters:
         found = f"{found[:characters]}\n… (cut: {len(found)} characters)"
-    return Observation(found)
+    return ToolObservation(found)
 
 
-def clean(text: str) -> str:
+def strip_unstorable(text: str) -> str:
     """Without what neither databases nor JSON hold: U+0000 and lone surrogates."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()

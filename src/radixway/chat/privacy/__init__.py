@@ -3,8 +3,8 @@
 `owners.py` says for each table whose its rows are; nothing else does.
 """
 
-from radixway.chat.privacy.export import Export
-from radixway.chat.privacy.forgetting import Forgetting, Forgotten
-from radixway.chat.privacy.scrubbing import Scrubber
+from radixway.chat.privacy.export import AccountExport
+from radixway.chat.privacy.forgetting import ErasedIds, UserErasure
+from radixway.chat.privacy.scrubbing import FileScrubber
 
-__all__ = ["Export", "Forgetting", "Forgotten", "Scrubber"]
+__all__ = ["AccountExport", "ErasedIds", "FileScrubber", "UserErasure"]

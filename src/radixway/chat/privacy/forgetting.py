@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from sqlalchemy import delete, func, or_, select, tuple_, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from radixway.chat.answers import Answers
-from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
-from radixway.chat.messages import untie
-from radixway.chat.privacy.owners import OWNERS, theirs
-from radixway.chat.privacy.scrubbing import Scrubber
+from radixway.chat.answers import ActiveAnswers
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.messages import detach_messages
+from radixway.chat.privacy.owners import OWNERS, is_owned_by
+from radixway.chat.privacy.scrubbing import FileScrubber
 from radixway.chat.records import OF_TENANTS
 from radixway.chat.schema import chats, messages, users
 from radixway.chat.statements import UNDER_WAY
-from radixway.chat.webhooks import Event, Outbox
+from radixway.chat.webhooks import WebhookEvent, WebhookOutbox
 from radixway.component import CannotErase
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ErasedIds:
     """Ids of what is gone, for whoever keeps something by them."""
 
     users: list[str]
@@ -30,19 +30,19 @@ class Forgotten:
     messages: list[str]
 
 
-class Forgetting:
+class UserErasure:
     """Of all users of a database. Belongs to one event loop."""
 
     def __init__(
         self,
-        database: Database,
-        answers: Answers,
-        scrubber: Scrubber,
+        database: ChatDatabase,
+        answers: ActiveAnswers,
+        scrubber: FileScrubber,
         clock: Callable[[], float],
-        outbox: Outbox | None = None,
+        outbox: WebhookOutbox | None = None,
     ) -> None:
         """`clock`: seconds since 1970. `outbox`: tells those whom the configuration names, by users' ids."""
-        self.also: list[Callable[[Forgotten], Awaitable[None]]] = []
+        self.also: list[Callable[[ErasedIds], Awaitable[None]]] = []
         """Called when rows are gone, before files are scrubbed: forget what is kept by these ids."""
         self._database = database
         self._answers = answers
@@ -50,7 +50,7 @@ class Forgetting:
         self._clock = clock
         self._outbox = outbox
 
-    async def forget(self, tenant: str, user: str | None = None) -> int:
+    async def erase_users(self, tenant: str, user: str | None = None) -> int:
         """A user by their id, by the name that a key of the tenant gives them, or as `provider:account`.
 
         None: all of a tenant, those that left before too.
@@ -59,28 +59,28 @@ class Forgetting:
         still be in files, or the database does not answer.
         """
         try:
-            user_ids = await self._shut_out(tenant, user)
-            rows = 0 if not user_ids else await self._forget(user_ids)
+            user_ids = await self._revoke_access(tenant, user)
+            rows = 0 if not user_ids else await self._erase_users(user_ids)
         except SQLAlchemyError as error:
             raise CannotErase(f"the chats' database: {type(error).__name__}") from error
-        await self._scrubber.scrub()
+        await self._scrubber.scrub_owed()
         return rows
 
-    async def _shut_out(self, tenant: str, user: str | None) -> list[str]:
+    async def _revoke_access(self, tenant: str, user: str | None) -> list[str]:
         """They can ask for nothing any more."""
         meant = users.c.tenant == tenant
         if user is not None:
             provider, _, account = user.partition(":")
             names = (users.c.provider, users.c.provider_account_id)
             meant &= or_(users.c.id == user, tuple_(*names).in_([(OF_TENANTS, user), (provider, account)]))
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             found = await write.execute(update(users).where(meant).values(deleted=True).returning(users.c.id))
             return list(found.scalars())
 
-    async def _forget(self, user_ids: Collection[str]) -> int:
+    async def _erase_users(self, user_ids: Collection[str]) -> int:
         await self.end_answers(user_ids)
-        forgotten, rows = await self._delete(user_ids)
-        await self._answers.forget(forgotten.messages)
+        forgotten, rows = await self._delete_rows(user_ids)
+        await self._answers.drop_answers(forgotten.messages)
         for told in self.also:
             await told(forgotten)
         return rows
@@ -92,32 +92,32 @@ class Forgetting:
             .join(chats)
             .where(chats.c.user_id.in_(user_ids), messages.c.state.in_(UNDER_WAY))
         )
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             under_way = (await read.execute(wanted)).all()
         for message_id, user_id in under_way:
             try:
-                await self._answers.cancel(user_id, message_id)
-            except NotFound:  # its chat was deleted just now
+                await self._answers.cancel_answer(user_id, message_id)
+            except ChatNotFoundError:  # its chat was deleted just now
                 continue
 
-    async def _delete(self, user_ids: Collection[str]) -> tuple[Forgotten, int]:
-        async with self._database.write() as write:
-            of_chats = select(chats.c.id).where(theirs(chats, user_ids))
-            of_messages = select(messages.c.id).where(theirs(messages, user_ids))
-            forgotten = Forgotten(
+    async def _delete_rows(self, user_ids: Collection[str]) -> tuple[ErasedIds, int]:
+        async with self._database.write_transaction() as write:
+            of_chats = select(chats.c.id).where(is_owned_by(chats, user_ids))
+            of_messages = select(messages.c.id).where(is_owned_by(messages, user_ids))
+            forgotten = ErasedIds(
                 list(user_ids),
                 list((await write.execute(of_chats)).scalars()),
                 list((await write.execute(of_messages)).scalars()),
             )
             rows = 0
             for table in OWNERS:  # before any goes: what cascades take is not counted
-                counted = select(func.count()).select_from(table).where(theirs(table, user_ids))
+                counted = select(func.count()).select_from(table).where(is_owned_by(table, user_ids))
                 rows += (await write.execute(counted)).scalar_one()
-            await untie(write, of_chats)
+            await detach_messages(write, of_chats)
             for table in reversed(OWNERS):
-                await write.execute(delete(table).where(theirs(table, user_ids)))
+                await write.execute(delete(table).where(is_owned_by(table, user_ids)))
             if self._outbox is not None:
                 for user_id in user_ids:
-                    await self._outbox.put(write, user_id, Event("user.deleted", ""))
-            await self._scrubber.owe(write, self._clock())
+                    await self._outbox.put(write, user_id, WebhookEvent("user.deleted", ""))
+            await self._scrubber.owe_scrub(write, self._clock())
         return forgotten, rows

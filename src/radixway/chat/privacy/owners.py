@@ -38,32 +38,32 @@ from radixway.chat.schema import (
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class OwnerColumn:
     """The column that leads to a user: it holds their id, or that of a row `of` another table."""
 
     column: Column[Any]
     of: Table | None = None
 
 
-OWNERS: dict[Table, By] = {
-    users: By(users.c.id),
-    rates: By(rates.c.user_id),
-    budgets: By(budgets.c.user_id),
-    refresh_tokens: By(refresh_tokens.c.user_id),
-    api_keys: By(api_keys.c.user_id),
-    webhooks: By(webhooks.c.user_id),
-    deliveries: By(deliveries.c.user_id),
-    chats: By(chats.c.user_id),
-    chat_tags: By(chat_tags.c.chat_id, chats),
-    title_jobs: By(title_jobs.c.chat_id, chats),
-    conversations: By(conversations.c.chat_id, chats),
-    messages: By(messages.c.chat_id, chats),
-    question_items: By(question_items.c.message_id, messages),
-    responses: By(responses.c.message_id, messages),
-    shares: By(shares.c.chat_id, chats),
-    jobs: By(jobs.c.user_id),
-    reports: By(reports.c.message_id, messages),
-    evaluations: By(evaluations.c.selected_message_id, messages),
+OWNERS: dict[Table, OwnerColumn] = {
+    users: OwnerColumn(users.c.id),
+    rates: OwnerColumn(rates.c.user_id),
+    budgets: OwnerColumn(budgets.c.user_id),
+    refresh_tokens: OwnerColumn(refresh_tokens.c.user_id),
+    api_keys: OwnerColumn(api_keys.c.user_id),
+    webhooks: OwnerColumn(webhooks.c.user_id),
+    deliveries: OwnerColumn(deliveries.c.user_id),
+    chats: OwnerColumn(chats.c.user_id),
+    chat_tags: OwnerColumn(chat_tags.c.chat_id, chats),
+    title_jobs: OwnerColumn(title_jobs.c.chat_id, chats),
+    conversations: OwnerColumn(conversations.c.chat_id, chats),
+    messages: OwnerColumn(messages.c.chat_id, chats),
+    question_items: OwnerColumn(question_items.c.message_id, messages),
+    responses: OwnerColumn(responses.c.message_id, messages),
+    shares: OwnerColumn(shares.c.chat_id, chats),
+    jobs: OwnerColumn(jobs.c.user_id),
+    reports: OwnerColumn(reports.c.message_id, messages),
+    evaluations: OwnerColumn(evaluations.c.selected_message_id, messages),
 }
 """Whatever leads to a table, or refers to it, stands below it."""
 
@@ -71,12 +71,12 @@ NOBODYS = frozenset({workers, worker_sessions, unscrubbed, used_logins})
 """Tables that hold nothing of users."""
 
 OF_SEARCH = frozenset({"search_rows", "message_search"})
-"""SQLite's index of words: triggers empty it with `messages`, `Scrubber` cleans what FTS5 leaves."""
+"""SQLite's index of words: triggers empty it with `messages`, `FileScrubber` cleans what FTS5 leaves."""
 
 
-def theirs(table: Table, user_ids: Collection[str]) -> ColumnElement[bool]:
+def is_owned_by(table: Table, user_ids: Collection[str]) -> ColumnElement[bool]:
     """The condition for rows of these users."""
     by = OWNERS[table]
     if by.of is None:
         return by.column.in_(user_ids)
-    return by.column.in_(select(by.of.c.id).where(theirs(by.of, user_ids)))
+    return by.column.in_(select(by.of.c.id).where(is_owned_by(by.of, user_ids)))

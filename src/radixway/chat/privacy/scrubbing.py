@@ -18,7 +18,7 @@ from sqlalchemy import delete, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from radixway.chat.ids import new_id
 from radixway.chat.privacy.owners import OWNERS
 from radixway.chat.schema import unscrubbed
@@ -32,12 +32,12 @@ _PATIENCE_S = 5.0
 """How long to wait for one's turn before whoever asks is sent away to ask again."""
 
 
-class Scrubber:
+class FileScrubber:
     """Of one database, in one event loop. Whoever deletes says so in the same transaction, by `owe`."""
 
     def __init__(
         self,
-        database: Database,
+        database: ChatDatabase,
         *,
         largest_bytes: int = 1 << 29,
         checkpoint_ms: int = 2_000,
@@ -53,56 +53,56 @@ class Scrubber:
         self._rested_at = clock()
         self._at_work: asyncio.Task[None] | None = None
 
-    async def owe(self, write: AsyncConnection, now: float) -> None:
+    async def owe_scrub(self, write: AsyncConnection, now: float) -> None:
         """Something is deleted in this transaction: a crash after it leaves a note."""
         await write.execute(unscrubbed.insert().values(id=new_id(), erased_at=now))
 
-    async def scrub(self) -> None:
+    async def scrub_owed(self) -> None:
         """Whatever was deleted before this is in no file any more. Raises CannotErase: ask again later."""
         try:
-            mine = set(await self._owed())
+            mine = set(await self._list_owed())
             while mine:
                 if self._at_work is None or self._at_work.done():
-                    self._at_work = asyncio.create_task(self._work())
+                    self._at_work = asyncio.create_task(self._scrub_files())
                 await asyncio.shield(self._at_work)  # whoever stops waiting does not stop it
-                mine &= set(await self._owed())
+                mine &= set(await self._list_owed())
         except SQLAlchemyError as error:
             raise CannotErase(f"the chats' database: {type(error).__name__}") from error
 
-    async def scrub_anyhow(self) -> None:
+    async def force_scrub(self) -> None:
         """Though nobody asked for it. Raises CannotErase."""
-        async with self._database.write() as write:
-            await self.owe(write, 0.0)
-        await self.scrub()
+        async with self._database.write_transaction() as write:
+            await self.owe_scrub(write, 0.0)
+        await self.scrub_owed()
 
     async def aclose(self) -> None:
         """What is under way comes to its end."""
         if self._at_work is not None:
             await asyncio.gather(self._at_work, return_exceptions=True)
 
-    async def _owed(self) -> list[str]:
-        async with self._database.read() as read:
+    async def _list_owed(self) -> list[str]:
+        async with self._database.read_connection() as read:
             return list((await read.execute(select(unscrubbed.c.id))).scalars())
 
-    async def _work(self) -> None:
+    async def _scrub_files(self) -> None:
         wait_s = self._rested_at - self._clock()
         if wait_s > _PATIENCE_S:
             raise CannotErase(f"the chats' files are written anew in {wait_s:.0f} s")
         await asyncio.sleep(max(wait_s, 0))
-        owed, began = await self._owed(), self._clock()
+        owed, began = await self._list_owed(), self._clock()
         try:
-            await (self._sqlite() if self._database.is_sqlite else self._postgresql())
+            await (self._scrub_sqlite() if self._database.is_sqlite else self._scrub_postgresql())
         finally:
             now = self._clock()
             self._rested_at = now + (now - began) * (1 - _SHARE) / _SHARE
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await write.execute(delete(unscrubbed).where(unscrubbed.c.id.in_(owed)))
 
-    async def _sqlite(self) -> None:
-        async with self._database.write() as write:
+    async def _scrub_sqlite(self) -> None:
+        async with self._database.write_transaction() as write:
             await write.execute(text("INSERT INTO message_search (message_search) VALUES ('optimize')"))
-        async with self._database.alone() as run:
-            size = await asyncio.to_thread(_size, self._database.url.database)
+        async with self._database.autocommit_runner() as run:
+            size = await asyncio.to_thread(_file_size_bytes, self._database.url.database)
             if size <= self._largest_bytes:
                 await run("VACUUM")
             else:
@@ -119,11 +119,11 @@ class Scrubber:
         if told[0]:
             raise CannotErase("somebody reads old pages of the chats' database")
 
-    async def _postgresql(self) -> None:
+    async def _scrub_postgresql(self) -> None:
         names = ", ".join(table.name for table in OWNERS)
-        async with self._database.alone() as run:
+        async with self._database.autocommit_runner() as run:
             await run(f"VACUUM {names}")
 
 
-def _size(path: Any) -> int:
+def _file_size_bytes(path: Any) -> int:
     return Path(path).stat().st_size

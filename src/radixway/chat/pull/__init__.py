@@ -1,25 +1,25 @@
 """Pull workers: they connect by WebSocket and fetch the jobs of their queue.
 
-`PullWorker` is one connection, `Sessions` are those of all processes, `PUBLISHED` and `OVERVIEW` what they
-speak.
+`PullWorker` is one connection, `WorkerSessions` are those of all processes, `PUBLISHED` and `OVERVIEW` what
+they speak.
 """
 
-from radixway.chat.pull.connection import Gone, Link, Patience, PullWorker
-from radixway.chat.pull.dialects import OVERVIEW, PUBLISHED, Dialect
-from radixway.chat.pull.frames import BadFrame, WorkerInfo, to_worker
-from radixway.chat.pull.sessions import Session, Sessions
+from radixway.chat.pull.connection import ConnectionGoneError, PullWorker, WorkerSocket, WorkerTimeouts
+from radixway.chat.pull.dialects import OVERVIEW, PUBLISHED, WorkerDialect
+from radixway.chat.pull.frames import InvalidFrameError, WorkerInfo, encode_server_frame
+from radixway.chat.pull.sessions import WorkerSession, WorkerSessions
 
 __all__ = [
     "OVERVIEW",
     "PUBLISHED",
-    "BadFrame",
-    "Dialect",
-    "Gone",
-    "Link",
-    "Patience",
+    "ConnectionGoneError",
+    "InvalidFrameError",
     "PullWorker",
-    "Session",
-    "Sessions",
+    "WorkerDialect",
     "WorkerInfo",
-    "to_worker",
+    "WorkerSession",
+    "WorkerSessions",
+    "WorkerSocket",
+    "WorkerTimeouts",
+    "encode_server_frame",
 ]

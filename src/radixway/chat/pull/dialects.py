@@ -8,90 +8,90 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from radixway.chat.attempt import Attempt
+from radixway.chat.attempt import AnswerAttempt
 from radixway.chat.ids import new_id
-from radixway.chat.model_configs import ModelConfig
+from radixway.chat.model_configs import ServedModelConfig
 from radixway.chat.pull.frames import (
     UNREADABLE,
-    BadFrame,
-    Extensions,
-    Failed,
-    Frame,
-    GeneratedText,
-    Metrics,
+    AnyWorkerFrame,
+    ErrorFrame,
+    FrameExtensions,
+    GeneratedTextFrame,
+    InvalidFrameError,
     ModelShape,
-    Pong,
-    Token,
+    PongFrame,
+    TokenFrame,
     WorkerInfo,
+    WorkerMetrics,
+    encode_server_frame,
+    explain_frame_error,
+    find_request_id,
     read_frame,
     read_info,
-    to_worker,
-    whose,
-    why,
 )
-from radixway.chat.pull.work import readable_work
-from radixway.chat.shapes import message_read, when
+from radixway.chat.pull.work import to_readable_work
+from radixway.chat.shapes import format_time, to_message_read
 
 _encode = msgspec.json.encode
 
-FindModel = Callable[[str], ModelConfig | None]
+FindModel = Callable[[str], ServedModelConfig | None]
 """A configured model by its name."""
 
 
-class Dialect(Protocol):
+class WorkerDialect(Protocol):
     """How frames are written and read."""
 
     def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
-        """The first frame. Raises BadFrame."""
+        """The first frame. Raises InvalidFrameError."""
         ...
 
-    def read(self, raw: str | bytes) -> list[Frame]:
-        """Any other. Raises BadFrame."""
+    def read_frames(self, raw: str | bytes) -> list[AnyWorkerFrame]:
+        """Any other. Raises InvalidFrameError."""
         ...
 
-    def work(self, attempt: Attempt, now: float, safety_level: int) -> bytes:
+    def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
         """A job. Raises UnreadableWork."""
         ...
 
-    def welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
+    def encode_welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
         """After the first frame; None: nothing is said."""
         ...
 
-    def ping(self) -> bytes | None:
+    def encode_ping(self) -> bytes | None:
         """To a worker that has been silent for a while; None: it comes by itself."""
         ...
 
-    def pong(self, metrics: Metrics | None) -> bytes | None:
+    def encode_pong(self, metrics: WorkerMetrics | None) -> bytes | None:
         """To a sign of life; None: nothing is said."""
         ...
 
 
-class Published:
+class PublishedDialect:
     """`/workers/work`, as the published service and its workers really speak."""
 
     def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
-        """See `Dialect`."""
+        """See `WorkerDialect`."""
         return read_info(raw)
 
-    def read(self, raw: str | bytes) -> list[Frame]:
-        """See `Dialect`."""
+    def read_frames(self, raw: str | bytes) -> list[AnyWorkerFrame]:
+        """See `WorkerDialect`."""
         return [read_frame(raw)]
 
-    def work(self, attempt: Attempt, now: float, safety_level: int) -> bytes:
-        """See `Dialect`."""
-        return to_worker(attempt.job.attempt_id, "work", **_work(attempt, now, safety_level))
+    def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
+        """See `WorkerDialect`."""
+        return encode_server_frame(attempt.job.attempt_id, "work", **_work_fields(attempt, now, safety_level))
 
-    def welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
+    def encode_welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
         """Only to those that named an extension: others end at a frame that they do not know."""
         known = [name for name in info.extensions if name in ("cancel", "drain")]
-        return to_worker(new_id(), "extensions", extensions=known) if known else None
+        return encode_server_frame(new_id(), "extensions", extensions=known) if known else None
 
-    def ping(self) -> bytes | None:
-        """See `Dialect`."""
-        return to_worker(new_id(), "ping")
+    def encode_ping(self) -> bytes | None:
+        """See `WorkerDialect`."""
+        return encode_server_frame(new_id(), "ping")
 
-    def pong(self, metrics: Metrics | None) -> bytes | None:
-        """See `Dialect`."""
+    def encode_pong(self, metrics: WorkerMetrics | None) -> bytes | None:
+        """See `WorkerDialect`."""
         return None
 
 
@@ -114,7 +114,7 @@ class _OverviewInfo(Struct):
     config: _OverviewConfig
     hardware: Any = None
     hardware_info: Any = None
-    extensions: Extensions = []
+    extensions: FrameExtensions = []
 
 
 class _OverviewFrame(Struct):
@@ -126,7 +126,7 @@ class _OverviewFrame(Struct):
     is_end: bool = False
     error: str | None = None
     text: str | None = None
-    metrics: Metrics | None = None
+    metrics: WorkerMetrics | None = None
     response_type: str | None = None
 
 
@@ -134,49 +134,49 @@ _infos = msgspec.json.Decoder(_OverviewInfo)
 _frames = msgspec.json.Decoder(_OverviewFrame)
 
 
-class Overview:
+class OverviewDialect:
     """`/work`: registration is acknowledged, workers send heartbeats, tokens are `TokenResponse`s."""
 
     def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
-        """See `Dialect`. A model may be told by its name alone."""
+        """See `WorkerDialect`. A model may be told by its name alone."""
         try:
             info = _infos.decode(raw)
             config = info.config
-            shape = _shape(config, find)
+            shape = _model_shape(config, find)
             at_once = config.max_parallel_requests or config.max_parallel or 1
             hardware = info.hardware if info.hardware_info is None else info.hardware_info
             serves = {"model_config": shape, "max_parallel_requests": at_once}
             told = {"config": serves, "hardware_info": hardware, "extensions": info.extensions}
             return msgspec.convert(told, WorkerInfo)
         except UNREADABLE as error:
-            raise BadFrame(why(error)) from None
+            raise InvalidFrameError(explain_frame_error(error)) from None
 
-    def read(self, raw: str | bytes) -> list[Frame]:
-        """See `Dialect`. Frames of the published protocol are understood, too."""
+    def read_frames(self, raw: str | bytes) -> list[AnyWorkerFrame]:
+        """See `WorkerDialect`. Frames of the published protocol are understood, too."""
         try:
             frame = _frames.decode(raw)
         except UNREADABLE as error:
-            raise BadFrame(why(error), whose(raw)) from None
+            raise InvalidFrameError(explain_frame_error(error), find_request_id(raw)) from None
         if frame.response_type is not None:
             return [read_frame(raw)]
         request_id = frame.request_id
         if frame.type == "HeartbeatRequest" or request_id is None:
-            return [Pong(request_id, metrics=frame.metrics)]
+            return [PongFrame(request_id, metrics=frame.metrics)]
         if frame.error is not None:
-            return [Failed(request_id, error=frame.error)]
+            return [ErrorFrame(request_id, error=frame.error)]
         if frame.text is not None:
-            return [GeneratedText(request_id, text=frame.text, metrics=frame.metrics)]
-        said: list[Frame] = [Token(request_id, text=frame.token)] if frame.token else []
-        return [*said, GeneratedText(request_id)] if frame.is_end else said
+            return [GeneratedTextFrame(request_id, text=frame.text, metrics=frame.metrics)]
+        said: list[AnyWorkerFrame] = [TokenFrame(request_id, text=frame.token)] if frame.token else []
+        return [*said, GeneratedTextFrame(request_id)] if frame.is_end else said
 
-    def work(self, attempt: Attempt, now: float, safety_level: int) -> bytes:
-        """See `Dialect`."""
-        work = _work(attempt, now, safety_level)
+    def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
+        """See `WorkerDialect`."""
+        work = _work_fields(attempt, now, safety_level)
         work["parameters"] = {**work["parameters"], "model_config_name": attempt.answer.model}
         return _encode({"type": "WorkRequest", "id": attempt.job.attempt_id, "request_type": "work", **work})
 
-    def welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
-        """See `Dialect`."""
+    def encode_welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
+        """See `WorkerDialect`."""
         return _encode(
             {
                 "type": "RegistrationResponse",
@@ -187,16 +187,16 @@ class Overview:
             }
         )
 
-    def ping(self) -> bytes | None:
-        """See `Dialect`."""
+    def encode_ping(self) -> bytes | None:
+        """See `WorkerDialect`."""
         return None
 
-    def pong(self, metrics: Metrics | None) -> bytes | None:
-        """See `Dialect`."""
+    def encode_pong(self, metrics: WorkerMetrics | None) -> bytes | None:
+        """See `WorkerDialect`."""
         return _encode({"type": "HeartbeatResponse"})
 
 
-def _shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
+def _model_shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
     """Still to be checked."""
     if config.model_config is not None:
         return msgspec.structs.asdict(config.model_config)
@@ -206,27 +206,29 @@ def _shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
         return {"model_id": config.model_id, **lengths, "quantized": config.quantize is not None}
     name = config.model_config_name or config.name or config.model_id
     if name is None:
-        raise BadFrame("Object missing required field `model_config` - at `$.config`")
+        raise InvalidFrameError("Object missing required field `model_config` - at `$.config`")
     known = find(name)
     if known is None:
-        raise BadFrame("no configured model has the name of `$.config`, and its lengths are not told")
+        raise InvalidFrameError(
+            "no configured model has the name of `$.config`, and its lengths are not told"
+        )
     lengths = {"max_input_length": known.max_input_length, "max_total_length": known.max_total_length}
     return {"model_id": known.model_id, **lengths, "quantized": known.quantized}
 
 
-def _work(attempt: Attempt, now: float, safety_level: int) -> dict[str, Any]:
+def _work_fields(attempt: AnswerAttempt, now: float, safety_level: int) -> dict[str, Any]:
     """Raises UnreadableWork."""
-    return readable_work(
+    return to_readable_work(
         {
-            "thread": {"messages": [message_read(message) for message in attempt.build_worker_thread()]},
-            "created_at": when(now),
-            "parameters": _parameters(attempt),
+            "thread": {"messages": [to_message_read(message) for message in attempt.build_worker_thread()]},
+            "created_at": format_time(now),
+            "parameters": _work_parameters(attempt),
             "safety_parameters": {"level": safety_level},
         }
     )
 
 
-def _parameters(attempt: Attempt) -> dict[str, Any]:
+def _work_parameters(attempt: AnswerAttempt) -> dict[str, Any]:
     """Without plugins that the gateway alone can use: workers fetch manifests, and MCP servers have none."""
     parameters = attempt.answer.work_parameters or {}
     plugins = parameters.get("plugins")
@@ -235,5 +237,5 @@ def _parameters(attempt: Attempt) -> dict[str, Any]:
     return parameters | {"plugins": [each for each in plugins if not each["url"].startswith("mcp:")]}
 
 
-PUBLISHED = Published()
-OVERVIEW = Overview()
+PUBLISHED = PublishedDialect()
+OVERVIEW = OverviewDialect()

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from radixway.chat.storable import is_modest
+from radixway.chat.storable import is_within_size
 
-Tokens = Annotated[int, Meta(ge=1, le=2**31)]
-_AtOnce = Annotated[int, Meta(ge=1, le=4096)]
+TokenLimit = Annotated[int, Meta(ge=1, le=2**31)]
+_ParallelRequests = Annotated[int, Meta(ge=1, le=4096)]
 _Name = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 """Of a model: it stands in queues, labels and logs."""
-Extensions = Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=16)]
-_MOST_HARDWARE = 64 << 10
+FrameExtensions = Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=16)]
+_MAX_HARDWARE_BYTES = 64 << 10
 """Bytes of what is told of a machine."""
 
 
@@ -26,8 +26,8 @@ class ModelShape(Struct):
     """A model as a worker serves it."""
 
     model_id: _Name
-    max_input_length: Tokens
-    max_total_length: Tokens
+    max_input_length: TokenLimit
+    max_total_length: TokenLimit
     quantized: bool = False
 
 
@@ -35,7 +35,7 @@ class WorkerConfig(Struct):
     """What a worker can do."""
 
     model_config: ModelShape
-    max_parallel_requests: _AtOnce = 1
+    max_parallel_requests: _ParallelRequests = 1
 
 
 class WorkerInfo(Struct):
@@ -47,28 +47,28 @@ class WorkerInfo(Struct):
 
     config: WorkerConfig
     hardware_info: Any = None
-    extensions: Extensions = []
+    extensions: FrameExtensions = []
 
     def __post_init__(self) -> None:
-        if not is_modest(self.hardware_info, _MOST_HARDWARE):
+        if not is_within_size(self.hardware_info, _MAX_HARDWARE_BYTES):
             raise ValueError("`hardware_info` is too large or too deep")
 
 
-class Gpu(Struct):
+class GpuLoad(Struct):
     """How busy it is, in per cent."""
 
     gpu_usage: float | None = None
     mem_usage: float | None = None
 
 
-class Metrics(Struct, omit_defaults=True):
+class WorkerMetrics(Struct, omit_defaults=True):
     """How a worker is: the published fields, then the overview's."""
 
     created_at: str | None = None
     cpu_usage: float | None = None
     mem_usage: float | None = None
     swap_usage: float | None = None
-    gpus: list[Gpu] | None = None
+    gpus: list[GpuLoad] | None = None
     requests_processed: int | None = None
     average_latency: float | None = None
     tokens_per_second: float | None = None
@@ -77,19 +77,19 @@ class Metrics(Struct, omit_defaults=True):
     """MB, of the GPU."""
 
 
-class FromWorker(Struct, tag_field="response_type"):
+class WorkerFrame(Struct, tag_field="response_type"):
     """Any frame of a worker after its first."""
 
     request_id: str | None = None
 
 
-class Pong(FromWorker, tag="pong"):
+class PongFrame(WorkerFrame, tag="pong"):
     """A sign of life."""
 
-    metrics: Metrics | None = None
+    metrics: WorkerMetrics | None = None
 
 
-class Token(FromWorker, tag="token"):
+class TokenFrame(WorkerFrame, tag="token"):
     """Some words."""
 
     text: str = ""
@@ -99,27 +99,27 @@ class Token(FromWorker, tag="token"):
     """How many they are: ours, of workers that send several at once."""
 
 
-class GeneratedText(FromWorker, tag="generated_text"):
+class GeneratedTextFrame(WorkerFrame, tag="generated_text"):
     """The answer is whole."""
 
     text: str | None = None
     finish_reason: str | None = None
-    metrics: Metrics | None = None
+    metrics: WorkerMetrics | None = None
     used_plugin: dict[str, Any] | None = None
 
 
-class Failed(FromWorker, tag="error"):
+class ErrorFrame(WorkerFrame, tag="error"):
     """It did not work."""
 
     error: str = ""
-    metrics: Metrics | None = None
+    metrics: WorkerMetrics | None = None
 
 
-class GeneralError(FromWorker, tag="general_error"):
+class GeneralErrorFrame(WorkerFrame, tag="general_error"):
     """Something did not work."""
 
     error: str = ""
-    metrics: Metrics | None = None
+    metrics: WorkerMetrics | None = None
 
 
 class SafetyParameters(Struct):
@@ -128,7 +128,7 @@ class SafetyParameters(Struct):
     level: Annotated[int, Meta(ge=0, le=9)] = 0
 
 
-class SafePrompt(FromWorker, tag="safe_prompt"):
+class SafePromptFrame(WorkerFrame, tag="safe_prompt"):
     """The prompt was made safe."""
 
     safe_prompt: str = ""
@@ -137,7 +137,7 @@ class SafePrompt(FromWorker, tag="safe_prompt"):
     safety_rots: str = ""
 
 
-class PluginStep(FromWorker, tag="plugin_intermediate"):
+class PluginStepFrame(WorkerFrame, tag="plugin_intermediate"):
     """A step of a plugin."""
 
     text: str = ""
@@ -147,14 +147,23 @@ class PluginStep(FromWorker, tag="plugin_intermediate"):
     current_plugin_action_response: str = ""
 
 
-class Drain(FromWorker, tag="drain"):
+class DrainFrame(WorkerFrame, tag="drain"):
     """No more work, please: an extension."""
 
 
-Frame = Pong | Token | GeneratedText | Failed | GeneralError | SafePrompt | PluginStep | Drain
+AnyWorkerFrame = (
+    PongFrame
+    | TokenFrame
+    | GeneratedTextFrame
+    | ErrorFrame
+    | GeneralErrorFrame
+    | SafePromptFrame
+    | PluginStepFrame
+    | DrainFrame
+)
 
 
-class BadFrame(Exception):
+class InvalidFrameError(Exception):
     """What came cannot be read; the text says why."""
 
     def __init__(self, text: str, request_id: str | None = None) -> None:
@@ -163,13 +172,13 @@ class BadFrame(Exception):
         """Whose it is, as far as that can be told."""
 
 
-class _Whose(Struct):
+class _RequestIdFields(Struct):
     request_id: str
 
 
-_frames = msgspec.json.Decoder(Frame)
+_frames = msgspec.json.Decoder(AnyWorkerFrame)
 _infos = msgspec.json.Decoder(WorkerInfo)
-_whose = msgspec.json.Decoder(_Whose)
+_whose = msgspec.json.Decoder(_RequestIdFields)
 
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -177,23 +186,23 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SAID = re.compile(r"Invalid (enum )?value .*(?= - at )", re.DOTALL)
 
 
-def why(error: Exception) -> str:
+def explain_frame_error(error: Exception) -> str:
     """What is wrong with a frame, without a word of it."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return _SAID.sub("Invalid value", str(error))[:300]
 
 
-def read_frame(raw: str | bytes) -> Frame:
-    """Raises BadFrame."""
+def read_frame(raw: str | bytes) -> AnyWorkerFrame:
+    """Raises InvalidFrameError."""
     try:
-        frame: Frame = _frames.decode(raw)
+        frame: AnyWorkerFrame = _frames.decode(raw)
         return frame
     except UNREADABLE as error:
-        raise BadFrame(why(error), whose(raw)) from None
+        raise InvalidFrameError(explain_frame_error(error), find_request_id(raw)) from None
 
 
-def whose(raw: str | bytes) -> str | None:
+def find_request_id(raw: str | bytes) -> str | None:
     """The request that a frame speaks of, where that much can be read."""
     try:
         return _whose.decode(raw).request_id
@@ -202,16 +211,16 @@ def whose(raw: str | bytes) -> str | None:
 
 
 def read_info(raw: str | bytes) -> WorkerInfo:
-    """Raises BadFrame."""
+    """Raises InvalidFrameError."""
     try:
         return _infos.decode(raw)
     except UNREADABLE as error:
-        raise BadFrame(why(error)) from None
+        raise InvalidFrameError(explain_frame_error(error)) from None
 
 
-RequestType = Literal["work", "ping", "cancel", "extensions", "upgrade_protocol", "wrong_api_key"]
+ServerFrameType = Literal["work", "ping", "cancel", "extensions", "upgrade_protocol", "wrong_api_key"]
 
 
-def to_worker(id: str, request_type: RequestType, **fields: Any) -> bytes:
+def encode_server_frame(id: str, request_type: ServerFrameType, **fields: Any) -> bytes:
     """A frame of the server."""
     return msgspec.json.encode({"id": id, "request_type": request_type, **fields})

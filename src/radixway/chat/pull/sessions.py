@@ -15,15 +15,15 @@ import msgspec
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from radixway.chat.answers import Answers
-from radixway.chat.background import beside
-from radixway.chat.database import Database
+from radixway.chat.answers import ActiveAnswers
+from radixway.chat.background import run_concurrently
+from radixway.chat.database import ChatDatabase
 from radixway.chat.ids import new_id
-from radixway.chat.model_configs import ModelConfig
-from radixway.chat.pull.frames import Metrics, WorkerInfo
+from radixway.chat.model_configs import ServedModelConfig
+from radixway.chat.pull.frames import WorkerInfo, WorkerMetrics
 from radixway.chat.schema import worker_sessions
-from radixway.chat.shapes import when
-from radixway.chat.wake import within
+from radixway.chat.shapes import format_time
+from radixway.chat.wake import wait_for_event
 
 _WHOLE = 100.0
 """Workers tell in per cent."""
@@ -31,11 +31,11 @@ _WHOLE = 100.0
 log = logging.getLogger(__name__)
 
 WORKERS = "workers"
-"""The topic of `Wake` for workers that came or left."""
+"""The topic of `TopicNotifier` for workers that came or left."""
 
 
 @dataclass(slots=True)
-class Session:
+class WorkerSession:
     """One connection of a worker to this process."""
 
     worker_id: str
@@ -43,7 +43,7 @@ class Session:
     now: float
     id: str = field(default_factory=new_id)
     in_flight: int = 0
-    metrics: Metrics | None = None
+    metrics: WorkerMetrics | None = None
     processed: int = 0
     """Answers that were given, whole."""
     latency_s: float = 0.0
@@ -57,24 +57,24 @@ class Session:
         self.last_seen = self.now
 
     @property
-    def model(self) -> ModelConfig:
+    def model(self) -> ServedModelConfig:
         """What it serves."""
         shape = self.info.config.model_config
         lengths = shape.max_input_length, shape.max_total_length
-        return ModelConfig(shape.model_id, shape.model_id, *lengths, shape.quantized)
+        return ServedModelConfig(shape.model_id, shape.model_id, *lengths, shape.quantized)
 
-    def answered(self, latency_s: float, tokens: int, generating_s: float) -> None:
+    def record_answer(self, latency_s: float, tokens: int, generating_s: float) -> None:
         """An answer is whole."""
         self.processed += 1
         self.latency_s += latency_s
         self.tokens += tokens
         self.generating_s += generating_s
 
-    def told(self) -> dict[str, Any] | None:
+    def current_metrics(self) -> dict[str, Any] | None:
         """Its own metrics, with what was measured here where it says nothing; None before there are any."""
         if self.metrics is None and not self.processed:
             return None
-        metrics = self.metrics or Metrics()
+        metrics = self.metrics or WorkerMetrics()
         gpus = [gpu for gpu in metrics.gpus or () if gpu.gpu_usage is not None]
         measured = {
             "requests_processed": self.processed,
@@ -86,28 +86,28 @@ class Session:
         told: dict[str, Any] = published | measured | msgspec.to_builtins(metrics)
         return told
 
-    def row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, Any]:
         """What is kept of it."""
         return {
             "worker_id": self.worker_id,
             "queue": self.model.compat_hash,
             "info": msgspec.to_builtins(self.info),
             "in_flight": self.in_flight,
-            "metrics": self.told(),
+            "metrics": self.current_metrics(),
             "last_seen": self.last_seen,
         }
 
 
-class Sessions:
+class WorkerSessions:
     """Those of all processes that share the database. Belongs to one event loop; works while `running()`."""
 
     def __init__(
-        self, database: Database, clock: Callable[[], float], answers: Answers, *, lease_s: float
+        self, database: ChatDatabase, clock: Callable[[], float], answers: ActiveAnswers, *, lease_s: float
     ) -> None:
         """`lease_s`: how long a process may be silent before its workers count as gone."""
         self.on_change: list[Callable[[], None]] = []
         """Called when other queues than before are fetched from."""
-        self.models: dict[str, ModelConfig] = {}
+        self.models: dict[str, ServedModelConfig] = {}
         """Of the workers that are connected to any process, by queue."""
         self.busy: Counter[str] = Counter()
         """How many of them there are, by queue."""
@@ -117,45 +117,45 @@ class Sessions:
         self._clock = clock
         self._answers = answers
         self._lease_s = lease_s
-        self._own: dict[str, Session] = {}
+        self._own: dict[str, WorkerSession] = {}
         self._looking = asyncio.Lock()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """While this holds it is known who is there."""
-        await self._look()
+        await self._renew_and_read()
         try:
-            async with beside(self._keep):
+            async with run_concurrently(self._renew_loop):
                 yield
         finally:
             for session in tuple(self._own.values()):
-                await self.close(session)
+                await self.close_session(session)
 
-    async def open(self, session: Session) -> None:
+    async def open_session(self, session: WorkerSession) -> None:
         """It is there."""
         model, room = session.model.compat_hash, session.info.config.max_parallel_requests
         log.info("worker %s registered for %s, %d at a time", session.worker_id, model, room)
         self._own[session.id] = session
-        await self._look()
-        await self._answers.tell(WORKERS)
+        await self._renew_and_read()
+        await self._answers.notify_topic(WORKERS)
 
-    async def close(self, session: Session) -> None:
+    async def close_session(self, session: WorkerSession) -> None:
         """It has left."""
         log.info("worker %s left after %d answers", session.worker_id, session.processed)
         self._own.pop(session.id, None)
         try:
-            async with self._database.write() as write:
+            async with self._database.write_transaction() as write:
                 await write.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
-            await self._look()
+            await self._renew_and_read()
         except SQLAlchemyError as error:
             log.warning("a worker's leaving could not be noted: %s", type(error).__name__)
-        await self._answers.tell(WORKERS)
+        await self._answers.notify_topic(WORKERS)
 
-    async def shapes(self) -> list[dict[str, Any]]:
+    async def list_shapes(self) -> list[dict[str, Any]]:
         """`WorkerSession`, as published, and when each was heard of last."""
-        own = {session.id: session.row() for session in self._own.values()}
+        own = {session.id: session.to_row() for session in self._own.values()}
         known = select(worker_sessions).where(worker_sessions.c.lease_until > self._clock())
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             rows = (await read.execute(known.order_by(worker_sessions.c.id))).all()
         found = {row.id: dict(row._mapping) | own.get(row.id, {}) for row in rows}
         return [
@@ -165,32 +165,32 @@ class Sessions:
                 "worker_info": row["info"],
                 "requests_in_flight": row["in_flight"],
                 "metrics": row["metrics"],
-                "last_seen": when(row["last_seen"]),
+                "last_seen": format_time(row["last_seen"]),
             }
             for row in found.values()
         ]
 
-    async def _keep(self) -> None:
+    async def _renew_loop(self) -> None:
         """Renew what is ours, and see who came and left."""
         while True:
-            bell = self._answers.bell(WORKERS)
+            bell = self._answers.topic_event(WORKERS)
             wait_s = self._lease_s / 3
             try:
-                wait_s = await self._look()
+                wait_s = await self._renew_and_read()
             except SQLAlchemyError as error:
                 log.warning("workers could not be noted: %s", type(error).__name__)
-            await within(bell, wait_s)
+            await wait_for_event(bell, wait_s)
 
-    async def _look(self) -> float:
+    async def _renew_and_read(self) -> float:
         """Returns in how many seconds to look again, unless somebody comes or leaves before."""
         async with self._looking:  # two at a time would both write down whoever has just come
-            return await self._note_and_read()
+            return await self._exchange_rows()
 
-    async def _note_and_read(self) -> float:
+    async def _exchange_rows(self) -> float:
         now = self._clock()
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             for session in tuple(self._own.values()):
-                values = session.row() | {"lease_until": now + self._lease_s}
+                values = session.to_row() | {"lease_until": now + self._lease_s}
                 mine = worker_sessions.c.id == session.id
                 known = await write.execute(update(worker_sessions).where(mine).values(**values))
                 if known.rowcount == 0:
@@ -200,9 +200,9 @@ class Sessions:
             kept = columns.queue, columns.info, columns.lease_until, columns.metrics
             rows = (await write.execute(select(*kept))).all()
         before = set(self.models)
-        self.models = {row.queue: _model(row.info) for row in rows}
+        self.models = {row.queue: _to_model_config(row.info) for row in rows}
         self.busy = Counter(row.queue for row in rows)
-        self.gpus = _utilisation((row.queue, row.metrics) for row in rows)
+        self.gpus = _mean_utilisation((row.queue, row.metrics) for row in rows)
         if before != set(self.models):
             for told in self.on_change:
                 told()
@@ -210,7 +210,7 @@ class Sessions:
         return min(left, self._lease_s / 3 if self._own else self._lease_s)
 
 
-def _utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, float]:
+def _mean_utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, float]:
     shares: dict[str, list[float]] = {}
     for queue, metrics in told:
         busy = (metrics or {}).get("gpu_utilization")
@@ -219,6 +219,6 @@ def _utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str,
     return {queue: fmean(each) for queue, each in shares.items()}
 
 
-def _model(info: dict[str, Any]) -> ModelConfig:
+def _to_model_config(info: dict[str, Any]) -> ServedModelConfig:
     shape: dict[str, Any] = info["config"]["model_config"]
-    return ModelConfig(name=shape["model_id"], **shape)
+    return ServedModelConfig(name=shape["model_id"], **shape)

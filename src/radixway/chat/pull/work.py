@@ -143,28 +143,28 @@ class _Work(Struct):
     safety_parameters: _SafetyParameters
 
 
-class UnreadableWork(Exception):
+class UnreadableWorkError(Exception):
     """A job that no published worker can read; the text says which field, and nothing of its value."""
 
 
-def readable_work(work: dict[str, Any]) -> dict[str, Any]:
+def to_readable_work(work: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a `WorkRequest` as every published worker can read them.
 
     What users and workers may have written into optional fields (a plugin's manifest, what a plugin did) is
-    null where it does not have the published shape. Raises UnreadableWork.
+    null where it does not have the published shape. Raises UnreadableWorkError.
     """
     messages = [
         message
         | {
-            "work_parameters": _or_none(message["work_parameters"], _WorkParameters),
-            "used_plugin": _or_none(message["used_plugin"], _PluginUsed),
+            "work_parameters": _valid_or_none(message["work_parameters"], _WorkParameters),
+            "used_plugin": _valid_or_none(message["used_plugin"], _PluginUsed),
         }
         for message in work["thread"]["messages"]
     ]
     parameters = work["parameters"]
     if parameters.get("plugins"):
         plugins = [
-            entry | {"plugin_config": _or_none(entry.get("plugin_config"), _PluginConfig)}
+            entry | {"plugin_config": _valid_or_none(entry.get("plugin_config"), _PluginConfig)}
             for entry in parameters["plugins"]
         ]
         parameters = parameters | {"plugins": plugins}
@@ -172,11 +172,11 @@ def readable_work(work: dict[str, Any]) -> dict[str, Any]:
     try:
         msgspec.convert(work, _Work)
     except msgspec.ValidationError as error:
-        raise UnreadableWork(f"this cannot be asked of a worker that fetches jobs: {error}") from None
+        raise UnreadableWorkError(f"this cannot be asked of a worker that fetches jobs: {error}") from None
     return work
 
 
-def _or_none(value: T | None, shape: type[Struct]) -> T | None:
+def _valid_or_none(value: T | None, shape: type[Struct]) -> T | None:
     if value is None:
         return None
     try:

@@ -1,37 +1,37 @@
 """Questions are judged before anybody answers them, pushed or pulled, and made safe: levels 0 to 3.
 
-Nothing of the database is imported here. Who judges is a `Judge`: a service over HTTP, or the guard.
+Nothing of the database is imported here. Who judges is a `SafetyJudge`: a service over HTTP, or the guard.
 """
 
-from radixway.chat.safety.findings import verdict_on
-from radixway.chat.safety.screen import Judge, Screen, Screened, Unjudged
+from radixway.chat.safety.findings import label_findings
+from radixway.chat.safety.screen import SafetyJudge, SafetyScreen, SafetyUnavailableError, ScreenedQuestion
 from radixway.chat.safety.service import SafetyService
 from radixway.chat.safety.threads import (
     BLOCKED,
     REFUSED,
-    as_shown,
     build_worker_thread,
+    drop_withheld,
+    find_safety_prefix,
     has_words,
-    opening_of,
-    without_withheld,
+    to_shown_thread,
 )
-from radixway.chat.safety.verdict import HARMLESS, Verdict, read_verdict
+from radixway.chat.safety.verdict import HARMLESS, SafetyVerdict, parse_verdict
 
 __all__ = [
     "BLOCKED",
     "HARMLESS",
     "REFUSED",
-    "Judge",
+    "SafetyJudge",
+    "SafetyScreen",
     "SafetyService",
-    "Screen",
-    "Screened",
-    "Unjudged",
-    "Verdict",
-    "as_shown",
+    "SafetyUnavailableError",
+    "SafetyVerdict",
+    "ScreenedQuestion",
     "build_worker_thread",
+    "drop_withheld",
+    "find_safety_prefix",
     "has_words",
-    "opening_of",
-    "read_verdict",
-    "verdict_on",
-    "without_withheld",
+    "label_findings",
+    "parse_verdict",
+    "to_shown_thread",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Breaker:
+class SafetyServiceBreaker:
     """closed ──(failures in a row)──► open ──(rest_s)──► half-open: one question tries ──► closed, or open.
 
     Pure: the caller tells the time, in monotonic seconds.
@@ -24,12 +24,12 @@ class Breaker:
         self._closed_again_at = now + self._rest_s
         return True
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         """It did."""
         self._in_row = 0
         self._closed_again_at = None
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """It did not."""
         self._in_row += 1
         if self._in_row >= self._most:

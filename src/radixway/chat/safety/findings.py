@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from radixway.chat.safety.verdict import HARMLESS, Verdict
-from radixway.pipeline import Attack, PersonalData
+from radixway.chat.safety.verdict import HARMLESS, SafetyVerdict
+from radixway.pipeline import AttackAssessment, PersonalDataSpan
 
 _SUSPICIOUS = 0.5
 """Risk of an attack that is not sure enough to be one, and worth a warning."""
@@ -30,12 +30,12 @@ RULES = {
 """Rules of thumb. The guard on the road reads them too: none may sound like an attack itself."""
 
 
-def verdict_on(
-    attacks: Iterable[Attack],
-    personal_data: Iterable[PersonalData],
+def label_findings(
+    attacks: Iterable[AttackAssessment],
+    personal_data: Iterable[PersonalDataSpan],
     attack_threshold: float,
     personal_data_threshold: float,
-) -> Verdict:
+) -> SafetyVerdict:
     """The gravest label that anything found deserves, with the rules of thumb of all that deserves it."""
     found: dict[str, list[str]] = {"intervention": [], "caution": [], "attention": [], "discretion": []}
     for attack in attacks:
@@ -54,5 +54,5 @@ def verdict_on(
             found["discretion"].append(RULES["personal_data"])
     for label, rots in found.items():
         if rots:
-            return Verdict(label, " and ".join(dict.fromkeys(rots)))
+            return SafetyVerdict(label, " and ".join(dict.fromkeys(rots)))
     return HARMLESS

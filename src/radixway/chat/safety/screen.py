@@ -8,30 +8,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from radixway.chat.safety.threads import REFUSED
-from radixway.chat.safety.verdict import Verdict
-from radixway.config.chat_safety import ChatSafetySection
+from radixway.chat.safety.verdict import SafetyVerdict
+from radixway.config.chat_safety import ChatSafetyConfig
 
 if TYPE_CHECKING:
     from radixway.chat.records import Message
 
 log = logging.getLogger(__name__)
 
-Outcome = Literal["passed", "made_safe", "allowed", "refused"]
+ScreeningOutcome = Literal["passed", "made_safe", "allowed", "refused"]
 
 
-class Unjudged(Exception):
+class SafetyUnavailableError(Exception):
     """A question could not be judged; the text says why, and nothing of the question."""
 
 
-class Refused(Exception):
+class QuestionRefusedError(Exception):
     """And so it is not to be answered; the text is for whoever asked."""
 
 
-class Judge(Protocol):
+class SafetyJudge(Protocol):
     """Somebody who judges questions."""
 
-    async def judge(self, turns: Sequence[str], level: int) -> Verdict:
-        """Of the last of a user's turns, after those before it, in limited time. Raises Unjudged."""
+    async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
+        """Of the last of a user's turns, after those before it, in limited time. Raises
+        SafetyUnavailableError.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -40,20 +42,23 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Screened:
+class ScreenedQuestion:
     """A question that may be answered."""
 
     level: int
     """That was in force."""
-    verdict: Verdict | None = None
+    verdict: SafetyVerdict | None = None
     """Where it mattered: the question is not what it was."""
 
 
-class Screen:
+class SafetyScreen:
     """For one gateway. What it is asked is never logged."""
 
     def __init__(
-        self, section: ChatSafetySection, judge: Judge, count: Callable[[Outcome], None] = lambda _: None
+        self,
+        section: ChatSafetyConfig,
+        judge: SafetyJudge,
+        count: Callable[[ScreeningOutcome], None] = lambda _: None,
     ) -> None:
         """`count`: told what became of every question that was judged."""
         self._section = section
@@ -61,35 +66,35 @@ class Screen:
         self._count = count
         self._failing: str | None = None
 
-    def level_of(self, answer: Message) -> int:
+    def required_level(self, answer: Message) -> int:
         """What is configured for its model, or more where that was asked for."""
-        least = self.least_for(answer.model or "")
+        least = self.configured_level(answer.model or "")
         wished = (answer.work_parameters or {}).get("safety_level") or 0
         return max(least, int(wished))
 
-    def least_for(self, model: str) -> int:
+    def configured_level(self, model: str) -> int:
         """The level that is configured for a model."""
         return self._section.models.get(model, self._section.level)
 
-    async def look_at(self, thread: Sequence[Message]) -> Screened:
-        """`thread`: from the first message to the answer that is to be. Raises Refused."""
+    async def screen_thread(self, thread: Sequence[Message]) -> ScreenedQuestion:
+        """`thread`: from the first message to the answer that is to be. Raises QuestionRefusedError."""
         turns = [each.content or "" for each in thread[:-1] if each.role.value == "prompter"]
-        return await self.look_at_turns(turns, self.level_of(thread[-1]))
+        return await self.screen_turns(turns, self.required_level(thread[-1]))
 
-    async def look_at_turns(self, turns: Sequence[str], level: int) -> Screened:
-        """What a user said, the question last. Raises Refused."""
+    async def screen_turns(self, turns: Sequence[str], level: int) -> ScreenedQuestion:
+        """What a user said, the question last. Raises QuestionRefusedError."""
         if level == 0:
-            return Screened(0)
+            return ScreenedQuestion(0)
         try:
             verdict = await self._judge.judge(turns, level)
-        except Unjudged as error:
-            return self._unjudged(level, str(error))
+        except SafetyUnavailableError as error:
+            return self._handle_unavailable(level, str(error))
         self._failing = None
-        if not verdict.triggers(level):
+        if not verdict.is_triggered(level):
             self._count("passed")
-            return Screened(level)
+            return ScreenedQuestion(level)
         self._count("made_safe")
-        return Screened(level, verdict)
+        return ScreenedQuestion(level, verdict)
 
     def describe(self) -> dict[str, object]:
         """For `/health`."""
@@ -105,12 +110,12 @@ class Screen:
         """Let go of what the judge holds."""
         await self._judge.aclose()
 
-    def _unjudged(self, level: int, why: str) -> Screened:
+    def _handle_unavailable(self, level: int, why: str) -> ScreenedQuestion:
         if self._failing is None:
             log.warning("chat.safety: questions cannot be judged: %s (%s)", why, self._section.on_error)
         self._failing = why
         if self._section.on_error == "refuse":
             self._count("refused")
-            raise Refused(REFUSED)
+            raise QuestionRefusedError(REFUSED)
         self._count("allowed")
-        return Screened(level)
+        return ScreenedQuestion(level)

@@ -8,50 +8,50 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from radixway.chat.safety.breaker import Breaker
-from radixway.chat.safety.screen import Unjudged
-from radixway.chat.safety.verdict import Verdict, read_verdict
+from radixway.chat.safety.breaker import SafetyServiceBreaker
+from radixway.chat.safety.screen import SafetyUnavailableError
+from radixway.chat.safety.verdict import SafetyVerdict, parse_verdict
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-_MOST_REPLY_BYTES = 2**16
+_MAX_REPLY_BYTES = 2**16
 
 
 class SafetyService:
     """A `Judge` over HTTP. Belongs to one event loop."""
 
-    def __init__(self, url: str, *, timeout_s: float, breaker: Breaker) -> None:
+    def __init__(self, url: str, *, timeout_s: float, breaker: SafetyServiceBreaker) -> None:
         """`url`: of the service; `/safety` may stand at its end or not."""
         self._url = url.rstrip("/").removesuffix("/safety")
         self._timeout_s = timeout_s
         self._breaker = breaker
         self._session: ClientSession | None = None
 
-    async def judge(self, turns: Sequence[str], level: int) -> Verdict:
-        """Of the last turn. Raises Unjudged."""
+    async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
+        """Of the last turn. Raises SafetyUnavailableError."""
         if not self._breaker.admits(time.monotonic()):
-            raise Unjudged("the safety service is left alone, as it did not answer")
+            raise SafetyUnavailableError("the safety service is left alone, as it did not answer")
         body = {"inputs": turns[-1], "parameters": {"level": level}}
         try:
             async with asyncio.timeout(self._timeout_s):
-                verdict = read_verdict(await self._ask(body))
-        except Unjudged:
-            self._breaker.failed(time.monotonic())
+                verdict = parse_verdict(await self._post_question(body))
+        except SafetyUnavailableError:
+            self._breaker.record_failure(time.monotonic())
             raise
         except (TimeoutError, ValueError, LookupError, TypeError, RecursionError) as error:
-            self._breaker.failed(time.monotonic())
-            raise Unjudged(f"the safety service: {type(error).__name__}") from None
-        self._breaker.answered()
+            self._breaker.record_failure(time.monotonic())
+            raise SafetyUnavailableError(f"the safety service: {type(error).__name__}") from None
+        self._breaker.record_success()
         return verdict
 
-    async def is_well(self) -> bool:
+    async def is_healthy(self) -> bool:
         """Whether it says so."""
         from aiohttp import ClientError
 
         try:
             async with asyncio.timeout(self._timeout_s):
-                async with self._connected().get(f"{self._url}/health", allow_redirects=False) as reply:
+                async with self._get_session().get(f"{self._url}/health", allow_redirects=False) as reply:
                     return reply.status == 200
         except (ClientError, OSError, TimeoutError):
             return False
@@ -62,28 +62,28 @@ class SafetyService:
             await self._session.close()
             self._session = None
 
-    async def _ask(self, body: dict[str, Any]) -> str:
-        """Raises Unjudged, and what is wrong with an answer."""
+    async def _post_question(self, body: dict[str, Any]) -> str:
+        """Raises SafetyUnavailableError, and what is wrong with an answer."""
         from aiohttp import ClientError
 
-        session, url = self._connected(), f"{self._url}/safety"
+        session, url = self._get_session(), f"{self._url}/safety"
         try:
             async with session.post(url, json=body, allow_redirects=False) as reply:
                 if reply.status != 200:
-                    raise Unjudged(f"the safety service answered with status {reply.status}")
+                    raise SafetyUnavailableError(f"the safety service answered with status {reply.status}")
                 said = b""
                 async for piece in reply.content.iter_any():
                     said += piece
-                    if len(said) > _MOST_REPLY_BYTES:
-                        raise Unjudged("the safety service's answer is too long")
+                    if len(said) > _MAX_REPLY_BYTES:
+                        raise SafetyUnavailableError("the safety service's answer is too long")
         except (ClientError, OSError) as error:
-            raise Unjudged(f"the safety service: {type(error).__name__}") from None
+            raise SafetyUnavailableError(f"the safety service: {type(error).__name__}") from None
         outputs = json.loads(said)["outputs"]
         if not isinstance(outputs, str):
             raise TypeError("outputs")
         return outputs
 
-    def _connected(self) -> ClientSession:
+    def _get_session(self) -> ClientSession:
         import aiohttp
 
         if self._session is None:

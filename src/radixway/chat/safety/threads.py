@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from radixway.chat.safety.verdict import Verdict, is_made_safe
+from radixway.chat.safety.verdict import SafetyVerdict, is_made_safe
 
 if TYPE_CHECKING:
     from radixway.chat.records import Message
@@ -20,7 +20,7 @@ BLOCKED: dict[str, Any] = {
 """What is noted of an answer that is the gateway's word in place of a model's, which read nothing."""
 
 
-def without_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
+def drop_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
     """The same without questions that were kept from the model, and what stood in place of their answers: a
     chat in which the guard blocked one question would else be blocked for good.
     """
@@ -31,7 +31,7 @@ def without_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(each for each in thread if each.id not in withheld)
 
 
-def as_shown(thread: Sequence[Message]) -> tuple[Message, ...]:
+def to_shown_thread(thread: Sequence[Message]) -> tuple[Message, ...]:
     """The same with its questions as they were made safe here when they were answered: a model is shown in
     later turns what it was shown in the first place, and knows the beginning by heart.
     """
@@ -63,11 +63,11 @@ def build_worker_thread(messages: Sequence[Message]) -> list[Message]:
     return told
 
 
-def opening_of(shown: Message) -> str:
+def find_safety_prefix(shown: Message) -> str:
     """The words that make a question safe, as it is shown; none where it is shown as it was asked."""
     if shown.safe_content is None or shown.content != shown.safe_content:
         return ""
-    return Verdict(shown.safety_label or "", shown.safety_rots or "").make_safe("")
+    return SafetyVerdict(shown.safety_label or "", shown.safety_rots or "").rewrite_prompt("")
 
 
 def _was_withheld(answer: Message) -> bool:

@@ -11,13 +11,13 @@ _LONGEST_LABEL, _LONGEST_ROTS = 100, 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SafetyVerdict:
     """A label with rules of thumb ("rots"), in the words of ProsocialDialog (Kim et al., 2022)."""
 
     label: str
     rots: str
 
-    def triggers(self, level: int) -> bool:
+    def is_triggered(self, level: int) -> bool:
         """Whether that matters: 1 minds interventions, 2 cautions too, from 3 on everything but `casual`."""
         if "intervention" in self.label:
             return level > 0
@@ -25,13 +25,13 @@ class Verdict:
             return level > 1
         return bool(self.label) and "casual" not in self.label and level > 2
 
-    def make_safe(self, request: str) -> str:
+    def rewrite_prompt(self, request: str) -> str:
         """The request, in the published words."""
         belief = f" that believes that {self.rots}" if self.rots else ""
         return f"{_OPENING}{self.label} as responsible chatbot{belief}: {request}"
 
 
-HARMLESS = Verdict("casual", "")
+HARMLESS = SafetyVerdict("casual", "")
 
 
 def is_made_safe(prompt: str, request: str) -> bool:
@@ -39,7 +39,7 @@ def is_made_safe(prompt: str, request: str) -> bool:
     return prompt.startswith(_OPENING) and prompt.endswith(request)
 
 
-def read_verdict(outputs: str) -> Verdict:
+def parse_verdict(outputs: str) -> SafetyVerdict:
     """`<pad>__label__<sep>rot<sep>rot</s>`, or the overview's `<sep>label<sep>rot`.
 
     Raises ValueError: there is no label.
@@ -48,4 +48,4 @@ def read_verdict(outputs: str) -> Verdict:
     label, *rots = [part.strip(" .") for part in bare.split("<sep>") if part.strip(" .")] or [""]
     if not label or len(label) > _LONGEST_LABEL:
         raise ValueError("a safety verdict begins with a label")
-    return Verdict(label, " and ".join(rots)[:_LONGEST_ROTS])
+    return SafetyVerdict(label, " and ".join(rots)[:_LONGEST_ROTS])

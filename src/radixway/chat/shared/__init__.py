@@ -3,8 +3,8 @@
 Nothing here is the truth: all of it may be lost, and is made again from the database.
 """
 
-from radixway.chat.shared.choosing import sharing
-from radixway.chat.shared.kept import Kept
-from radixway.chat.shared.wakes import Carrier, SharedWake
+from radixway.chat.shared.choosing import make_coordination
+from radixway.chat.shared.kept import ReconnectingTasks
+from radixway.chat.shared.wakes import SharedNotifier, TopicTransport
 
-__all__ = ["Carrier", "Kept", "SharedWake", "sharing"]
+__all__ = ["ReconnectingTasks", "SharedNotifier", "TopicTransport", "make_coordination"]

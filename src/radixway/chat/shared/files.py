@@ -16,16 +16,16 @@ from pathlib import Path
 
 from watchfiles import awatch
 
-from radixway.chat.wake import EVERYTHING
+from radixway.chat.wake import ALL_TOPICS
 
-_LONGEST_BYTES = 1 << 16
+_MAX_FILE_BYTES = 1 << 16
 """Of a bell; after that it begins anew."""
 _YOUNG_S = 10.0
 _PAUSE_MS = 5
 """Changes within so long are told together."""
 
 
-class FileCarrier:
+class FileTopicTransport:
     """Topics over bells."""
 
     errors: tuple[type[Exception], ...] = (OSError, RuntimeError)  # RuntimeError: of the file watch
@@ -39,17 +39,17 @@ class FileCarrier:
         """How much of the others' bells was heard."""
         self._closing = asyncio.Event()
 
-    async def carry(self, topics: Collection[str]) -> None:
+    async def publish_topics(self, topics: Collection[str]) -> None:
         """See `Carrier`."""
-        bell = self._own_bell()
-        self._see()
+        bell = self._open_own_file()
+        self._find_peers()
         if self._read:
-            _ring(bell, topics)
+            _append_topics(bell, topics)
 
-    async def hear(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
         """See `Carrier`."""
-        bell = self._own_bell()
-        self._forget_the_dead()
+        bell = self._open_own_file()
+        self._remove_stale_files()
         watching = awatch(
             self._folder,
             watch_filter=lambda _, path: path != str(self._path),
@@ -63,10 +63,10 @@ class FileCarrier:
             await asyncio.sleep(0)  # from here on it watches
             ready()
             while await change is not None:
-                if self._see():
-                    _ring(bell, [EVERYTHING])  # they may have come after what was told to nobody
+                if self._find_peers():
+                    _append_topics(bell, [ALL_TOPICS])  # they may have come after what was told to nobody
                 for path in tuple(self._read):
-                    for topic in self._news(path):
+                    for topic in self._read_new_lines(path):
                         heard(topic)
                 change = asyncio.ensure_future(anext(watching, None))
         finally:
@@ -81,7 +81,7 @@ class FileCarrier:
             os.close(self._bell)
             self._bell = None
 
-    def _own_bell(self) -> int:
+    def _open_own_file(self) -> int:
         """Made with its first use. A lock says that its process lives."""
         if self._bell is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,14 +89,14 @@ class FileCarrier:
             fcntl.flock(self._bell, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._bell
 
-    def _see(self) -> bool:
+    def _find_peers(self) -> bool:
         """Note the bells of processes that have come. Whether there are any."""
         come = [path for path in self._folder.iterdir() if path != self._path and path not in self._read]
         for path in come:
             self._read[path] = 0
         return bool(come)
 
-    def _news(self, path: Path) -> list[str]:
+    def _read_new_lines(self, path: Path) -> list[str]:
         """The whole lines that were added to a bell."""
         try:
             with path.open("rb") as bell:
@@ -110,7 +110,7 @@ class FileCarrier:
         self._read[path] = begin + len(whole)
         return whole.decode().splitlines()
 
-    def _forget_the_dead(self) -> None:
+    def _remove_stale_files(self) -> None:
         """Remove bells that nobody holds, but for those that may just be being made."""
         for path in self._folder.iterdir():
             if path == self._path:
@@ -121,8 +121,8 @@ class FileCarrier:
                     path.unlink()
 
 
-def _ring(bell: int, topics: Collection[str]) -> None:
-    if os.fstat(bell).st_size > _LONGEST_BYTES:
+def _append_topics(bell: int, topics: Collection[str]) -> None:
+    if os.fstat(bell).st_size > _MAX_FILE_BYTES:
         os.ftruncate(bell, 0)
-        topics = [EVERYTHING]
+        topics = [ALL_TOPICS]
     os.write(bell, "".join(f"{topic}\n" for topic in topics).encode())

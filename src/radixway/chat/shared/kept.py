@@ -12,7 +12,7 @@ _PAUSES_S = (0.05, 1.0)
 """Before a server that is away is tried again: the first, and the longest they double up to."""
 
 
-class Kept:
+class ReconnectingTasks:
     """Work over connections, each done again and again while its server comes and goes."""
 
     def __init__(self, name: str) -> None:
@@ -27,12 +27,12 @@ class Kept:
         """What is wrong now, in words without addresses; None: nothing is."""
         return next(iter(self._problems.values()), None)
 
-    def works(self, what: str) -> None:
+    def mark_working(self, what: str) -> None:
         """Said by work that has reached its server."""
         if self._problems.pop(what, None) is not None and not self._problems:
             log.info("chats: %s is back", self.name)
 
-    async def keep(
+    async def run_reconnecting(
         self,
         what: str,
         work: Callable[[], Awaitable[None]],

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 from sqlalchemy.engine import URL
 
-from radixway.chat.wake import within
+from radixway.chat.wake import wait_for_event
 
 _CHANNEL = "radixway_chats"
 _CONNECT_S = 5.0
@@ -19,7 +19,7 @@ _ALIVE_S = 15.0
 _TELL = f"SELECT pg_notify('{_CHANNEL}', told) FROM unnest($1::text[]) AS told"
 
 
-class PostgresCarrier:
+class PostgresTopicTransport:
     """One connection that listens, and one that tells."""
 
     errors: tuple[type[Exception], ...] = (
@@ -35,7 +35,7 @@ class PostgresCarrier:
         self._process = process
         self._telling: asyncpg.Connection[Any] | None = None
 
-    async def carry(self, topics: Collection[str]) -> None:
+    async def publish_topics(self, topics: Collection[str]) -> None:
         """See `Carrier`."""
         try:
             if self._telling is None:
@@ -45,7 +45,7 @@ class PostgresCarrier:
             await self.aclose()
             raise
 
-    async def hear(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
         """See `Carrier`."""
         connection = await self._connect()
         gone = asyncio.Event()
@@ -60,7 +60,7 @@ class PostgresCarrier:
             await connection.add_listener(_CHANNEL, told)
             ready()
             while not gone.is_set():
-                if not await within(gone, _ALIVE_S):
+                if not await wait_for_event(gone, _ALIVE_S):
                     await connection.execute("SELECT 1")
             raise ConnectionError("the connection was closed")
         finally:

@@ -1,4 +1,4 @@
-"""A `Wake` for several processes: told here at once, and carried to the others."""
+"""A `TopicNotifier` for several processes: told here at once, and carried to the others."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
-from radixway.chat.shared.kept import Kept
-from radixway.chat.wake import EVERYTHING
-from radixway.net.stopping import stop
+from radixway.chat.shared.kept import ReconnectingTasks
+from radixway.chat.wake import ALL_TOPICS
+from radixway.net.stopping import cancel_tasks
 
 _FLUSH_S = 0.5
 """For what is still to be told when this process ends."""
 
 
-class Carrier(Protocol):
+class TopicTransport(Protocol):
     """How topics reach other processes."""
 
     errors: tuple[type[Exception], ...]
     """Raised by `carry` and `hear` when the way is broken."""
 
-    async def carry(self, topics: Collection[str]) -> None:
+    async def publish_topics(self, topics: Collection[str]) -> None:
         """To every other process that hears."""
         ...
 
-    async def hear(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
         """Until the way is broken: `heard` for every topic that others tell after `ready` was called."""
         ...
 
@@ -34,18 +34,18 @@ class Carrier(Protocol):
         ...
 
 
-class SharedWake:
+class SharedNotifier:
     """Topics of one moment travel together, each once."""
 
-    def __init__(self, carrier: Carrier, kept: Kept) -> None:
+    def __init__(self, carrier: TopicTransport, kept: ReconnectingTasks) -> None:
         self._carrier = carrier
         self._kept = kept
         self._told: Callable[[str], None] | None = None
         self._unsent: dict[str, None] = {}
         self._some = asyncio.Event()
 
-    async def tell(self, topic: str) -> None:
-        """See `Wake`. Never waits for the others."""
+    async def notify_topic(self, topic: str) -> None:
+        """See `TopicNotifier`. Never waits for the others."""
         if self._told is not None:
             self._told(topic)
         self._unsent[topic] = None
@@ -53,23 +53,23 @@ class SharedWake:
 
     @asynccontextmanager
     async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
-        """See `Wake`. While the way is broken everything is told as often as it is tried again."""
+        """See `TopicNotifier`. While the way is broken everything is told as often as it is tried again."""
         self._told = told
 
         async def hear() -> None:
-            await self._carrier.hear(told, ready)
+            await self._carrier.receive_topics(told, ready)
 
         def ready() -> None:
-            self._kept.works("hearing")
+            self._kept.mark_working("hearing")
             missed()
 
         def missed() -> None:
-            told(EVERYTHING)
+            told(ALL_TOPICS)
 
         errors = self._carrier.errors
         tasks = [
-            asyncio.create_task(self._kept.keep("hearing", hear, errors, missed)),
-            asyncio.create_task(self._kept.keep("telling", self._carry, errors)),
+            asyncio.create_task(self._kept.run_reconnecting("hearing", hear, errors, missed)),
+            asyncio.create_task(self._kept.run_reconnecting("telling", self._publish_loop, errors)),
         ]
         try:
             yield
@@ -77,23 +77,23 @@ class SharedWake:
             self._told = None
             with suppress(TimeoutError, *errors):
                 async with asyncio.timeout(_FLUSH_S):
-                    await self._send()
-            await stop(tasks)
+                    await self._publish_pending()
+            await cancel_tasks(tasks)
             await self._carrier.aclose()
 
-    async def _carry(self) -> None:
+    async def _publish_loop(self) -> None:
         while True:
             await self._some.wait()
             self._some.clear()
-            await self._send()
-            self._kept.works("telling")
+            await self._publish_pending()
+            self._kept.mark_working("telling")
 
-    async def _send(self) -> None:
+    async def _publish_pending(self) -> None:
         topics, self._unsent = self._unsent, {}
         if not topics:
             return
         try:
-            await self._carrier.carry(topics)
+            await self._carrier.publish_topics(topics)
         except BaseException:
             self._unsent = topics | self._unsent
             self._some.set()

@@ -5,8 +5,8 @@ behind all answers: one at a time, at the least priority, and not while any answ
 that a user gave is never overwritten.
 """
 
-from radixway.chat.titles.jobs import TitleJob, Titles
-from radixway.chat.titles.text import one_line
-from radixway.chat.titles.titler import Titler
+from radixway.chat.titles.jobs import TitleJob, TitleJobs
+from radixway.chat.titles.text import clean_title
+from radixway.chat.titles.titler import ChatTitler
 
-__all__ = ["TitleJob", "Titler", "Titles", "one_line"]
+__all__ = ["ChatTitler", "TitleJob", "TitleJobs", "clean_title"]

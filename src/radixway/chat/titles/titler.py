@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
-from radixway.chat.completions import Road, completion_request
-from radixway.chat.jobs import Jobs
-from radixway.chat.messages import Messages
+from radixway.chat.completions import PipelineCall, make_completion_request
+from radixway.chat.jobs import AnswerJobQueue
+from radixway.chat.messages import MessageStore
 from radixway.chat.records import Message, Role
-from radixway.chat.titles.jobs import TitleJob, Titles
-from radixway.chat.titles.text import one_line
-from radixway.chat.wake import within
+from radixway.chat.titles.jobs import TitleJob, TitleJobs
+from radixway.chat.titles.text import clean_title
+from radixway.chat.wake import wait_for_event
 from radixway.pipeline import GatewayError
 
 log = logging.getLogger(__name__)
@@ -33,19 +33,19 @@ _LOOK_AGAIN_S = 30.0
 _TOKENS = 64
 
 
-class NoTitle(Exception):
+class NoTitleError(Exception):
     """The worker did not say any."""
 
 
-class Titler:
+class ChatTitler:
     """Makes titles while `run()`. Belongs to one event loop; any number of processes may have one."""
 
     def __init__(
         self,
-        titles: Titles,
-        messages: Messages,
-        jobs: Jobs,
-        road: Road,
+        titles: TitleJobs,
+        messages: MessageStore,
+        jobs: AnswerJobQueue,
+        road: PipelineCall,
         served: Callable[[], Iterable[str]],
         clock: Callable[[], float],
         *,
@@ -65,45 +65,45 @@ class Titler:
         self._news = asyncio.Event()
         titles.on_news = self._news.set
 
-    async def run(self) -> None:
+    async def make_titles(self) -> None:
         """Until it is cancelled; what is under way then is due again when its lease ends."""
         while True:
             self._news.clear()
             try:
-                job = await self._titles.claim()
+                job = await self._titles.claim_title()
                 if job is not None:
-                    await self._make(job)
+                    await self._make_title(job)
                     continue
                 due = await self._titles.next_due()
                 left = _LOOK_AGAIN_S if due is None else due - self._clock()
-                await within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                await wait_for_event(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
             except SQLAlchemyError as error:
                 log.warning("titles: the database does not answer: %s", type(error).__name__)
                 await asyncio.sleep(1.0)
 
-    async def _make(self, job: TitleJob) -> None:
+    async def _make_title(self, job: TitleJob) -> None:
         if await self._jobs.ready_queues():
-            await self._titles.again(job, _BEHIND_S, counts=False)
+            await self._titles.requeue_title(job, _BEHIND_S, counts=False)
             return
-        thread = await self._messages.thread(job.message_id)
+        thread = await self._messages.load_thread(job.message_id)
         model = self._model or (thread[-1].model if thread else None)
         if model is None or model not in self._served():
-            await self._titles.name(job, None)
+            await self._titles.save_title(job, None)
             return
         try:
-            said = await self._say(job, model, thread)
-        except (GatewayError, NoTitle) as error:
+            said = await self._ask_model(job, model, thread)
+        except (GatewayError, NoTitleError) as error:
             log.info("no title: %s", type(error).__name__)
             if job.attempts < _ATTEMPTS:
-                await self._titles.again(job, _AGAIN_S * job.attempts)
+                await self._titles.requeue_title(job, _AGAIN_S * job.attempts)
             else:
-                await self._titles.name(job, None)
+                await self._titles.save_title(job, None)
             return
-        await self._titles.name(job, one_line(said, " ".join(_shown(thread))))
+        await self._titles.save_title(job, clean_title(said, " ".join(_title_context(thread))))
 
-    async def _say(self, job: TitleJob, model: str, thread: list[Message]) -> str:
-        """What the model makes of it. Raises GatewayError, NoTitle."""
-        asked, answered = _shown(thread)
+    async def _ask_model(self, job: TitleJob, model: str, thread: list[Message]) -> str:
+        """What the model makes of it. Raises GatewayError, NoTitleError."""
+        asked, answered = _title_context(thread)
         content = f"{_ASKED}\n\nUser: {asked}\n\nAssistant: {answered}"
         body = {
             "model": model,
@@ -111,24 +111,24 @@ class Titler:
             "max_tokens": _TOKENS,
             "temperature": 0,
         }
-        request = completion_request(
+        request = make_completion_request(
             job.attempt_id, job.user_id, body, priority=self._priority, title_of=job.chat_id
         )
         try:
             reply = await self._road(request)
             whole = reply.body if reply.chunks is None else b"".join([each async for each in reply.chunks])
         finally:
-            for chunks in request.opened:
+            for chunks in request.open_streams:
                 await chunks.aclose()
         if reply.status != 200:
-            raise NoTitle(f"answered {reply.status}")
+            raise NoTitleError(f"answered {reply.status}")
         try:
             return str(msgspec.json.decode(whole)["choices"][0]["message"]["content"] or "")
         except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
-            raise NoTitle("the answer cannot be read") from error
+            raise NoTitleError("the answer cannot be read") from error
 
 
-def _shown(thread: list[Message]) -> tuple[str, str]:
+def _title_context(thread: list[Message]) -> tuple[str, str]:
     """The first question of a chat, and what was answered last."""
     first = next((each.content for each in thread if each.role is Role.PROMPTER), None) or ""
     return first[:_SHOWN], (thread[-1].content or "")[:_SHOWN]

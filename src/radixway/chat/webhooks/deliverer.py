@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from radixway.chat.wake import within
-from radixway.chat.webhooks.hooks import Webhooks
-from radixway.chat.webhooks.outbox import Delivery, Outbox
+from radixway.chat.wake import wait_for_event
+from radixway.chat.webhooks.hooks import WebhookStore
+from radixway.chat.webhooks.outbox import WebhookDelivery, WebhookOutbox
 from radixway.chat.webhooks.signing import headers
-from radixway.net import Fetcher, FetchError
+from radixway.net import FetchError, UrlFetcher
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +27,14 @@ _HEARD = 1024
 """Bytes of an answer that are read."""
 
 
-class Deliverer:
+class WebhookDeliverer:
     """Belongs to one event loop; any number of processes may have one."""
 
     def __init__(
         self,
-        outbox: Outbox,
-        hooks: Webhooks,
-        fetcher: Fetcher,
+        outbox: WebhookOutbox,
+        hooks: WebhookStore,
+        fetcher: UrlFetcher,
         clock: Callable[[], float],
         *,
         timeout_s: float,
@@ -66,7 +66,7 @@ class Deliverer:
                         await self._tidy()
                         due = await self._outbox.next_due()
                         left = _LOOK_AGAIN_S if due is None else due - self._clock()
-                        await within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                        await wait_for_event(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
                 except SQLAlchemyError as error:
                     log.warning("webhooks: the database does not answer: %s", type(error).__name__)
                     await asyncio.sleep(1.0)
@@ -94,7 +94,7 @@ class Deliverer:
         self._running.discard(task)
         self._news.set()  # there is room, and what waited behind it may be due
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: WebhookDelivery) -> None:
         try:
             await self._attempt(delivery)
         except SQLAlchemyError as error:
@@ -103,7 +103,7 @@ class Deliverer:
             self._busy[delivery.target] -= 1
             self._busy += Counter()  # drops those at nought
 
-    async def _attempt(self, delivery: Delivery) -> None:
+    async def _attempt(self, delivery: WebhookDelivery) -> None:
         to = await self._address(delivery.target)
         if to is None:
             await self._outbox.failed(delivery, "the webhook is gone or switched off", None, None)
@@ -135,7 +135,7 @@ class Deliverer:
         hook = await self._hooks.get(target)
         return (hook.url, self._hooks.signing(hook)) if hook is not None and hook.enabled else None
 
-    def _wait(self, delivery: Delivery) -> float | None:
+    def _wait(self, delivery: WebhookDelivery) -> float | None:
         """Till the next attempt; None: there is none. Spread, so that not all of them come at once."""
         if delivery.attempts > len(self._retries_s):
             return None

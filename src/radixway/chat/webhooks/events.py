@@ -11,7 +11,7 @@ import msgspec
 from radixway.chat.ends import EndedAnswer
 from radixway.chat.records import MessageState
 
-EventType = Literal[
+WebhookEventType = Literal[
     "answer.completed",
     "answer.failed",
     "answer.cancelled",
@@ -21,9 +21,9 @@ EventType = Literal[
     "user.deleted",
     "webhook.test",
 ]
-EVENTS: tuple[str, ...] = get_args(EventType)
+EVENTS: tuple[str, ...] = get_args(WebhookEventType)
 
-_OF_STATE: dict[MessageState, EventType] = {
+_OF_STATE: dict[MessageState, WebhookEventType] = {
     MessageState.COMPLETE: "answer.completed",
     MessageState.CANCELLED: "answer.cancelled",
 }
@@ -31,10 +31,10 @@ _encode = msgspec.json.encode
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WebhookEvent:
     """Something that happened in a chat."""
 
-    type: EventType
+    type: WebhookEventType
     chat_id: str
     """What stays in order: events of one chat come one after the other."""
     data: dict[str, Any] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class Event:
         return _encode({"type": self.type, "timestamp": when, "data": told}).decode()
 
 
-def ended(answer: EndedAnswer) -> Event:
+def ended(answer: EndedAnswer) -> WebhookEvent:
     """That an answer has ended: one that timed out or lost its worker has failed."""
-    return Event(
+    return WebhookEvent(
         _OF_STATE.get(answer.state, "answer.failed"),
         answer.chat_id,
         {

@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.database import Database
+from radixway.chat.database import ChatDatabase
 from radixway.chat.ends import EndedAnswer
 from radixway.chat.ids import new_id
 from radixway.chat.schema import chats, deliveries, webhooks
-from radixway.chat.webhooks.events import Event, ended
+from radixway.chat.webhooks.events import WebhookEvent, ended
 
 WAITING, GIVEN_UP = "waiting", "given_up"
 
@@ -34,7 +34,7 @@ _OF_CHAT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class ConfiguredTarget:
     """A target that the configuration names; it hears of all users."""
 
     name: str
@@ -53,7 +53,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class WebhookDelivery:
     """One event on its way to one target, in the hands of whoever took it."""
 
     number: int
@@ -65,14 +65,14 @@ class Delivery:
     attempt_id: str
 
 
-class Outbox:
+class WebhookOutbox:
     """Of all processes that share the database."""
 
     def __init__(
         self,
-        database: Database,
+        database: ChatDatabase,
         clock: Callable[[], float],
-        fixed: Sequence[Fixed] = (),
+        fixed: Sequence[ConfiguredTarget] = (),
         *,
         lease_s: float = 60.0,
     ) -> None:
@@ -84,13 +84,13 @@ class Outbox:
         self.on_news: Callable[[], None] = lambda: None
         """Called after a transaction in which something was written."""
 
-    async def put(self, write: AsyncConnection, user_id: str, event: Event) -> None:
+    async def put(self, write: AsyncConnection, user_id: str, event: WebhookEvent) -> None:
         """Tell whoever wants to know of it, if this transaction comes to be."""
         hooks = (await write.execute(_OF_USER, {"user": user_id})).all()
         await self.put_for(write, user_id, event, self._targets(hooks, event.type))
 
     async def put_for(
-        self, write: AsyncConnection, user_id: str, event: Event, targets: Collection[str]
+        self, write: AsyncConnection, user_id: str, event: WebhookEvent, targets: Collection[str]
     ) -> None:
         """Tell these of it."""
         if not targets:
@@ -107,7 +107,7 @@ class Outbox:
         }
         rows = [row | {"id": f"msg_{new_id()}", "target": target} for target in targets]
         await write.execute(deliveries.insert(), rows)
-        self._database.after(write, self.on_news)
+        self._database.call_after_commit(write, self.on_news)
 
     async def answer_ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
         """One of those who are told of every end."""
@@ -122,7 +122,7 @@ class Outbox:
         wants += [(each.target, each.events) for each in self.fixed.values()]
         return [target for target, events in wants if not events or type in events]
 
-    async def claim(self, most: int, *, but: Collection[str] = ()) -> list[Delivery]:
+    async def claim(self, most: int, *, but: Collection[str] = ()) -> list[WebhookDelivery]:
         """Take what is due, oldest first, and nothing for the targets `but`."""
         now = self._clock()
         earlier = deliveries.alias()
@@ -152,22 +152,22 @@ class Outbox:
                 attempts=deliveries.c.attempts + 1,
                 attempt_id=new_id(),
             )
-            .returning(*(deliveries.c[name] for name in Delivery.__slots__))
+            .returning(*(deliveries.c[name] for name in WebhookDelivery.__slots__))
         )
-        async with self._database.write() as write:
-            taken = [Delivery(**row._mapping) for row in await write.execute(take)]
+        async with self._database.write_transaction() as write:
+            taken = [WebhookDelivery(**row._mapping) for row in await write.execute(take)]
         return sorted(taken, key=lambda each: each.number)
 
-    async def delivered(self, delivery: Delivery) -> None:
+    async def delivered(self, delivery: WebhookDelivery) -> None:
         """It has arrived; nothing of it is kept."""
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await write.execute(delete(deliveries).where(*_held(delivery)))
             await write.execute(
                 update(webhooks).where(webhooks.c.id == delivery.target).values(delivered_at=self._clock())
             )
 
     async def failed(
-        self, delivery: Delivery, error: str, status: int | None, again_in_s: float | None
+        self, delivery: WebhookDelivery, error: str, status: int | None, again_in_s: float | None
     ) -> None:
         """It has not arrived. `again_in_s` None: it is given up, and kept as a record of that."""
         now = self._clock()
@@ -176,7 +176,7 @@ class Outbox:
             values |= {"state": GIVEN_UP, "available_at": now}
         else:
             values |= {"available_at": now + again_in_s}
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await write.execute(update(deliveries).where(*_held(delivery)).values(**values))
             await write.execute(
                 update(webhooks).where(webhooks.c.id == delivery.target).values(failed_at=now)
@@ -187,16 +187,16 @@ class Outbox:
         wanted = select(func.min(deliveries.c.available_at)).where(
             deliveries.c.state == WAITING, deliveries.c.available_at > self._clock()
         )
-        async with self._database.read() as read:
+        async with self._database.read_connection() as read:
             found: float | None = (await read.execute(wanted)).scalar_one()
             return found
 
     async def forget(self, older_than_s: float) -> None:
         """Records of what was given up so long ago."""
         old = deliveries.c.state == GIVEN_UP, deliveries.c.available_at < self._clock() - older_than_s
-        async with self._database.write() as write:
+        async with self._database.write_transaction() as write:
             await write.execute(delete(deliveries).where(*old))
 
 
-def _held(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:
+def _held(delivery: WebhookDelivery) -> tuple[ColumnElement[bool], ...]:
     return deliveries.c.number == delivery.number, deliveries.c.attempt_id == delivery.attempt_id

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from radixway.chat.database import Database
-from radixway.chat.secrets import Secrets
-from radixway.chat.webhooks.deliverer import Deliverer
+from radixway.chat.database import ChatDatabase
+from radixway.chat.secrets import ServerSecrets
+from radixway.chat.webhooks.deliverer import WebhookDeliverer
 from radixway.chat.webhooks.events import EVENTS
-from radixway.chat.webhooks.hooks import Webhooks
-from radixway.chat.webhooks.outbox import Fixed, Outbox
+from radixway.chat.webhooks.hooks import WebhookStore
+from radixway.chat.webhooks.outbox import ConfiguredTarget, WebhookOutbox
 from radixway.chat.webhooks.signing import read_secret
-from radixway.config import ChatWebhooksSection, ConfigError
-from radixway.net import Allowed, Fetcher, FetchError
-from radixway.net.fetcher import readable
+from radixway.config import ChatWebhooksConfig, ConfigError
+from radixway.net import AddressAllowlist, FetchError, UrlFetcher
+from radixway.net.fetcher import parse_fetch_url
 
 
-class HookRoom:
+class WebhookService:
     """What belongs to them."""
 
     def __init__(
-        self, config: ChatWebhooksSection, database: Database, secrets: Secrets, clock: Callable[[], float]
+        self,
+        config: ChatWebhooksConfig,
+        database: ChatDatabase,
+        secrets: ServerSecrets,
+        clock: Callable[[], float],
     ) -> None:
         """Raises ConfigError."""
-        allowed = Allowed(config.allowed_networks)
-        self.outbox = Outbox(database, clock, _fixed(config))
-        self.webhooks = Webhooks(
+        allowed = AddressAllowlist(config.allowed_networks)
+        self.outbox = WebhookOutbox(database, clock, _fixed(config))
+        self.webhooks = WebhookStore(
             database, clock, secrets, self.outbox, allowed, most=config.per_user, http=config.http
         )
-        self.deliverer = Deliverer(
+        self.deliverer = WebhookDeliverer(
             self.outbox,
             self.webhooks,
-            Fetcher(allowed, user_agent="radixway-webhooks"),
+            UrlFetcher(allowed, user_agent="radixway-webhooks"),
             clock,
             timeout_s=config.timeout_s,
             retries_s=config.retries_s,
@@ -39,8 +43,8 @@ class HookRoom:
         )
 
 
-def _fixed(config: ChatWebhooksSection) -> list[Fixed]:
-    found: dict[str, Fixed] = {}
+def _fixed(config: ChatWebhooksConfig) -> list[ConfiguredTarget]:
+    found: dict[str, ConfiguredTarget] = {}
     for number, given in enumerate(config.to):
         where = f"chat.webhooks.to[{number}]"
         if given.name in found:
@@ -49,12 +53,12 @@ def _fixed(config: ChatWebhooksSection) -> list[Fixed]:
         if unknown:
             raise ConfigError(f"{where}.events: {unknown[0]} is none of {', '.join(EVENTS)}")
         try:
-            readable(given.url)
+            parse_fetch_url(given.url)
         except FetchError as error:
             raise ConfigError(f"{where}.url: {error}") from None
         try:
             secret = read_secret(given.secret.get_secret_value())
         except ValueError as error:
             raise ConfigError(f"{where}.secret: {error}") from None
-        found[given.name] = Fixed(given.name, given.url, secret, frozenset(given.events))
+        found[given.name] = ConfiguredTarget(given.name, given.url, secret, frozenset(given.events))
     return list(found.values())

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from standardwebhooks import Webhook
 
-from radixway.chat.secrets import Secrets
+from radixway.chat.secrets import ServerSecrets
 
 _PREFIX = "whsec_"
 _BYTES = 24, 64
 """Least and most, as the specification has it."""
 
 
-def made_secret(secrets: Secrets, webhook_id: str, number: int) -> bytes:
+def made_secret(secrets: ServerSecrets, webhook_id: str, number: int) -> bytes:
     """The `number`-th one of a webhook."""
     info = f"radixway webhook {webhook_id} {number}".encode()
     derived: bytes = HKDF(SHA256(), 32, secrets.auth_salt.encode(), info).derive(secrets.auth_secret.encode())

@@ -3,9 +3,18 @@
 It needs nothing but the base installation, and speaks to the published server as well as to ours.
 """
 
-from radixway.chat.worker.engines import Engine, EngineError, detect
+from radixway.chat.worker.engines import UpstreamEngine, UpstreamEngineError, detect_engine
 from radixway.chat.worker.prompts import PromptFormat
-from radixway.chat.worker.safety import Safety
-from radixway.chat.worker.worker import ServerRefused, Serves, Worker
+from radixway.chat.worker.safety import WorkerSafetyClient
+from radixway.chat.worker.worker import ChatWorker, ServedModel, ServerRejectedError
 
-__all__ = ["Engine", "EngineError", "PromptFormat", "Safety", "ServerRefused", "Serves", "Worker", "detect"]
+__all__ = [
+    "ChatWorker",
+    "PromptFormat",
+    "ServedModel",
+    "ServerRejectedError",
+    "UpstreamEngine",
+    "UpstreamEngineError",
+    "WorkerSafetyClient",
+    "detect_engine",
+]

@@ -14,7 +14,7 @@ _RESERVE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PromptTurn:
     """What one of them says."""
 
     role: Literal["system", "user", "assistant"]
@@ -22,19 +22,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
+class _TurnMarkers:
     roles: dict[str, str]
     end: str
     stop: tuple[str, ...]
 
 
 _MARKS = {
-    "v2": _Marks(
+    "v2": _TurnMarkers(
         {"system": "<|system|>", "user": "<|prompter|>", "assistant": "<|assistant|>"},
         "</s>",
         ("<|system|>", "<|prompter|>", "<|assistant|>", "</s>"),
     ),
-    "chatml": _Marks(
+    "chatml": _TurnMarkers(
         {role: f"<|im_start|>{role}\n" for role in ("system", "user", "assistant")},
         "<|im_end|>\n",
         ("<|im_start|>", "<|im_end|>"),
@@ -42,7 +42,7 @@ _MARKS = {
 }
 
 
-def turns_of(work: dict[str, Any]) -> list[Turn]:
+def parse_turns(work: dict[str, Any]) -> list[PromptTurn]:
     """The turns of a published WorkRequest, what the model is told first."""
     parameters = work.get("parameters") or {}
     system = [
@@ -51,26 +51,28 @@ def turns_of(work: dict[str, Any]) -> list[Turn]:
         parameters.get("user_response_instructions"),
     ]
     told = "\n\n".join(part for part in system if part)
-    turns = [Turn("system", told)] if told else []
+    turns = [PromptTurn("system", told)] if told else []
     for message in work["thread"]["messages"]:
         role: Literal["user", "assistant"] = "user" if message["role"] == "prompter" else "assistant"
-        turns.append(Turn(role, message.get("content") or ""))
+        turns.append(PromptTurn(role, message.get("content") or ""))
     return turns
 
 
-def fit(turns: Sequence[Turn], most_tokens: int, count: Callable[[str], int]) -> list[Turn]:
+def truncate_turns(
+    turns: Sequence[PromptTurn], most_tokens: int, count: Callable[[str], int]
+) -> list[PromptTurn]:
     """The latest turns that have room, and what the model is told first in any case.
 
     Where the last turn alone is too long, its beginning is left out. `count`: tokens of a text.
     """
     told = [turn for turn in turns[:1] if turn.role == "system"]
     left = int(most_tokens * (1 - _RESERVE)) - sum(count(turn.text) for turn in told)
-    kept: list[Turn] = []
+    kept: list[PromptTurn] = []
     for turn in reversed(turns[len(told) :]):
         length = count(turn.text)
         if length > left:
             if not kept:
-                kept.append(Turn(turn.role, _end_of(turn.text, left, count)))
+                kept.append(PromptTurn(turn.role, _truncate_text(turn.text, left, count)))
             break
         left -= length
         kept.append(turn)
@@ -79,7 +81,7 @@ def fit(turns: Sequence[Turn], most_tokens: int, count: Callable[[str], int]) ->
     return told + kept[::-1]
 
 
-def _end_of(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
+def _truncate_text(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
     """The longest end of a text that has room: [low, high) holds where it may begin."""
     low, high = 0, len(text)
     while low < high:
@@ -91,14 +93,14 @@ def _end_of(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
     return text[low:]
 
 
-def render(turns: Sequence[Turn], form: Literal["v2", "chatml"], end: str | None = None) -> str:
+def render_prompt(turns: Sequence[PromptTurn], form: Literal["v2", "chatml"], end: str | None = None) -> str:
     """The prompt, up to where the assistant speaks. `end`: the model's own end of a turn, in `v2`."""
     marks = _MARKS[form]
     ends = end if end is not None and form == "v2" else marks.end
     return "".join(f"{marks.roles[turn.role]}{turn.text}{ends}" for turn in turns) + marks.roles["assistant"]
 
 
-def stops(form: PromptFormat) -> tuple[str, ...]:
+def stop_sequences(form: PromptFormat) -> tuple[str, ...]:
     """Texts at which an answer ends."""
     return () if form == "engine" else _MARKS[form].stop
 
@@ -112,7 +114,7 @@ class StopFilter:
         self.stopped = False
         """Whether one has come: nothing is let through any more."""
 
-    def push(self, text: str) -> str:
+    def feed(self, text: str) -> str:
         """What of it may be told now."""
         if self.stopped:
             return ""
@@ -122,18 +124,18 @@ class StopFilter:
             self.stopped = True
             told, self._held = self._held[: min(found)], ""
             return told
-        keep = max((_overlap(self._held, each) for each in self._sequences), default=0)
+        keep = max((_overlap_length(self._held, each) for each in self._sequences), default=0)
         cut = len(self._held) - keep
         told, self._held = self._held[:cut], self._held[cut:]
         return told
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """What was held back and became none."""
         told, self._held = self._held, ""
         return told
 
 
-def _overlap(text: str, sequence: str) -> int:
+def _overlap_length(text: str, sequence: str) -> int:
     """How much of the text's end is the sequence's beginning."""
     longest = min(len(text), len(sequence) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(sequence[:size])), 0)

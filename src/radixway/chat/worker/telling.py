@@ -12,12 +12,12 @@ import msgspec
 _BATCH, _BATCH_S = 16, 0.015
 
 
-async def tell(socket: aiohttp.ClientWebSocketResponse, frame: dict[str, Any]) -> None:
+async def send_frame(socket: aiohttp.ClientWebSocketResponse, frame: dict[str, Any]) -> None:
     """A frame, as JSON text."""
     await socket.send_str(msgspec.json.encode(frame).decode())
 
 
-class Batch:
+class TokenBatcher:
     """Tokens on their way: sent when there are enough of them, or the oldest has waited long enough."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, request_id: str) -> None:
@@ -28,48 +28,48 @@ class Batch:
         self._last: tuple[int, float | None] = 0, None
         self._flushing: asyncio.Task[None] | None = None
 
-    async def add(self, text: str, token_id: int, log_prob: float | None) -> None:
+    async def add_token(self, text: str, token_id: int, log_prob: float | None) -> None:
         """One of them."""
         self._text += text
         self._tokens += 1
         self._last = token_id, log_prob
         if self._tokens >= _BATCH:
-            await self.flush()
+            await self.flush_tokens()
         elif self._text and (self._flushing is None or self._flushing.done()):
             self._flushing = asyncio.create_task(self._flush_soon())
 
     async def _flush_soon(self) -> None:
         await asyncio.sleep(_BATCH_S)
         with suppress(aiohttp.ClientError, OSError):  # reading ends with the connection, and says so
-            await self.flush()
+            await self.flush_tokens()
 
-    async def flush(self) -> None:
+    async def flush_tokens(self) -> None:
         """Send what there is."""
         if self._text:
             token_id, log_prob = self._last
             told = {"text": self._text, "log_prob": log_prob, "token_id": token_id, "tokens": self._tokens}
             self._text, self._tokens = "", 0
-            await tell(self._socket, {"request_id": self._request_id, "response_type": "token", **told})
+            await send_frame(self._socket, {"request_id": self._request_id, "response_type": "token", **told})
 
 
-class Speaker:
+class WorkerSpeaker:
     """What an answer with a plugin is told by."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, request_id: str) -> None:
         self.told = ""
-        self.batch = Batch(socket, request_id)
+        self.batch = TokenBatcher(socket, request_id)
         self._socket = socket
         self._request_id = request_id
 
-    async def token(self, text: str) -> None:
+    async def send_text(self, text: str) -> None:
         """Some words."""
         if text:
             self.told += text
-            await self.batch.add(text, 0, None)
+            await self.batch.add_token(text, 0, None)
 
-    async def plugin(self, thought: str, action: str, given: str, found: str) -> None:
+    async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
         """A call that was made."""
-        await self.batch.flush()
+        await self.batch.flush_tokens()
         step = {
             "current_plugin_thought": thought,
             "current_plugin_action_taken": action,
@@ -77,4 +77,4 @@ class Speaker:
             "current_plugin_action_response": found,
         }
         frame = {"request_id": self._request_id, "response_type": "plugin_intermediate", "text": "", **step}
-        await tell(self._socket, frame)
+        await send_frame(self._socket, frame)

@@ -13,28 +13,28 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from radixway.chat.plugins import Chains, chosen
-from radixway.chat.wake import within
+from radixway.chat.plugins import PluginAnswers, find_chosen_plugin
+from radixway.chat.wake import wait_for_event
 from radixway.chat.worker import machine
-from radixway.chat.worker.engines import Engine, EngineError, Said
-from radixway.chat.worker.lengths import Lengths
-from radixway.chat.worker.prompts import PromptFormat, StopFilter, Turn, stops, turns_of
-from radixway.chat.worker.safety import Safety
-from radixway.chat.worker.telling import Batch, Speaker, tell
-from radixway.telemetry.gpus import Gpus
+from radixway.chat.worker.engines import GenerationStep, UpstreamEngine, UpstreamEngineError
+from radixway.chat.worker.lengths import ThreadTruncator
+from radixway.chat.worker.prompts import PromptFormat, PromptTurn, StopFilter, parse_turns, stop_sequences
+from radixway.chat.worker.safety import WorkerSafetyClient
+from radixway.chat.worker.telling import TokenBatcher, WorkerSpeaker, send_frame
+from radixway.telemetry.gpus import GpuMonitor
 
 log = logging.getLogger(__name__)
 
 _decode = msgspec.json.Decoder().decode
-_LONGEST_WAIT_S = 30.0
+_MAX_RECONNECT_DELAY_S = 30.0
 
 
-class ServerRefused(Exception):
+class ServerRejectedError(Exception):
     """The server does not let this worker in; trying again does not help."""
 
 
 @dataclass(frozen=True, slots=True)
-class Serves:
+class ServedModel:
     """What the server is told that this worker serves."""
 
     model_id: str
@@ -44,7 +44,7 @@ class Serves:
     at_once: int = 1
 
 
-class Worker:
+class ChatWorker:
     """Works while `run()`. Belongs to one event loop."""
 
     def __init__(
@@ -52,12 +52,12 @@ class Worker:
         session: aiohttp.ClientSession,
         server: str,
         api_key: str,
-        engine: Engine,
-        serves: Serves,
+        engine: UpstreamEngine,
+        serves: ServedModel,
         *,
         form: PromptFormat | None = None,
-        safety: Safety | None = None,
-        plugins: Chains | None = None,
+        safety: WorkerSafetyClient | None = None,
+        plugins: PluginAnswers | None = None,
         first_wait_s: float = 0.5,
     ) -> None:
         """`server`: `ws://…`. `first_wait_s`: till a broken connection is made again; doubled each time."""
@@ -67,8 +67,8 @@ class Worker:
         self._engine = engine
         self._serves = serves
         self._form: PromptFormat = form or engine.formats[0]
-        self._lengths = Lengths(engine, self._form, serves.max_input_length, serves.max_total_length)
-        self._gpus = Gpus()
+        self._lengths = ThreadTruncator(engine, self._form, serves.max_input_length, serves.max_total_length)
+        self._gpus = GpuMonitor()
         self._safety = safety
         self._plugins = plugins
         self._first_wait_s = first_wait_s
@@ -81,29 +81,29 @@ class Worker:
         """Take no more jobs, finish those under way, and end."""
         self._draining.set()
 
-    async def run(self) -> None:
-        """Until it has drained. Raises ServerRefused."""
+    async def run_until_drained(self) -> None:
+        """Until it has drained. Raises ServerRejectedError."""
         wait_s = self._first_wait_s
         while not self._draining.is_set():
             try:
                 async with self._session.ws_connect(self._url, headers=self._headers) as socket:
-                    await tell(socket, await self._info())
+                    await send_frame(socket, await self._registration_frame())
                     wait_s = self._first_wait_s
-                    await self._serve(socket)
+                    await self._serve_connection(socket)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 log.warning("the server is not there: %s", type(error).__name__)
             if not self._draining.is_set():
-                await within(self._draining, wait_s * random.uniform(0.5, 1.0))
-                wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+                await wait_for_event(self._draining, wait_s * random.uniform(0.5, 1.0))
+                wait_s = min(wait_s * 2, _MAX_RECONNECT_DELAY_S)
 
-    async def _serve(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        reading = asyncio.create_task(self._read(socket))
+    async def _serve_connection(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        reading = asyncio.create_task(self._read_frames(socket))
         draining = asyncio.create_task(self._draining.wait())
         try:
             await asyncio.wait({reading, draining}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 if "drain" in self._extensions:
-                    await tell(socket, {"response_type": "drain"})
+                    await send_frame(socket, {"response_type": "drain"})
                 while self._jobs and not reading.done():
                     under_way: set[asyncio.Task[Any]] = {reading, *self._jobs.values()}
                     await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -116,7 +116,7 @@ class Worker:
             self._jobs.clear()
             self._extensions = frozenset()
 
-    async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    async def _read_frames(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
                 continue
@@ -126,10 +126,14 @@ class Worker:
                 if (
                     not self._draining.is_set() or "drain" in self._extensions
                 ):  # else it goes back as we leave
-                    self._begin(socket, frame)
+                    self._start_job(socket, frame)
             elif kind == "ping":
-                pong = {"request_id": frame["id"], "response_type": "pong", "metrics": await self._metrics()}
-                await tell(socket, pong)
+                pong = {
+                    "request_id": frame["id"],
+                    "response_type": "pong",
+                    "metrics": await self._collect_metrics(),
+                }
+                await send_frame(socket, pong)
             elif kind == "cancel" and (job := self._jobs.get(frame.get("request_id", ""))) is not None:
                 job.cancel()
             elif kind == "extensions":
@@ -137,60 +141,62 @@ class Worker:
             elif kind == "terminate":
                 self.drain()
             elif kind in ("wrong_api_key", "upgrade_protocol"):
-                raise ServerRefused(f"the server says {kind}")
+                raise ServerRejectedError(f"the server says {kind}")
             elif kind == "error":
                 log.warning("the server says: %s", str(frame.get("error"))[:500])
 
-    def _begin(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
+    def _start_job(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
         request_id = work["id"]
-        self._jobs[request_id] = task = asyncio.create_task(self._answer(socket, work))
+        self._jobs[request_id] = task = asyncio.create_task(self._answer_job(socket, work))
         task.add_done_callback(lambda _: self._jobs.pop(request_id, None))
 
-    async def _answer(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
+    async def _answer_job(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
         """One job: what goes wrong with it is told, and touches no other."""
         request_id = work["id"]
         try:
             parameters = work.get("parameters") or {}
-            wished = _wished(parameters)
-            turns, used = await self._lengths.fitted(turns_of(work), wished)
-            safe = await self._made_safe(socket, work, turns)
+            wished = _wanted_tokens(parameters)
+            turns, used = await self._lengths.truncate_thread(parse_turns(work), wished)
+            safe = await self._make_question_safe(socket, work, turns)
             if safe is not turns:
-                turns, used = await self._lengths.fitted(safe, wished)
-            if self._plugins is not None and chosen(parameters) is not None:
-                told = await self._with_plugin(socket, request_id, turns, parameters)
+                turns, used = await self._lengths.truncate_thread(safe, wished)
+            if self._plugins is not None and find_chosen_plugin(parameters) is not None:
+                told = await self._generate_with_plugin(socket, request_id, turns, parameters)
             else:
-                told = await self._generate(socket, request_id, turns, self._clamped(parameters, used))
+                told = await self._generate_answer(
+                    socket, request_id, turns, self._clamp_tokens(parameters, used)
+                )
             self._processed += 1
-            end = {"used_plugin": None, "metrics": await self._metrics()} | told
-            await tell(socket, {"request_id": request_id, "response_type": "generated_text", **end})
-        except EngineError as error:
-            await self._fail(socket, request_id, str(error))
+            end = {"used_plugin": None, "metrics": await self._collect_metrics()} | told
+            await send_frame(socket, {"request_id": request_id, "response_type": "generated_text", **end})
+        except UpstreamEngineError as error:
+            await self._report_failure(socket, request_id, str(error))
         except (KeyError, TypeError, ValueError) as error:
             log.exception("a job could not be read")
-            await self._fail(socket, request_id, f"the job cannot be read ({type(error).__name__})")
+            await self._report_failure(socket, request_id, f"the job cannot be read ({type(error).__name__})")
 
-    async def _generate(
+    async def _generate_answer(
         self,
         socket: aiohttp.ClientWebSocketResponse,
         request_id: str,
-        turns: list[Turn],
+        turns: list[PromptTurn],
         parameters: dict[str, Any],
     ) -> dict[str, Any]:
         """Pass the words on in batches; returns all of them, and why they end."""
-        batch, told, reason = Batch(socket, request_id), "", "eos_token"
-        async with aclosing(self._said(turns, parameters)) as pieces:
+        batch, told, reason = TokenBatcher(socket, request_id), "", "eos_token"
+        async with aclosing(self._generation_steps(turns, parameters)) as pieces:
             async for said in pieces:
                 told += said.text
                 reason = said.finish_reason or reason
-                await batch.add(said.text, said.token_id, said.log_prob)
-        await batch.flush()
+                await batch.add_token(said.text, said.token_id, said.log_prob)
+        await batch.flush_tokens()
         return {"text": told, "finish_reason": reason}
 
-    async def _with_plugin(
+    async def _generate_with_plugin(
         self,
         socket: aiohttp.ClientWebSocketResponse,
         request_id: str,
-        turns: list[Turn],
+        turns: list[PromptTurn],
         parameters: dict[str, Any],
     ) -> dict[str, Any]:
         """As `_generate`, by way of a plugin's tools; also what was done with them."""
@@ -199,76 +205,84 @@ class Worker:
         async def ask(
             messages: Sequence[dict[str, Any]], more: dict[str, Any]
         ) -> AsyncGenerator[dict[str, Any], None]:
-            asked = [Turn(message["role"], message["content"]) for message in messages]
-            asked, used = await self._lengths.fitted(asked, _wished(parameters))
-            pieces = self._said(asked, self._clamped(parameters, used), *more.get("stop", ()))
+            asked = [PromptTurn(message["role"], message["content"]) for message in messages]
+            asked, used = await self._lengths.truncate_thread(asked, _wanted_tokens(parameters))
+            pieces = self._generation_steps(
+                asked, self._clamp_tokens(parameters, used), *more.get("stop", ())
+            )
             async with aclosing(pieces):
                 async for said in pieces:
                     delta = {"content": said.text}
                     yield {"choices": [{"delta": delta, "finish_reason": said.finish_reason}]}
 
-        speaker = Speaker(socket, request_id)
+        speaker = WorkerSpeaker(socket, request_id)
         messages = [{"role": turn.role, "content": turn.text} for turn in turns]
-        noted = await self._plugins.say(speaker, self._serves.model_id, parameters, messages, ask)
-        await speaker.batch.flush()
+        noted = await self._plugins.answer_with_plugin(
+            speaker, self._serves.model_id, parameters, messages, ask
+        )
+        await speaker.batch.flush_tokens()
         reason = noted["finish_reason"] or "eos_token"
         return {"text": speaker.told, "finish_reason": reason, "used_plugin": noted["used_plugin"]}
 
-    async def _said(
-        self, turns: list[Turn], parameters: dict[str, Any], *more_stops: str
-    ) -> AsyncGenerator[Said, None]:
+    async def _generation_steps(
+        self, turns: list[PromptTurn], parameters: dict[str, Any], *more_stops: str
+    ) -> AsyncGenerator[GenerationStep, None]:
         """The model's words, without stop sequences and halves of characters; the last says why they end."""
-        sequences = (*more_stops, *stops(self._form))
+        sequences = (*more_stops, *stop_sequences(self._form))
         stopping, reason, told, whole, broken = StopFilter(sequences), "eos_token", "", None, False
         async for said in self._engine.generate(turns, self._form, parameters, sequences):
             broken = broken or "\ufffd" in said.text  # half a character: the whole text has all of it
-            text = "" if said.special or broken else stopping.push(said.text)
+            text = "" if said.special or broken else stopping.feed(said.text)
             told += text
-            yield Said(text, said.token_id, said.log_prob)
+            yield GenerationStep(text, said.token_id, said.log_prob)
             whole = said.whole if whole is None else whole
             reason = said.finish_reason or reason
             if stopping.stopped:
                 reason = "stop_sequence"
                 break
-        rest = stopping.rest()
+        rest = stopping.flush()
         if broken and whole is not None and whole.startswith(told):
-            rest = StopFilter(sequences).push(whole)[len(told) :]
-        yield Said(rest, finish_reason=reason)
+            rest = StopFilter(sequences).feed(whole)[len(told) :]
+        yield GenerationStep(rest, finish_reason=reason)
 
-    def _clamped(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
+    def _clamp_tokens(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
         """No more new tokens than there is room for after the prompt."""
         room = max(self._serves.max_total_length - used - 1, 1)
         sampling = dict(parameters.get("sampling_parameters") or {})
-        sampling["max_new_tokens"] = min(_wished(parameters), room)
+        sampling["max_new_tokens"] = min(_wanted_tokens(parameters), room)
         return parameters | {"sampling_parameters": sampling}
 
-    async def _made_safe(
-        self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any], turns: list[Turn]
-    ) -> list[Turn]:
+    async def _make_question_safe(
+        self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any], turns: list[PromptTurn]
+    ) -> list[PromptTurn]:
         level = int((work.get("safety_parameters") or {}).get("level") or 0)
         if self._safety is None or level < 1 or not turns:
             return turns
         try:
             verdict = await self._safety.judge(turns[-1].text, level)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise EngineError(f"the safety service does not answer: {type(error).__name__}") from error
-        if not verdict.triggers(level):
+            raise UpstreamEngineError(
+                f"the safety service does not answer: {type(error).__name__}"
+            ) from error
+        if not verdict.is_triggered(level):
             return turns
-        safe = Turn(turns[-1].role, verdict.make_safe(turns[-1].text))
+        safe = PromptTurn(turns[-1].role, verdict.rewrite_prompt(turns[-1].text))
         told = {"safe_prompt": safe.text, "safety_parameters": {"level": level}}
         told |= {"safety_label": verdict.label, "safety_rots": verdict.rots}
-        await tell(socket, {"request_id": work["id"], "response_type": "safe_prompt", **told})
+        await send_frame(socket, {"request_id": work["id"], "response_type": "safe_prompt", **told})
         return [*turns[:-1], safe]
 
-    async def _fail(self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str) -> None:
+    async def _report_failure(
+        self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str
+    ) -> None:
         log.warning("a job failed: %s", error.partition(":")[0])  # the rest may quote a prompt
-        told = {"error": error, "metrics": await self._metrics()}
-        await tell(socket, {"request_id": request_id, "response_type": "error", **told})
+        told = {"error": error, "metrics": await self._collect_metrics()}
+        await send_frame(socket, {"request_id": request_id, "response_type": "error", **told})
 
-    async def _metrics(self) -> dict[str, Any]:
-        return machine.metrics(await self._gpus.now()) | {"requests_processed": self._processed}
+    async def _collect_metrics(self) -> dict[str, Any]:
+        return machine.measure_metrics(await self._gpus.read_gpus()) | {"requests_processed": self._processed}
 
-    async def _info(self) -> dict[str, Any]:
+    async def _registration_frame(self) -> dict[str, Any]:
         serves = self._serves
         shape = {
             "model_id": serves.model_id,
@@ -277,10 +291,10 @@ class Worker:
             "quantized": serves.quantized,
         }
         config = {"model_config": shape, "max_parallel_requests": serves.at_once}
-        hardware = machine.hardware(await self._gpus.now())
+        hardware = machine.describe_hardware(await self._gpus.read_gpus())
         return {"config": config, "hardware_info": hardware, "extensions": ["cancel", "drain"]}
 
 
-def _wished(parameters: dict[str, Any]) -> int:
+def _wanted_tokens(parameters: dict[str, Any]) -> int:
     """New tokens."""
     return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)

@@ -1,31 +1,31 @@
 """The `guard` section: what may not pass, in either direction, and what becomes of it."""
 
-from radixway.config.guard.answers import AnswersSection
-from radixway.config.guard.audit import AuditSection
-from radixway.config.guard.jailbreak import JailbreakSection
-from radixway.config.guard.pii import MaskStyle, OnError, PiiAction, PiiSection, PiiType
+from radixway.config.guard.answers import AnswersConfig
+from radixway.config.guard.audit import AuditConfig
+from radixway.config.guard.jailbreak import JailbreakConfig
+from radixway.config.guard.pii import MaskStyle, OnError, PiiAction, PiiConfig, PiiType
 from radixway.config.guard.section import (
-    BlockReplySection,
+    BlockReplyConfig,
+    GuardConfig,
     GuardPolicy,
-    GuardSection,
     check_policies,
-    is_asked_for,
-    may_be_asked_for,
+    is_guard_ever_requested,
+    is_guard_requested,
 )
 
 __all__ = [
-    "AnswersSection",
-    "AuditSection",
-    "BlockReplySection",
+    "AnswersConfig",
+    "AuditConfig",
+    "BlockReplyConfig",
+    "GuardConfig",
     "GuardPolicy",
-    "GuardSection",
-    "JailbreakSection",
+    "JailbreakConfig",
     "MaskStyle",
     "OnError",
     "PiiAction",
-    "PiiSection",
+    "PiiConfig",
     "PiiType",
     "check_policies",
-    "is_asked_for",
-    "may_be_asked_for",
+    "is_guard_ever_requested",
+    "is_guard_requested",
 ]

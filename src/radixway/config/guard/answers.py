@@ -7,14 +7,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from radixway.config.base import MAY_BE_OFF, Section
+from radixway.config.base import MAY_BE_OFF, ConfigSection
 from radixway.config.guard.pii import MaskStyle, OnError, PiiType, Share
 
 Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$|^\[?[0-9A-Fa-f:.]+\]?$")]
 """`example.org`, or `*.example.org` for it and all below it."""
 
 
-class AnswerPiiSection(Section):
+class AnswerPiiConfig(ConfigSection):
     """Personal data that an answer tells."""
 
     action: Annotated[Literal["off", "report", "mask", "block"], MAY_BE_OFF] = "off"
@@ -32,7 +32,7 @@ class AnswerPiiSection(Section):
     """What the request itself tells may be told again."""
 
 
-class SystemPromptSection(Section):
+class SystemPromptConfig(ConfigSection):
     """The system prompt, told in an answer: word for word, respaced, recased, or in a simple code."""
 
     action: Annotated[Literal["off", "report", "block"], MAY_BE_OFF] = "off"
@@ -43,7 +43,7 @@ class SystemPromptSection(Section):
     """So much of it does, in runs of any length; for prompts at least as long as two of those runs."""
 
 
-class ExfiltrationSection(Section):
+class ExfiltrationConfig(ConfigSection):
     """Pictures, links and addresses that would carry what was said to somebody."""
 
     action: Annotated[Literal["off", "report", "strip", "block"], MAY_BE_OFF] = "off"
@@ -54,7 +54,7 @@ class ExfiltrationSection(Section):
     """So may hosts that these name."""
 
 
-class ModerationSection(Section):
+class ModerationConfig(ConfigSection):
     """A service that judges what is said, in OpenAI's protocol."""
 
     url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+(/\S*)?$")
@@ -77,13 +77,13 @@ class ModerationSection(Section):
     """What becomes of an answer that the service did not judge."""
 
     @model_validator(mode="after")
-    def _one_key(self) -> Self:
+    def _check_single_key(self) -> Self:
         if self.api_key is not None and self.api_key_file is not None:
             raise ValueError("api_key and api_key_file exclude each other")
         return self
 
 
-class HoldBackSection(Section):
+class HoldBackConfig(ConfigSection):
     """How far a guarded stream may be behind its worker."""
 
     characters: int = Field(default=256, ge=64, le=65_536)
@@ -92,14 +92,14 @@ class HoldBackSection(Section):
     """What only waits for the end of its sentence waits no longer than this."""
 
 
-class AnswersSection(Section):
+class AnswersConfig(ConfigSection):
     """What is looked for in answers. Everything is off until its `action` says otherwise."""
 
-    pii: AnswerPiiSection = AnswerPiiSection()
-    system_prompt: SystemPromptSection = SystemPromptSection()
-    exfiltration: ExfiltrationSection = ExfiltrationSection()
-    moderation: ModerationSection = ModerationSection()
-    hold_back: HoldBackSection = HoldBackSection()
+    pii: AnswerPiiConfig = AnswerPiiConfig()
+    system_prompt: SystemPromptConfig = SystemPromptConfig()
+    exfiltration: ExfiltrationConfig = ExfiltrationConfig()
+    moderation: ModerationConfig = ModerationConfig()
+    hold_back: HoldBackConfig = HoldBackConfig()
     on_error: OnError = "allow"
     """What becomes of an answer that cannot be read: it is told as it is, or it ends there."""
 

@@ -7,11 +7,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.guard.pii import OnError
 
 
-class AuditSection(Section):
+class AuditConfig(ConfigSection):
     """The audit log (docs/guard.md)."""
 
     enabled: bool | None = None
@@ -31,7 +31,7 @@ class AuditSection(Section):
     """What becomes of requests while it cannot be written."""
 
     @model_validator(mode="after")
-    def _has_one_key(self) -> Self:
+    def _check_single_key(self) -> Self:
         if self.key_env is not None and self.key_file is not None:
             raise ValueError("give one of key_env and key_file")
         return self

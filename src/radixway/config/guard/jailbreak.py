@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.guard.pii import OnError, Share
 
 
-class JailbreakSection(Section):
+class JailbreakConfig(ConfigSection):
     """Attacks on the prompt, from the one who asks or in what tools and documents say."""
 
     enabled: bool = True

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 
 PiiAction = Literal["report", "mask", "redact", "route", "block"]
 """`report`: note it and pass on. `mask`: the model sees stars, but of soft types (people,
@@ -27,7 +27,7 @@ PiiType = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 """`EMAIL_ADDRESS`; a classifier of one's own may know others than those that ship."""
 
 
-class PiiSection(Section):
+class PiiConfig(ConfigSection):
     """Personal data."""
 
     enabled: bool = True
@@ -56,7 +56,7 @@ class PiiSection(Section):
     """What becomes of a request that could not be read."""
 
     @model_validator(mode="after")
-    def _knows_where_to(self) -> Self:
+    def _check_route_target(self) -> Self:
         if "route" in (self.action, *self.actions.values()) and self.route_to is None:
             raise ValueError("the action route needs route_to, the model that may be shown it")
         return self

@@ -7,21 +7,21 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from radixway.config.base import ConfigError, Section
-from radixway.config.guard.answers import AnswersSection
-from radixway.config.guard.audit import AuditSection
-from radixway.config.guard.jailbreak import JailbreakSection
-from radixway.config.guard.pii import PiiSection
+from radixway.config.base import ConfigError, ConfigSection
+from radixway.config.guard.answers import AnswersConfig
+from radixway.config.guard.audit import AuditConfig
+from radixway.config.guard.jailbreak import JailbreakConfig
+from radixway.config.guard.pii import PiiConfig
 
 
-class BlockReplySection(Section):
+class BlockReplyConfig(ConfigSection):
     """What whoever is blocked is told."""
 
     status: Literal[200, 403] = 200
     """200: an answer that ends with `content_filter`, as published. 403: an error."""
 
 
-class LongTextsSection(Section):
+class LongTextsConfig(ConfigSection):
     """Texts whose whole pass through the encoder takes longer than a request can wait."""
 
     reading: Literal["whole", "fast"] = "whole"
@@ -34,20 +34,20 @@ class LongTextsSection(Section):
     id counts as four until it is decoded. The default is more than a million tokens of English."""
 
     @property
-    def fast_from(self) -> int | None:
+    def fast_from_characters(self) -> int | None:
         """Characters from which texts are read fast; None for never."""
         return self.from_characters if self.reading == "fast" else None
 
 
-class GuardPolicy(Section):
+class GuardPolicy(ConfigSection):
     """What is different for the tenants that name it (`tenants.<name>.guard`)."""
 
-    pii: PiiSection | None = None
-    jailbreak: JailbreakSection | None = None
-    answers: AnswersSection | None = None
+    pii: PiiConfig | None = None
+    jailbreak: JailbreakConfig | None = None
+    answers: AnswersConfig | None = None
 
     @model_validator(mode="after")
-    def _shares_models(self) -> Self:
+    def _check_shared_models(self) -> Self:
         for name, part in (("pii", self.pii), ("jailbreak", self.jailbreak)):
             own = frozenset({"model", "models_dir"}) & (part.model_fields_set if part else frozenset())
             if own:
@@ -55,34 +55,34 @@ class GuardPolicy(Section):
         return self
 
 
-class GuardSection(Section):
+class GuardConfig(ConfigSection):
     """What may not pass. Off until anything here, a `prompt_guard` or a `pii_policy` is configured; then it
     reports, and does what `action` says."""
 
     enabled: bool | None = None
     """False: off, whatever else says. By default on where anything of the guard is configured."""
-    pii: PiiSection = PiiSection()
-    jailbreak: JailbreakSection = JailbreakSection()
-    answers: AnswersSection = AnswersSection()
-    block: BlockReplySection = BlockReplySection()
-    long_texts: LongTextsSection = LongTextsSection()
-    audit: AuditSection = AuditSection()
+    pii: PiiConfig = PiiConfig()
+    jailbreak: JailbreakConfig = JailbreakConfig()
+    answers: AnswersConfig = AnswersConfig()
+    block: BlockReplyConfig = BlockReplyConfig()
+    long_texts: LongTextsConfig = LongTextsConfig()
+    audit: AuditConfig = AuditConfig()
     policies: dict[str, GuardPolicy] = Field(default_factory=dict)
 
 
-def is_asked_for(guard: GuardSection) -> bool:
+def is_guard_requested(guard: GuardConfig) -> bool:
     """Whether the section itself wants requests looked at; classic keys may want it without."""
     if guard.enabled is not None:
         return guard.enabled
     return bool(guard.model_fields_set - {"enabled", "policies", "audit", "block", "long_texts"})
 
 
-def may_be_asked_for(guard: GuardSection) -> bool:
+def is_guard_ever_requested(guard: GuardConfig) -> bool:
     """Whether it wants some requests looked at: all, or those of tenants that name a policy."""
-    return is_asked_for(guard) or (guard.enabled is None and bool(guard.policies))
+    return is_guard_requested(guard) or (guard.enabled is None and bool(guard.policies))
 
 
-def check_policies(guard: GuardSection, named: Mapping[str, str | None]) -> None:
+def check_policies(guard: GuardConfig, named: Mapping[str, str | None]) -> None:
     """Raises ConfigError for a tenant (by name: the policy that it names) whose policy is not there."""
     for tenant, policy in named.items():
         if policy is not None and policy not in guard.policies:

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationError
 
-from radixway.config.base import ConfigError, Section
-from radixway.config.semantic.section import SemanticSection
-from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, ValkeySection
-from radixway.config.yaml_file import in_words, line_of, read_yaml
+from radixway.config.base import ConfigError, ConfigSection
+from radixway.config.semantic.section import SemanticConfig
+from radixway.config.semantic_cache import MilvusConfig, SemanticCacheConfig, ValkeyConfig
+from radixway.config.yaml_file import describe_validation_error, line_of, read_yaml
 
 
-def whole_cache(own: SemanticCacheSection, semantic: SemanticSection) -> SemanticCacheSection:
+def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> SemanticCacheConfig:
     """What `semantic_cache` says, completed with the classic key of the same name.
 
     Enabled also where only single categories or decisions want it. Raises ConfigError.
@@ -30,18 +30,18 @@ def whole_cache(own: SemanticCacheSection, semantic: SemanticSection) -> Semanti
         "ttl_s": float(classic.ttl_seconds),
         "eviction": classic.eviction_policy,
     }
-    said |= _store(classic.backend_type, classic.backend_config_path)
+    said |= _backend_settings(classic.backend_type, classic.backend_config_path)
     said |= {name: getattr(own, name) for name in own.model_fields_set}
-    return SemanticCacheSection.model_validate(said)
+    return SemanticCacheConfig.model_validate(said)
 
 
-def is_cached_by_default(own: SemanticCacheSection, semantic: SemanticSection) -> bool:
+def is_cached_by_default(own: SemanticCacheConfig, semantic: SemanticConfig) -> bool:
     """Whether answers are kept where no category or decision says otherwise."""
     classic = semantic.semantic_cache
     return own.enabled or ("enabled" not in own.model_fields_set and classic is not None and classic.enabled)
 
 
-def _store(kind: str, path: str | None) -> dict[str, Any]:
+def _backend_settings(kind: str, path: str | None) -> dict[str, Any]:
     """The backend, and its settings from the file that is named."""
     if kind == "memory":
         return {"backend": "memory"}
@@ -55,7 +55,7 @@ def _store(kind: str, path: str | None) -> dict[str, Any]:
     return {"backend": "valkey", "valkey": file.as_valkey()}
 
 
-class _Lenient(Section):
+class _Lenient(ConfigSection):
     """What else stands there tunes the peer's own client and index, and has no effect here."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -93,9 +93,9 @@ class _StoreFile(_Lenient):
     connection: _Connection = _Connection()
     collection: _Collection = _Collection()
 
-    def as_milvus(self) -> MilvusSection:
+    def as_milvus(self) -> MilvusConfig:
         to, login, tls = self.connection, self.connection.auth, self.connection.tls
-        return MilvusSection(
+        return MilvusConfig(
             uri=f"{'https' if tls.enabled else 'http'}://{to.host}:{to.port or 19530}",
             token=SecretStr(f"{login.username}:{login.password}") if login.enabled else None,
             database=str(to.database),
@@ -106,12 +106,12 @@ class _StoreFile(_Lenient):
             client_key_file=Path(tls.key_file) if tls.enabled and tls.key_file else None,
         )
 
-    def as_valkey(self) -> ValkeySection:
+    def as_valkey(self) -> ValkeyConfig:
         to, tls = self.connection, self.connection.tls
         password = to.password or (to.auth.password if to.auth.enabled else "")
         login = f":{quote(password, safe='')}@" if password else ""
         scheme = "rediss" if tls.enabled else "redis"
-        return ValkeySection(
+        return ValkeyConfig(
             url=SecretStr(f"{scheme}://{login}{to.host}:{to.port or 6379}/{to.database or 0}"),
             ca_file=Path(tls.ca_file) if tls.enabled and tls.ca_file else None,
         )
@@ -127,5 +127,7 @@ def _read_file(path: Path) -> _StoreFile:
         for mistake in error.errors():
             line = line_of(mistake["loc"], root)
             at = ".".join(str(part) for part in mistake["loc"])
-            told.append(f"{path}{'' if line is None else f':{line}'}: {at}: {in_words(mistake)}")
+            told.append(
+                f"{path}{'' if line is None else f':{line}'}: {at}: {describe_validation_error(mistake)}"
+            )
         raise ConfigError("\n".join(told)) from None

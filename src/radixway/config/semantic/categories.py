@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from radixway.config.base import MAY_BE_OFF, Section
+from radixway.config.base import MAY_BE_OFF, ConfigSection
 from radixway.config.semantic.models import ModelName, Share
 
 CATEGORIES = (
@@ -30,7 +30,7 @@ CATEGORIES = (
 PromptMode = Annotated[Literal["replace", "insert", "off"], MAY_BE_OFF]
 
 
-class InLanguages(BaseModel):
+class BilingualText(BaseModel):
     """A text in two languages."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,12 +40,12 @@ class InLanguages(BaseModel):
     zh: str = ""
     """For questions in Chinese."""
 
-    def of(self, language: str) -> str:
+    def text_in(self, language: str) -> str:
         """In that language if there is one, else in the other."""
         return (self.zh or self.en) if language == "zh" else (self.en or self.zh)
 
 
-class ModelScore(Section):
+class ModelScore(ConfigSection):
     """How good a model is at a category."""
 
     model: ModelName
@@ -60,7 +60,7 @@ class ModelScore(Section):
     """For families with efforts; by default `default_reasoning_effort`."""
 
 
-class Category(Section):
+class CategoryConfig(ConfigSection):
     """One category, and what is different for its questions."""
 
     name: str = Field(min_length=1, max_length=128)
@@ -69,7 +69,7 @@ class Category(Section):
     """For people; nothing reads it."""
     mmlu_categories: tuple[str, ...] = ()
     """The domain head's labels that mean this one; by default the label of its own name."""
-    system_prompt: str | InLanguages = ""
+    system_prompt: str | BilingualText = ""
     system_prompt_enabled: bool | None = None
     """False: its prompt is not set."""
     system_prompt_mode: PromptMode = "replace"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from radixway.config.semantic.decisions import Condition
+from radixway.config.semantic.decisions import SignalCondition
 from radixway.config.semantic.models import REASONING_FAMILIES
-from radixway.config.semantic.section import SemanticSection
+from radixway.config.semantic.section import SemanticConfig
 from radixway.config.yaml_file import Place
 
-Mistake = tuple[Place, str]
+PlacedMistake = tuple[Place, str]
 
 GUARD_FINDS = {
     "jailbreak": {"prompt_injection", "instruction_override", "adversarial_prompt", "social_engineering"},
@@ -31,21 +31,23 @@ GUARD_FINDS = {
 """What conditions may name without a signal of that name: what ships finds these."""
 
 
-def check(section: SemanticSection) -> Iterator[Mistake]:
+def find_contradictions(section: SemanticConfig) -> Iterator[PlacedMistake]:
     """Every place where keys contradict each other, and how."""
-    yield from _models(section)
-    yield from _categories(section)
-    for at, names in _named(section):
-        yield from _twice(at, names)
+    yield from _check_models(section)
+    yield from _check_categories(section)
+    for at, names in _named_lists(section):
+        yield from _check_duplicates(at, names)
     for index, rule in enumerate(section.decisions):
         models = [ref.model for ref in rule.model_refs]
-        yield from _conditions(rule.rules, ("decisions", index, "rules"), _known_signals(section))
-        yield from _action(rule.action, models, rule.category, ("decisions", index), "modelRefs")
+        yield from _check_conditions(rule.rules, ("decisions", index, "rules"), _known_signals(section))
+        yield from _check_action(rule.action, models, rule.category, ("decisions", index), "modelRefs")
     for index, policy in enumerate(section.policy_rules):
-        yield from _action(policy.action, policy.models, policy.category, ("policy_rules", index), "models")
+        yield from _check_action(
+            policy.action, policy.models, policy.category, ("policy_rules", index), "models"
+        )
 
 
-def _models(section: SemanticSection) -> Iterator[Mistake]:
+def _check_models(section: SemanticConfig) -> Iterator[PlacedMistake]:
     endpoints = {endpoint.name for endpoint in section.vllm_endpoints}
     families = REASONING_FAMILIES.keys() | section.reasoning_families.keys()
     at: Place
@@ -60,15 +62,15 @@ def _models(section: SemanticSection) -> Iterator[Mistake]:
             yield at, f"there is no family {model.reasoning_family!r}; known are {known}"
 
 
-def _categories(section: SemanticSection) -> Iterator[Mistake]:
+def _check_categories(section: SemanticConfig) -> Iterator[PlacedMistake]:
     for index, category in enumerate(section.categories):
         at = ("categories", index)
         if not category.model_scores and not (section.decisions or section.default_model):
             yield at, f"{category.name} needs model_scores, or the section a default_model"
-        yield from _twice((*at, "model_scores"), [score.model for score in category.model_scores])
+        yield from _check_duplicates((*at, "model_scores"), [score.model for score in category.model_scores])
 
 
-def _named(section: SemanticSection) -> Iterator[tuple[Place, list[str]]]:
+def _named_lists(section: SemanticConfig) -> Iterator[tuple[Place, list[str]]]:
     signals = section.signals
     yield ("categories",), [each.name for each in section.categories]
     yield ("vllm_endpoints",), [each.name for each in section.vllm_endpoints]
@@ -82,7 +84,7 @@ def _named(section: SemanticSection) -> Iterator[tuple[Place, list[str]]]:
     yield ("signals", "complexity"), [each.name for each in signals.complexity]
 
 
-def _twice(at: Place, names: Iterable[str]) -> Iterator[Mistake]:
+def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake]:
     seen = set()
     for index, name in enumerate(names):
         if name in seen:
@@ -90,7 +92,7 @@ def _twice(at: Place, names: Iterable[str]) -> Iterator[Mistake]:
         seen.add(name)
 
 
-def _known_signals(section: SemanticSection) -> dict[str, set[str]]:
+def _known_signals(section: SemanticConfig) -> dict[str, set[str]]:
     signals = section.signals
     domains = {each.name for each in signals.domains} | {each.name for each in section.categories}
     return {
@@ -110,18 +112,20 @@ def _known_signals(section: SemanticSection) -> dict[str, set[str]]:
     }
 
 
-def _conditions(node: Condition, at: Place, known: dict[str, set[str]]) -> Iterator[Mistake]:
+def _check_conditions(
+    node: SignalCondition, at: Place, known: dict[str, set[str]]
+) -> Iterator[PlacedMistake]:
     names = known.get(node.type or "")
     if node.name is not None and names is not None and node.name not in names:
         some = ", ".join(sorted(names)[:8]) or "none"
         yield (*at, "name"), f"there is no {node.type} signal {node.name!r}; there are: {some}"
     for index, child in enumerate(node.conditions):
-        yield from _conditions(child, (*at, "conditions", index), known)
+        yield from _check_conditions(child, (*at, "conditions", index), known)
 
 
-def _action(
+def _check_action(
     action: str, models: Iterable[str], category: str | None, at: Place, field: str
-) -> Iterator[Mistake]:
+) -> Iterator[PlacedMistake]:
     if action == "route" and not tuple(models) and category is None:
         yield at, f"a rule that routes needs {field}, or a category"
     if action == "boost_category" and category is None:

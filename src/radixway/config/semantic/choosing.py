@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.semantic.models import ModelName, Share
 
 Preference = Literal["best", "fast", "cheap"]
 
 
-class FusionSection(Section):
+class FusionConfig(ConfigSection):
     """How signals that name a category add up: keyword, then embedding, then domain."""
 
     certain_at: Share = 0.8
@@ -21,14 +21,14 @@ class FusionSection(Section):
     """A later signal this sure goes before an earlier one that was less than certain."""
 
 
-class ReasoningSection(Section):
+class ReasoningConfig(ConfigSection):
     """When a model thinks."""
 
     entropy: bool = True
     """How unsure the domain is counts too, in the published bands; else the chosen model's flag alone."""
 
 
-class PreferenceSection(Section):
+class PreferenceConfig(ConfigSection):
     """Quality against price and time."""
 
     default: Preference = "best"
@@ -39,7 +39,7 @@ class PreferenceSection(Section):
     """Expected of an answer, for its price, where the request limits it no further."""
 
 
-class AbSplit(Section):
+class AbSplit(ConfigSection):
     """Requests shared out among models, each session staying with its own."""
 
     name: str = Field(min_length=1)
@@ -50,7 +50,7 @@ class AbSplit(Section):
     """Model: its weight."""
 
 
-class FeedbackSection(Section):
+class FeedbackConfig(ConfigSection):
     """Scores that move with `/feedback`: a Beta posterior per category and model."""
 
     strength: float = Field(default=20, gt=0)
@@ -61,7 +61,7 @@ class FeedbackSection(Section):
     """Decisions of late that may still be judged."""
 
 
-class BlockSection(Section):
+class BlockConfig(ConfigSection):
     """What a client is told whom a rule blocks."""
 
     status: int = Field(default=403, ge=400, le=499)

@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.semantic.models import Share
 
 
-class BertModel(Section):
+class BertModel(ConfigSection):
     """The sentence encoder."""
 
     model_id: str = ""
@@ -22,7 +22,7 @@ class BertModel(Section):
     """Read and not used."""
 
 
-class ClassicCache(Section):
+class ClassicCache(ConfigSection):
     """`semantic_cache`."""
 
     enabled: bool = False
@@ -51,7 +51,7 @@ class ClassicCache(Section):
     """Read and not used."""
 
 
-class ClientTools(Section):
+class ClientTools(ConfigSection):
     """`tools.client_tools`: long lists of tools that clients send, made shorter."""
 
     enabled: bool = False
@@ -65,7 +65,7 @@ class ClientTools(Section):
     the next request finds them read."""
 
 
-class ClassicTools(Section):
+class ClassicTools(ConfigSection):
     """`tools`: selection where a request's `tool_choice` is `auto`."""
 
     enabled: bool = False
@@ -86,7 +86,7 @@ class ClassicTools(Section):
     client_tools: ClientTools = ClientTools()
 
 
-class PromptGuard(Section):
+class PromptGuard(ConfigSection):
     """`prompt_guard`."""
 
     enabled: bool = False
@@ -103,7 +103,7 @@ class PromptGuard(Section):
     """Its labels; by default beside the model."""
 
 
-def on_this_machine(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
+def local_model_paths(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
     """The directory of a model that a `config.yaml` names, and its labels, each if it is there."""
     path = Path(model_id)
     if not model_id or not path.is_dir():
@@ -112,7 +112,7 @@ def on_this_machine(model_id: str, mapping: str | None) -> tuple[Path | None, Pa
     return path, labels if labels is not None and labels.is_file() else None
 
 
-class CategoryModel(Section):
+class CategoryModel(ConfigSection):
     """`classifier.category_model`."""
 
     model_id: str = ""
@@ -127,7 +127,7 @@ class CategoryModel(Section):
     """Its labels; by default beside the model."""
 
 
-class PiiModel(Section):
+class PiiModel(ConfigSection):
     """`classifier.pii_model`."""
 
     model_id: str = ""
@@ -142,7 +142,7 @@ class PiiModel(Section):
     """Its labels; by default beside the model."""
 
 
-class McpCategoryModel(Section):
+class McpCategoryModel(ConfigSection):
     """`classifier.mcp_category_model`: read, checked and not used; the shipped head classifies."""
 
     enabled: bool = False
@@ -156,7 +156,7 @@ class McpCategoryModel(Section):
     timeout_seconds: int = Field(default=30, ge=1)
 
 
-class Classifier(Section):
+class ClassicClassifier(ConfigSection):
     """`classifier`."""
 
     category_model: CategoryModel = CategoryModel()
@@ -164,7 +164,7 @@ class Classifier(Section):
     mcp_category_model: McpCategoryModel = McpCategoryModel()
 
 
-class EmbeddingModels(Section):
+class EmbeddingModels(ConfigSection):
     """`embedding_models`: read and not used; `encoders` says what reads texts."""
 
     qwen3_model_path: str = ""
@@ -172,7 +172,7 @@ class EmbeddingModels(Section):
     use_cpu: bool = True
 
 
-class BatchSize(Section):
+class BatchSize(ConfigSection):
     """A label for batches of some sizes, `max` -1 without limit: read and not used."""
 
     min: int
@@ -180,7 +180,7 @@ class BatchSize(Section):
     label: str
 
 
-class BatchMetrics(Section):
+class BatchMetrics(ConfigSection):
     """`api.batch_classification.metrics`: read and not used; `/metrics` has its own buckets."""
 
     enabled: bool = True
@@ -192,7 +192,7 @@ class BatchMetrics(Section):
     size_buckets: tuple[float, ...] = ()
 
 
-class BatchClassification(Section):
+class BatchClassification(ConfigSection):
     """`api.batch_classification`."""
 
     max_batch_size: int = Field(default=100, ge=1)
@@ -204,13 +204,13 @@ class BatchClassification(Section):
     metrics: BatchMetrics = BatchMetrics()
 
 
-class Api(Section):
+class ClassicApi(ConfigSection):
     """`api`."""
 
     batch_classification: BatchClassification = BatchClassification()
 
 
-class Exporter(Section):
+class ClassicExporter(ConfigSection):
     """Where spans go: read and not used; `telemetry.tracing` says it."""
 
     type: Literal["otlp", "jaeger", "zipkin", "stdout"] = "stdout"
@@ -218,14 +218,14 @@ class Exporter(Section):
     insecure: bool = False
 
 
-class Sampling(Section):
+class ClassicSampling(ConfigSection):
     """Which requests are traced: read and not used."""
 
     type: Literal["always_on", "always_off", "probabilistic"] = "always_on"
     rate: Share = 1.0
 
 
-class Resource(Section):
+class ClassicResource(ConfigSection):
     """Who the spans are from: read and not used."""
 
     service_name: str = ""
@@ -233,30 +233,30 @@ class Resource(Section):
     deployment_environment: str = ""
 
 
-class Tracing(Section):
+class ClassicTracing(ConfigSection):
     """`observability.tracing`: read and not used; `telemetry.tracing` has ours."""
 
     enabled: bool = False
     provider: str = "opentelemetry"
-    exporter: Exporter = Exporter()
-    sampling: Sampling = Sampling()
-    resource: Resource = Resource()
+    exporter: ClassicExporter = ClassicExporter()
+    sampling: ClassicSampling = ClassicSampling()
+    resource: ClassicResource = ClassicResource()
 
 
-class MetricsSwitch(Section):
+class MetricsSwitch(ConfigSection):
     """`observability.metrics`: read and not used; metrics are always there."""
 
     enabled: bool = True
 
 
-class Observability(Section):
+class ClassicObservability(ConfigSection):
     """`observability`."""
 
-    tracing: Tracing = Tracing()
+    tracing: ClassicTracing = ClassicTracing()
     metrics: MetricsSwitch = MetricsSwitch()
 
 
-class RouterTuning(Section):
+class RouterTuning(ConfigSection):
     """`router`: figures of the peer's own classifiers. Read, checked and not used here."""
 
     high_confidence_threshold: Share | None = None
@@ -288,7 +288,7 @@ class RouterTuning(Section):
     performance_history_weight: float | None = None
 
 
-class Listener(Section):
+class ClassicListener(ConfigSection):
     """`listeners[]` of v0.1: read and not used; the gateway listens where `gateway` says."""
 
     name: str = ""

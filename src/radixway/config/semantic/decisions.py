@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.semantic.models import ModelName, Share
 from radixway.config.semantic.signals import SignalName
 
@@ -30,7 +30,7 @@ Kind = Literal[
 """What a condition's `type` may be."""
 
 
-class Condition(Section):
+class SignalCondition(ConfigSection):
     """A node of a tree: a signal (`type`, `name`), or an operator over conditions. `{}` always holds."""
 
     type: Kind | None = None
@@ -42,10 +42,10 @@ class Condition(Section):
         BeforeValidator(lambda said: said.upper() if isinstance(said, str) else said),
     ] = None
     """Over `conditions`."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[SignalCondition, ...] = ()
 
     @model_validator(mode="after")
-    def _has_one_shape(self) -> Self:
+    def _check_shape(self) -> Self:
         if self.type is not None or self.name is not None:
             if self.operator is not None or self.conditions:
                 raise ValueError("a condition is a signal (type, name) or an operator, not both")
@@ -58,7 +58,7 @@ class Condition(Section):
         return self
 
 
-class ModelRef(Section):
+class ModelRef(ConfigSection):
     """A model that a decision may choose; earlier ones are better unless they have scores."""
 
     model: ModelName
@@ -73,7 +73,7 @@ class ModelRef(Section):
     """How good it is here; by default its place in the list says so."""
 
 
-class SystemPromptPlugin(Section):
+class SystemPromptPlugin(ConfigSection):
     """`configuration` of `system_prompt`."""
 
     enabled: bool = True
@@ -81,21 +81,21 @@ class SystemPromptPlugin(Section):
     mode: Literal["replace", "insert"] = "replace"
 
 
-class CachePlugin(Section):
+class CachePlugin(ConfigSection):
     """`configuration` of `semantic-cache`."""
 
     enabled: bool = True
     similarity_threshold: Share | None = None
 
 
-class NamedValue(Section):
+class NamedValue(ConfigSection):
     """A header."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
     value: str
 
 
-class HeaderMutation(Section):
+class HeaderMutation(ConfigSection):
     """`configuration` of `header_mutation`: what becomes of the headers that workers get."""
 
     add: tuple[NamedValue, ...] = ()
@@ -103,14 +103,14 @@ class HeaderMutation(Section):
     delete: tuple[str, ...] = ()
 
 
-class JailbreakPlugin(Section):
+class JailbreakPlugin(ConfigSection):
     """`configuration` of `jailbreak`."""
 
     enabled: bool = True
     threshold: Share | None = None
 
 
-class PiiPlugin(Section):
+class PiiPlugin(ConfigSection):
     """`configuration` of `pii`."""
 
     enabled: bool = True
@@ -119,7 +119,7 @@ class PiiPlugin(Section):
     """All that the decision's models may be shown, whatever their own policies say."""
 
 
-class Plugin(Section):
+class DecisionPlugin(ConfigSection):
     """What else a decision does. `pii` and `jailbreak` are for the guard; `hallucination` is not done."""
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
@@ -128,7 +128,7 @@ class Plugin(Section):
     """What that plugin takes."""
 
     @model_validator(mode="after")
-    def _is_known(self) -> Self:
+    def _check_plugin_type(self) -> Self:
         if self.type == "system_prompt":
             SystemPromptPlugin.model_validate(self.configuration)
         elif self.type == "header_mutation":
@@ -142,7 +142,7 @@ class Plugin(Section):
         return self
 
 
-class DecisionRule(Section):
+class DecisionRule(ConfigSection):
     """One of `decisions`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
@@ -153,9 +153,9 @@ class DecisionRule(Section):
     """For people; nothing reads it."""
     priority: int = 0
     """The highest that holds wins."""
-    rules: Condition = Condition()
+    rules: SignalCondition = SignalCondition()
     model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[DecisionPlugin, ...] = ()
     action: Action = "route"
     """Ours: a tree may block, boost or fall through as well."""
     message: str = ""
@@ -166,7 +166,7 @@ class DecisionRule(Section):
     """By how much `boost_category` multiplies."""
 
 
-class PolicyRule(Section):
+class PolicyRule(ConfigSection):
     """One of `policy_rules`: an expression over signals, and what follows from it."""
 
     name: SignalName

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from radixway.config.semantic.section import SemanticSection
+from radixway.config.semantic.section import SemanticConfig
 
 _PLUGINS = frozenset({"pii", "jailbreak"})
 
 
-def wants_guard(section: SemanticSection) -> bool:
+def requests_guard(section: SemanticConfig) -> bool:
     """Whether any of them asks for one."""
     return (
         (section.prompt_guard is not None and section.prompt_guard.enabled)
@@ -23,7 +23,7 @@ def wants_guard(section: SemanticSection) -> bool:
     )
 
 
-def guards_by_category(section: SemanticSection) -> bool:
+def has_guard_by_category(section: SemanticConfig) -> bool:
     """Whether what is looked for differs by what a request is about, or by the decision on it."""
     plugins = {plugin.type for rule in section.decisions for plugin in rule.plugins}
     return not plugins.isdisjoint(_PLUGINS) or any(
@@ -33,7 +33,7 @@ def guards_by_category(section: SemanticSection) -> bool:
     )
 
 
-def reads_guard(section: SemanticSection) -> bool:
+def has_guard_conditions(section: SemanticConfig) -> bool:
     """Whether rules ask what a guard found."""
     trees = [rule.rules for rule in section.decisions]
     while trees:

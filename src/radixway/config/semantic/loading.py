@@ -8,20 +8,20 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from radixway.config.base import ConfigError
-from radixway.config.semantic.checks import check
-from radixway.config.semantic.section import SemanticSection
+from radixway.config.semantic.checks import find_contradictions
+from radixway.config.semantic.section import SemanticConfig
 from radixway.config.yaml_file import (
-    FileMistakes,
-    Mistake,
+    ConfigFileError,
+    FileMistake,
     Place,
-    in_words,
+    describe_validation_error,
+    locate_mistakes,
     parse_yaml,
-    placed,
     read_text,
 )
 
 
-def load_semantic(path: Path) -> SemanticSection:
+def load_semantic(path: Path) -> SemanticConfig:
     """The section in a file: a vLLM-Semantic-Router `config.yaml`, or the same keys of ours.
 
     Raises:
@@ -30,11 +30,11 @@ def load_semantic(path: Path) -> SemanticSection:
     return parse_semantic(read_text(path), path)
 
 
-def parse_semantic(text: str, path: Path) -> SemanticSection:
-    """The same of a text that is to stand in that file. Raises FileMistakes."""
+def parse_semantic(text: str, path: Path) -> SemanticConfig:
+    """The same of a text that is to stand in that file. Raises ConfigFileError."""
     tree, root = parse_yaml(text, path)
     if not tree:  # as a file is for a moment while somebody writes it: that must not switch rules off
-        raise FileMistakes(path, [Mistake("there is nothing in it")])
+        raise ConfigFileError(path, [FileMistake("there is nothing in it")])
     for name in tuple(tree):
         if tree[name] is None:  # all its keys are commented out
             del tree[name]
@@ -43,23 +43,23 @@ def parse_semantic(text: str, path: Path) -> SemanticSection:
         found = [(("config",), "a semantic file cannot name another one")]
     else:
         try:
-            section = SemanticSection.model_validate(tree)
-            found = list(check(section))
+            section = SemanticConfig.model_validate(tree)
+            found = list(find_contradictions(section))
         except ValidationError as error:
-            found = [(mistake["loc"], in_words(mistake)) for mistake in error.errors()]
+            found = [(mistake["loc"], describe_validation_error(mistake)) for mistake in error.errors()]
     if found:
-        raise FileMistakes(path, placed(found, root))
+        raise ConfigFileError(path, locate_mistakes(found, root))
     return section
 
 
-def mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]]) -> FileMistakes | None:
+def file_mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]]) -> ConfigFileError | None:
     """Mistakes in the text of a file, each with its line; None where there are none."""
     root = parse_yaml(text, path)[1]
     found = list(mistakes)
-    return FileMistakes(path, placed(found, root)) if found else None
+    return ConfigFileError(path, locate_mistakes(found, root)) if found else None
 
 
-def whole_semantic(section: SemanticSection, text: str | None = None) -> SemanticSection:
+def merge_semantic_file(section: SemanticConfig, text: str | None = None) -> SemanticConfig:
     """The section together with the file that it names; its own keys go before the file's.
 
     `text`: what is to stand in the file. Raises ConfigError, also for what the two say of each other.
@@ -69,10 +69,10 @@ def whole_semantic(section: SemanticSection, text: str | None = None) -> Semanti
     below = parse_semantic(read_text(section.config) if text is None else text, section.config)
     own = {name: getattr(section, name) for name in section.model_fields_set}
     whole = below.model_copy(update=own)
-    if mistakes := [f"semantic: {_dotted(at)}: {said}" for at, said in check(whole)]:
+    if mistakes := [f"semantic: {_dotted_path(at)}: {said}" for at, said in find_contradictions(whole)]:
         raise ConfigError("\n".join(mistakes))
     return whole
 
 
-def _dotted(at: Place) -> str:
+def _dotted_path(at: Place) -> str:
     return ".".join(str(part) for part in at)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from radixway.config.base import Section
-from radixway.config.pricing import Pricing
+from radixway.config.base import ConfigSection
+from radixway.config.pricing import ModelPricing
 
 _HOST = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?|\[?[0-9A-Fa-f:]+\]?")
 
@@ -28,7 +28,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 """A probability, similarity or confidence."""
 
 
-class PiiPolicy(Section):
+class PiiPolicy(ConfigSection):
     """Which personal data a model may be shown."""
 
     allow_by_default: bool = False
@@ -37,7 +37,7 @@ class PiiPolicy(Section):
     """Types that it may be shown although `allow_by_default` is false."""
 
 
-class LoraAdapter(Section):
+class LoraAdapterConfig(ConfigSection):
     """An adapter that the model's workers serve under its own name."""
 
     name: ModelName
@@ -46,7 +46,7 @@ class LoraAdapter(Section):
     """For people; nothing reads it."""
 
 
-class ModelParams(Section):
+class ModelParams(ConfigSection):
     """One model, under `model_config`."""
 
     reasoning_family: str | None = None
@@ -55,11 +55,11 @@ class ModelParams(Section):
     """Names of `vllm_endpoints` that answer for it."""
     pii_policy: PiiPolicy | None = None
     """Without one, all is allowed."""
-    pricing: Pricing | None = None
-    loras: tuple[LoraAdapter, ...] = ()
+    pricing: ModelPricing | None = None
+    loras: tuple[LoraAdapterConfig, ...] = ()
 
 
-class VllmEndpoint(Section):
+class VllmEndpoint(ConfigSection):
     """A worker: `http://address:port`. It joins those under `workers`."""
 
     name: str = Field(min_length=1)
@@ -82,7 +82,7 @@ class VllmEndpoint(Section):
         return f"http://{host}:{self.port}"
 
 
-class ReasoningFamily(Section):
+class ReasoningFamily(ConfigSection):
     """How models of one family are told whether to think."""
 
     type: Literal["chat_template_kwargs", "reasoning_effort", "thinking"]

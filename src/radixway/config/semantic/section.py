@@ -7,25 +7,25 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from radixway.config.base import Section
-from radixway.config.semantic.categories import Category
+from radixway.config.base import ConfigSection
+from radixway.config.semantic.categories import CategoryConfig
 from radixway.config.semantic.choosing import (
     AbSplit,
-    BlockSection,
-    FeedbackSection,
-    FusionSection,
-    PreferenceSection,
-    ReasoningSection,
+    BlockConfig,
+    FeedbackConfig,
+    FusionConfig,
+    PreferenceConfig,
+    ReasoningConfig,
 )
 from radixway.config.semantic.classic import (
-    Api,
     BertModel,
+    ClassicApi,
     ClassicCache,
+    ClassicClassifier,
+    ClassicListener,
+    ClassicObservability,
     ClassicTools,
-    Classifier,
     EmbeddingModels,
-    Listener,
-    Observability,
     PromptGuard,
     RouterTuning,
 )
@@ -37,10 +37,15 @@ from radixway.config.semantic.models import (
     ReasoningFamily,
     VllmEndpoint,
 )
-from radixway.config.semantic.signals import EmbeddingSignal, KeywordSignal, RegexSignal, SignalsSection
+from radixway.config.semantic.signals import (
+    EmbeddingSignalConfig,
+    KeywordSignalConfig,
+    RegexSignalConfig,
+    SignalsConfig,
+)
 
 
-class SemanticSection(Section):
+class SemanticConfig(ConfigSection):
     """What requests mean, and which model answers them. Off until it is configured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
@@ -66,26 +71,26 @@ class SemanticSection(Section):
     strategy: Literal["priority", "confidence"] = "priority"
     """Which of the `decisions` that hold wins."""
 
-    categories: tuple[Category, ...] = ()
+    categories: tuple[CategoryConfig, ...] = ()
     models: dict[ModelName, ModelParams] = Field(default_factory=dict, alias="model_config")
     vllm_endpoints: tuple[VllmEndpoint, ...] = ()
     reasoning_families: dict[str, ReasoningFamily] = Field(default_factory=dict)
     """Added to those known: deepseek, qwen3, gpt-oss, gpt."""
 
-    keyword_rules: tuple[KeywordSignal, ...] = ()
-    regex_rules: tuple[RegexSignal, ...] = ()
-    embedding_rules: tuple[EmbeddingSignal, ...] = ()
-    concepts: tuple[EmbeddingSignal, ...] = ()
-    signals: SignalsSection = SignalsSection()
+    keyword_rules: tuple[KeywordSignalConfig, ...] = ()
+    regex_rules: tuple[RegexSignalConfig, ...] = ()
+    embedding_rules: tuple[EmbeddingSignalConfig, ...] = ()
+    concepts: tuple[EmbeddingSignalConfig, ...] = ()
+    signals: SignalsConfig = SignalsConfig()
     decisions: tuple[DecisionRule, ...] = ()
     policy_rules: tuple[PolicyRule, ...] = ()
 
-    fusion: FusionSection = FusionSection()
-    reasoning: ReasoningSection = ReasoningSection()
-    preference: PreferenceSection = PreferenceSection()
+    fusion: FusionConfig = FusionConfig()
+    reasoning: ReasoningConfig = ReasoningConfig()
+    preference: PreferenceConfig = PreferenceConfig()
     ab_splits: tuple[AbSplit, ...] = ()
-    feedback: FeedbackSection = FeedbackSection()
-    block: BlockSection = BlockSection()
+    feedback: FeedbackConfig = FeedbackConfig()
+    block: BlockConfig = BlockConfig()
     shipped_prompts: bool = False
     """Categories without a system prompt of their own get the shipped one."""
 
@@ -93,12 +98,12 @@ class SemanticSection(Section):
     semantic_cache: ClassicCache | None = None
     tools: ClassicTools | None = None
     prompt_guard: PromptGuard | None = None
-    classifier: Classifier = Classifier()
+    classifier: ClassicClassifier = ClassicClassifier()
     embedding_models: EmbeddingModels = EmbeddingModels()
-    api: Api = Api()
-    observability: Observability = Observability()
+    api: ClassicApi = ClassicApi()
+    observability: ClassicObservability = ClassicObservability()
     router: RouterTuning = RouterTuning()
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[ClassicListener, ...] = ()
 
     @property
     def is_on(self) -> bool:

@@ -8,14 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigSection
 from radixway.config.semantic.models import ModelName, Share
 
 SignalName = Annotated[str, Field(min_length=1, max_length=128)]
 _MULTIPLES = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
-def _tokens(said: object) -> object:
+def _parse_token_count(said: object) -> object:
     """`32K` and `1.5M` as numbers."""
     if isinstance(said, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", said)
@@ -25,15 +25,15 @@ def _tokens(said: object) -> object:
     return said
 
 
-def _upper(said: object) -> object:
+def _upper_case(said: object) -> object:
     return said.upper() if isinstance(said, str) else said
 
 
-Tokens = Annotated[int, BeforeValidator(_tokens), Field(ge=0)]
-Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], BeforeValidator(_upper)]
+Tokens = Annotated[int, BeforeValidator(_parse_token_count), Field(ge=0)]
+Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], BeforeValidator(_upper_case)]
 
 
-class KeywordSignal(Section):
+class KeywordSignalConfig(ConfigSection):
     """Words and phrases in the prompt."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
@@ -54,7 +54,7 @@ class KeywordSignal(Section):
     """Of that, among the rules."""
 
 
-class RegexSignal(Section):
+class RegexSignalConfig(ConfigSection):
     """A pattern of the prompt, and what is done about it."""
 
     name: SignalName
@@ -73,7 +73,7 @@ class RegexSignal(Section):
     """By default 200 for blocks and 150 for routes."""
 
 
-class EmbeddingSignal(Section):
+class EmbeddingSignalConfig(ConfigSection):
     """Sentences that the prompt may be like."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
@@ -108,7 +108,7 @@ class EmbeddingSignal(Section):
     """Read and not used."""
 
 
-class DomainSignal(Section):
+class DomainSignalConfig(ConfigSection):
     """Labels of the domain head under a name of one's own."""
 
     name: SignalName
@@ -123,7 +123,7 @@ class DomainSignal(Section):
         return self.mmlu_categories or (self.name,)
 
 
-class LanguageSignal(Section):
+class LanguageSignalConfig(ConfigSection):
     """The prompt's language, by its ISO 639-1 code."""
 
     name: SignalName
@@ -132,7 +132,7 @@ class LanguageSignal(Section):
     """For people; nothing reads it."""
 
 
-class ContextSignal(Section):
+class ContextSignalConfig(ConfigSection):
     """How long the conversation is."""
 
     name: SignalName
@@ -145,14 +145,14 @@ class ContextSignal(Section):
     """For people; nothing reads it."""
 
 
-class Sentences(Section):
+class ExampleSentences(ConfigSection):
     """Examples."""
 
     candidates: tuple[str, ...] = Field(min_length=1)
     """The sentences."""
 
 
-class ComplexitySignal(Section):
+class ComplexitySignalConfig(ConfigSection):
     """How hard a prompt is, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
 
     name: SignalName
@@ -160,22 +160,22 @@ class ComplexitySignal(Section):
     threshold: Share = 0.1
     """By how much likeness to hard examples must pass that to easy ones, or the other way round; with a head,
     by how much the strong model must be likelier to answer well."""
-    hard: Sentences | None = None
-    easy: Sentences | None = None
+    hard: ExampleSentences | None = None
+    easy: ExampleSentences | None = None
     head: Path | None = None
     """Instead of examples: what `tools/train_quality_head.py` learnt of who answers which question well."""
     description: str = ""
     """For people; nothing reads it."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_examples_or_head(self) -> Self:
         examples = (self.hard is not None, self.easy is not None)
         if examples not in ((True, True), (False, False)) or (self.head is None) != all(examples):
             raise ValueError(f"{self.name} needs hard and easy, or a head")
         return self
 
 
-class HeaderSignal(Section):
+class HeaderSignalConfig(ConfigSection):
     """A header of the request."""
 
     name: SignalName
@@ -188,7 +188,7 @@ class HeaderSignal(Section):
     """Or a regular expression (RE2) for the whole value."""
 
 
-class NamedSignal(Section):
+class NamedSignalConfig(ConfigSection):
     """A signal of the peer that is known by its name alone."""
 
     name: SignalName
@@ -197,7 +197,7 @@ class NamedSignal(Section):
     """For people; nothing reads it."""
 
 
-class GuardSignal(Section):
+class GuardSignalConfig(ConfigSection):
     """What the guard finds; it is the guard's to read."""
 
     name: SignalName
@@ -218,20 +218,20 @@ class GuardSignal(Section):
     """Read and not used."""
 
 
-class SignalsSection(Section):
+class SignalsConfig(ConfigSection):
     """`signals` of v0.1, and three of our own."""
 
-    keywords: tuple[KeywordSignal, ...] = ()
-    regexes: tuple[RegexSignal, ...] = ()
-    embeddings: tuple[EmbeddingSignal, ...] = ()
-    domains: tuple[DomainSignal, ...] = ()
-    language: tuple[LanguageSignal, ...] = ()
-    context: tuple[ContextSignal, ...] = ()
-    complexity: tuple[ComplexitySignal, ...] = ()
-    headers: tuple[HeaderSignal, ...] = ()
-    jailbreak: tuple[GuardSignal, ...] = ()
-    pii: tuple[GuardSignal, ...] = ()
-    fact_check: tuple[NamedSignal, ...] = ()
+    keywords: tuple[KeywordSignalConfig, ...] = ()
+    regexes: tuple[RegexSignalConfig, ...] = ()
+    embeddings: tuple[EmbeddingSignalConfig, ...] = ()
+    domains: tuple[DomainSignalConfig, ...] = ()
+    language: tuple[LanguageSignalConfig, ...] = ()
+    context: tuple[ContextSignalConfig, ...] = ()
+    complexity: tuple[ComplexitySignalConfig, ...] = ()
+    headers: tuple[HeaderSignalConfig, ...] = ()
+    jailbreak: tuple[GuardSignalConfig, ...] = ()
+    pii: tuple[GuardSignalConfig, ...] = ()
+    fact_check: tuple[NamedSignalConfig, ...] = ()
     """This and the next two never match here, of which the log warns once."""
-    user_feedbacks: tuple[NamedSignal, ...] = ()
-    preferences: tuple[NamedSignal, ...] = ()
+    user_feedbacks: tuple[NamedSignalConfig, ...] = ()
+    preferences: tuple[NamedSignalConfig, ...] = ()

@@ -1,9 +1,9 @@
 """The pages, in the order of the navigation."""
 
-from radixway.console.page import Page
+from radixway.console.page import ConsolePage
 from radixway.console.pages import chat, live, playground, prefixes, requests, rules, simulate, workers
 
-PAGES: tuple[Page, ...] = (
+PAGES: tuple[ConsolePage, ...] = (
     live.PAGE,
     workers.PAGE,
     requests.PAGE,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from nicegui import ui
 
 from radixway.console.charts import MovingChart, Points
-from radixway.console.page import Page, Visit
-from radixway.console.watching import KEPT_S, Moment
-from radixway.telemetry.figures import Figures
+from radixway.console.page import ConsolePage, PageVisit
+from radixway.console.watching import KEPT_S, WatchSample
+from radixway.telemetry.figures import GatewayStats
 
-Value = Callable[[Figures], float | None]
+Value = Callable[[GatewayStats], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class _Chart:
     percent: bool = False
 
 
-def _ms(seconds: float | None) -> float | None:
+def _to_ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
 
@@ -50,16 +50,16 @@ _CHARTS = (
     _Chart(
         "live.first_token",
         (
-            ("live.p50", lambda now: _ms(now.first_token_p50_s)),
-            ("live.p95", lambda now: _ms(now.first_token_p95_s)),
+            ("live.p50", lambda now: _to_ms(now.first_token_p50_s)),
+            ("live.p95", lambda now: _to_ms(now.first_token_p95_s)),
         ),
         "live.ms",
     ),
     _Chart(
         "live.between",
         (
-            ("live.p50", lambda now: _ms(now.between_tokens_p50_s)),
-            ("live.p95", lambda now: _ms(now.between_tokens_p95_s)),
+            ("live.p50", lambda now: _to_ms(now.between_tokens_p50_s)),
+            ("live.p95", lambda now: _to_ms(now.between_tokens_p95_s)),
         ),
         "live.ms",
     ),
@@ -79,14 +79,14 @@ _CHARTS = (
 )
 
 
-async def build(visit: Visit) -> None:
+async def build_live_page(visit: PageVisit) -> None:
     """Tiles with the latest figures above, charts of the last ten minutes below."""
     say = visit.say
     with ui.element("div").classes("rw-page-title"):
         with ui.element("h1"):
             ui.label(say("live.title"))
         ui.label(say("live.window")).classes("rw-muted rw-small")
-    tiles = _Tiles(visit)
+    tiles = _FigureTiles(visit)
     past = list(visit.watch.moments)
     charts: list[tuple[_Chart, MovingChart]] = []
     with ui.element("div").classes("rw-grid wide"):
@@ -97,37 +97,39 @@ async def build(visit: Visit) -> None:
                 names = [say(text) for text, _ in each.lines]
                 unit = say(each.unit) if each.unit else ""
                 label = f"{say(each.title)}: {', '.join(names)}"
-                chart = MovingChart(label, names, _points(each, past), percent=each.percent, unit=unit)
+                chart = MovingChart(label, names, _chart_points(each, past), percent=each.percent, unit=unit)
                 charts.append((each, chart))
     seen = past[-1].number if past else 0
 
     def show() -> None:
         nonlocal seen
-        fresh = visit.watch.since(seen)
+        fresh = visit.watch.samples_since(seen)
         if not fresh:
             return
         seen = fresh[-1].number
-        tiles.show(fresh[-1].figures)
+        tiles.show_figures(fresh[-1].figures)
         for each, chart in charts:
-            chart.add(_points(each, fresh), fresh[-1].at - KEPT_S)
+            chart.add_points(_chart_points(each, fresh), fresh[-1].at - KEPT_S)
 
     if past:
-        tiles.show(past[-1].figures)
-    visit.whenever_read(show)
+        tiles.show_figures(past[-1].figures)
+    visit.on_new_sample(show)
 
 
-def _points(chart: _Chart, moments: Sequence[Moment]) -> list[Points]:
-    return [[(moment.at, _rounded(read(moment.figures))) for moment in moments] for _, read in chart.lines]
+def _chart_points(chart: _Chart, moments: Sequence[WatchSample]) -> list[Points]:
+    return [
+        [(moment.at, _round_value(read(moment.figures))) for moment in moments] for _, read in chart.lines
+    ]
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-class _Tiles:
+class _FigureTiles:
     """The figures that one looks for first."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageVisit) -> None:
         self._say = visit.say
         self._values: dict[str, ui.label] = {}
         self._beside: dict[str, ui.label] = {}
@@ -143,45 +145,51 @@ class _Tiles:
                         self._values[name] = ui.label("–").classes("rw-figure")
                         self._beside[name] = ui.label("").classes("rw-muted rw-number")
 
-    def show(self, now: Figures) -> None:
+    def show_figures(self, now: GatewayStats) -> None:
         """The latest."""
         say = self._say
         second, ms = say("live.per_second"), say("live.ms")
-        self._tell("live.requests", _short(now.requests_per_s), second)
-        self._tell("live.completion", _short(now.completion_tokens_per_s), second)
-        self._tell("live.first_token", *_latency(now.first_token_p50_s, now.first_token_p95_s, ms))
-        self._tell("live.between", *_latency(now.between_tokens_p50_s, now.between_tokens_p95_s, ms))
-        predicted = (
-            "" if now.predicted_hits is None else say("live.expected", share=_percent(now.predicted_hits))
+        self._set_tile("live.requests", _format_short(now.requests_per_s), second)
+        self._set_tile("live.completion", _format_short(now.completion_tokens_per_s), second)
+        self._set_tile("live.first_token", *_format_latency(now.first_token_p50_s, now.first_token_p95_s, ms))
+        self._set_tile(
+            "live.between", *_format_latency(now.between_tokens_p50_s, now.between_tokens_p95_s, ms)
         )
-        self._tell("live.hits", _percent(now.reported_hits), predicted)
-        self._tell("live.blocked", _short(now.blocked_per_s), second)
-        self._tell("live.in_flight", _short(now.in_flight), "")
-        self._tell("live.queued", _short(now.queued), "")
-        self._tell("live.errors", _short(now.errors_per_s), second)
-        self._tell("live.workers", _short(now.ready), say("live.of", count=_short(now.workers)))
+        predicted = (
+            ""
+            if now.predicted_hits is None
+            else say("live.expected", share=_format_percent(now.predicted_hits))
+        )
+        self._set_tile("live.hits", _format_percent(now.reported_hits), predicted)
+        self._set_tile("live.blocked", _format_short(now.blocked_per_s), second)
+        self._set_tile("live.in_flight", _format_short(now.in_flight), "")
+        self._set_tile("live.queued", _format_short(now.queued), "")
+        self._set_tile("live.errors", _format_short(now.errors_per_s), second)
+        self._set_tile(
+            "live.workers", _format_short(now.ready), say("live.of", count=_format_short(now.workers))
+        )
 
-    def _tell(self, name: str, value: str, beside: str) -> None:
+    def _set_tile(self, name: str, value: str, beside: str) -> None:
         self._values[name].set_text(value)
         self._beside[name].set_text(beside)
 
 
-def _latency(median: float | None, high: float | None, unit: str) -> tuple[str, str]:
+def _format_latency(median: float | None, high: float | None, unit: str) -> tuple[str, str]:
     """The median, and beside it the 95th percentile."""
     if median is None or high is None:
         return "–", ""
-    return _short(median * 1000), f"{unit} · p95 {_short(high * 1000)}"
+    return _format_short(median * 1000), f"{unit} · p95 {_format_short(high * 1000)}"
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     """Three digits, or the whole number."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
-PAGE = Page(name="live", path="/live", icon="show_chart", key="l", build=build)
+PAGE = ConsolePage(name="live", path="/live", icon="show_chart", key="l", build=build_live_page)

@@ -7,16 +7,16 @@ from typing import Any
 
 from nicegui import events, ui
 
-from radixway.console.page import Page, Visit
+from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.worker_actions import WorkerActions
-from radixway.console.worker_adding import ask_for_a_worker
+from radixway.console.worker_adding import open_add_dialog
 from radixway.console.worker_details import WorkerDetails
-from radixway.console.worker_rows import BODY, STATES, columns, row_of
+from radixway.console.worker_rows import BODY, STATES, worker_cells, worker_columns
 
 _ROWS_PER_PAGE = 50
 
 
-async def build(visit: Visit) -> None:
+async def build_workers_page(visit: PageVisit) -> None:
     """The table of all workers; one that is clicked shows all that is known of it."""
     say, watch = visit.say, visit.watch
     actions = WorkerActions(visit)
@@ -29,9 +29,9 @@ async def build(visit: Visit) -> None:
         options = {"": say("workers.state.any")} | {state: say(f"workers.state.{state}") for state in STATES}
         state = ui.select(options, value="").props(f'outlined dense aria-label="{say("workers.state")}"')
         add = ui.button(say("workers.add"), icon="add").props("unelevated")
-        add.on_click(lambda: ask_for_a_worker(visit, actions))
+        add.on_click(lambda: open_add_dialog(visit, actions))
     table = ui.table(
-        columns=columns(say),
+        columns=worker_columns(say),
         rows=[],
         row_key="url",
         pagination={"rowsPerPage": _ROWS_PER_PAGE, "sortBy": "name"},
@@ -42,34 +42,34 @@ async def build(visit: Visit) -> None:
     details = WorkerDetails(visit, actions)
 
     def show() -> None:
-        rows = [row_of(say, worker, watch.by_worker.get(worker["name"])) for worker in watch.workers]
+        rows = [worker_cells(say, worker, watch.by_worker.get(worker["name"])) for worker in watch.workers]
         ready = sum(row["state"] == "ready" for row in rows)
         count.set_text(say("workers.count", ready=ready, all=len(rows)))
         wanted = (search.value or "").lower()
         shown = [row for row in rows if wanted in row["found_by"] and state.value in ("", row["state"])]
         if shown != table.rows:
             table.rows = shown
-        details.show()
+        details.update_panel()
 
     async def act(event: events.GenericEventArguments) -> None:
         what, url = event.args
-        worker = _find(visit, url)
+        worker = _find_worker(visit, url)
         if worker is None:
             return
         if what == "details":
-            details.open(url)
+            details.open_worker(url)
         else:
-            await actions.ask(what, worker)
+            await actions.confirm_and_run(what, worker)
 
     table.on("act", act)
     search.on_value_change(show)
     state.on_value_change(show)
-    visit.whenever_read(show)
+    visit.on_new_sample(show)
 
 
-def _find(visit: Visit, url: str) -> Mapping[str, Any] | None:
+def _find_worker(visit: PageVisit, url: str) -> Mapping[str, Any] | None:
     """The worker as it was when it was last read; nobody, if it has left."""
     return next((worker for worker in visit.watch.workers if worker["url"] == url), None)
 
 
-PAGE = Page(name="workers", path="/workers", icon="dns", key="w", build=build)
+PAGE = ConsolePage(name="workers", path="/workers", icon="dns", key="w", build=build_workers_page)

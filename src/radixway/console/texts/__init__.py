@@ -29,7 +29,7 @@ def _read(folder: Path) -> dict[str, Said]:
 TEXTS = _read(Path(__file__).parent)
 
 
-class Say:
+class TextCatalog:
     """Texts in one language."""
 
     def __init__(self, language: Language) -> None:

@@ -3,11 +3,11 @@
 Need transformers and torch, which radixway[engine] brings; the shipped heads need neither.
 """
 
-from radixway.encoders.classifiers.folder import Found, discover
+from radixway.encoders.classifiers.folder import ClassifierFolder, discover_classifiers
 from radixway.encoders.classifiers.model import (
+    LabeledSpan,
     SequenceClassifier,
     SequenceReading,
-    Span,
     TokenClassifier,
     TokenReading,
     load_sequence_classifier,
@@ -15,13 +15,13 @@ from radixway.encoders.classifiers.model import (
 )
 
 __all__ = [
-    "Found",
+    "ClassifierFolder",
+    "LabeledSpan",
     "SequenceClassifier",
     "SequenceReading",
-    "Span",
     "TokenClassifier",
     "TokenReading",
-    "discover",
+    "discover_classifiers",
     "load_sequence_classifier",
     "load_token_classifier",
 ]

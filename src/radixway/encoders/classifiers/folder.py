@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from radixway.encoders.encoding import EncoderError
-from radixway.encoders.files import read_object
+from radixway.encoders.files import read_json_object
 
 Task = Literal["category", "jailbreak", "pii"]
 
@@ -28,7 +28,7 @@ _MAPPINGS = (
 
 
 @dataclass(slots=True, frozen=True)
-class Found:
+class ClassifierFolder:
     """A classifier's directory."""
 
     task: Task
@@ -38,15 +38,15 @@ class Found:
     lora: bool
 
 
-def discover(models: Path) -> dict[Task, Found]:
+def discover_classifiers(models: Path) -> dict[Task, ClassifierFolder]:
     """The preferred classifier of each task among the directories in `models`; none where there is no folder.
 
     Equals are taken in the order of their names.
     """
     if not models.is_dir():
         return {}
-    candidates = [found for path in sorted(models.iterdir()) if (found := _look_at(path)) is not None]
-    best: dict[Task, Found] = {}
+    candidates = [found for path in sorted(models.iterdir()) if (found := _inspect_folder(path)) is not None]
+    best: dict[Task, ClassifierFolder] = {}
     for found in sorted(candidates, key=_rank):
         best.setdefault(found.task, found)
     return best
@@ -59,29 +59,29 @@ def read_labels(directory: Path, mapping: Path | None = None) -> tuple[str, ...]
     """
     beside = [directory / name for name in _MAPPINGS]
     path = mapping or next((path for path in beside if path.is_file()), directory / "config.json")
-    told = read_object(path)
+    told = read_json_object(path)
     for key in ("idx_to_category", "idx_to_label", "id2label"):
         if isinstance(told.get(key), dict):
-            return _in_order(path, told[key])
+            return _labels_by_index(path, told[key])
     for key in ("category_to_idx", "label_to_idx", "label2id"):
         if isinstance(told.get(key), dict):
-            return _in_order(path, {str(index): label for label, index in told[key].items()})
+            return _labels_by_index(path, {str(index): label for label, index in told[key].items()})
     raise EncoderError(f"{path}: there is no idx_to_category, idx_to_label or id2label")
 
 
-def _look_at(path: Path) -> Found | None:
+def _inspect_folder(path: Path) -> ClassifierFolder | None:
     name = path.name.lower()
     task = next((task for task, words in _WORDS.items() if any(word in name for word in words)), None)
     adapter = (path / "adapter_config.json").is_file()
     if task is None or not (adapter or (path / "config.json").is_file()):
         return None
     lora = adapter or name.startswith("lora_") or (path / "lora_config.json").is_file()
-    return Found(task, path, _architecture(path, name), lora)
+    return ClassifierFolder(task, path, _architecture(path, name), lora)
 
 
 def _architecture(path: Path, name: str) -> str:
     try:
-        told = read_object(path / "config.json").get("model_type")
+        told = read_json_object(path / "config.json").get("model_type")
     except EncoderError:  # an adapter's directory has none; whoever loads a broken one says what is wrong
         told = None
     if isinstance(told, str):
@@ -89,13 +89,13 @@ def _architecture(path: Path, name: str) -> str:
     return next((known for known in ("modernbert", "roberta", "bert") if known in name), "")
 
 
-def _rank(found: Found) -> int:
+def _rank(found: ClassifierFolder) -> int:
     if found.lora and found.architecture in _PREFERRED:
         return _PREFERRED.index(found.architecture)
     return len(_PREFERRED)
 
 
-def _in_order(path: Path, by_index: dict[str, Any]) -> tuple[str, ...]:
+def _labels_by_index(path: Path, by_index: dict[str, Any]) -> tuple[str, ...]:
     try:
         labels = tuple(str(by_index[str(index)]) for index in range(len(by_index)))
     except KeyError as error:

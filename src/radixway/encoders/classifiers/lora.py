@@ -18,7 +18,7 @@ _LORA = re.compile(r"(?P<module>.+)\.lora_(?P<side>[AB])\.(default\.)?weight")
 
 
 @dataclass(slots=True, frozen=True)
-class Adapter:
+class LoraWeights:
     """An adapter's directory as peft writes it."""
 
     base: str
@@ -28,7 +28,7 @@ class Adapter:
     """By the names they have in the model, `.lora_A.weight` and `.lora_B.weight` behind those they change."""
 
 
-def read_adapter(directory: Path) -> Adapter:
+def read_adapter(directory: Path) -> LoraWeights:
     """Raises EncoderError for what is no LoRA adapter, or one of a kind that cannot be merged here."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -47,27 +47,27 @@ def read_adapter(directory: Path) -> Adapter:
                 f"{path}: {key} is not supported; merge the adapter with peft and use the result"
             )
     beside = directory / base
-    return Adapter(
+    return LoraWeights(
         base=str(beside) if beside.is_dir() else base,
         scale=alpha / (rank**0.5 if told.get("use_rslora") else rank),
         tensors={name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()},
     )
 
 
-def merge(adapter: Adapter, weights: dict[str, torch.Tensor]) -> None:
+def merge_adapter(adapter: LoraWeights, weights: dict[str, torch.Tensor]) -> None:
     """Change the model's `weights`, by name, in place. Raises EncoderError where the two do not fit."""
     for name, tensor in adapter.tensors.items():
         found = _LORA.fullmatch(name)
         if found is None:  # a head that was trained whole
             name = name.replace(".modules_to_save.default", "")
-            _of(weights, name, tensor).copy_(tensor)
+            _matching_weight(weights, name, tensor).copy_(tensor)
         elif found["side"] == "B":
             down = adapter.tensors[name.replace(".lora_B.", ".lora_A.")]
             change = adapter.scale * (tensor @ down)
-            _of(weights, f"{found['module']}.weight", change).add_(change)
+            _matching_weight(weights, f"{found['module']}.weight", change).add_(change)
 
 
-def _of(weights: dict[str, torch.Tensor], name: str, tensor: torch.Tensor) -> torch.Tensor:
+def _matching_weight(weights: dict[str, torch.Tensor], name: str, tensor: torch.Tensor) -> torch.Tensor:
     found = weights.get(name)
     if found is None or found.shape != tensor.shape:
         raise EncoderError(f"the adapter changes {name} {tuple(tensor.shape)}, which its model does not have")

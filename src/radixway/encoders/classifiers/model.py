@@ -15,7 +15,7 @@ import numpy as np
 
 from radixway.encoders.classifiers.folder import read_labels
 from radixway.encoders.encoding import EncoderError, Floats, Ints
-from radixway.encoders.windows import Window, WordPieces
+from radixway.encoders.windows import TokenWindow, WordPieces
 
 _LONGEST = 512
 
@@ -46,7 +46,7 @@ class SequenceReading:
 
 
 @dataclass(slots=True, frozen=True)
-class Span:
+class LabeledSpan:
     """A stretch of a text."""
 
     label: str
@@ -67,7 +67,7 @@ class TokenReading:
     offsets: Ints
     """[tokens, 2], in characters."""
 
-    def spans(self, threshold: float) -> list[Span]:
+    def spans(self, threshold: float) -> list[LabeledSpan]:
         """What is named, in order: neighbours of one type are one span unless a `B-` begins another.
 
         `O` and `NO_PII` name nothing. A span counts when its confidence reaches `threshold`.
@@ -76,9 +76,11 @@ class TokenReading:
         best = self.tokens.argmax(axis=1)
         names = [self.labels[index] for index in best]
         for at, name in enumerate(names):
-            if _bare(name) is None:
+            if _strip_tag_prefix(name) is None:
                 continue
-            goes_on = found and found[-1][1] == at and _bare(names[at - 1]) == _bare(name)
+            goes_on = (
+                found and found[-1][1] == at and _strip_tag_prefix(names[at - 1]) == _strip_tag_prefix(name)
+            )
             if goes_on and not name.startswith("B-"):
                 found[-1][1] = at + 1
             else:
@@ -86,14 +88,17 @@ class TokenReading:
         spans = [self._span(names[begin], begin, end, best) for begin, end in found]
         return [span for span in spans if span.confidence >= threshold]
 
-    def _span(self, name: str, begin: int, end: int, best: Any) -> Span:
+    def _span(self, name: str, begin: int, end: int, best: Any) -> LabeledSpan:
         confidence = float(self.tokens[np.arange(begin, end), best[begin:end]].mean())
-        return Span(
-            _bare(name) or name, int(self.offsets[begin, 0]), int(self.offsets[end - 1, 1]), confidence
+        return LabeledSpan(
+            _strip_tag_prefix(name) or name,
+            int(self.offsets[begin, 0]),
+            int(self.offsets[end - 1, 1]),
+            confidence,
         )
 
 
-def _bare(label: str) -> str | None:
+def _strip_tag_prefix(label: str) -> str | None:
     """`B-PERSON` → `PERSON`; None for what names nothing."""
     return None if label in ("O", "NO_PII") else label.removeprefix("B-").removeprefix("I-")
 
@@ -106,7 +111,7 @@ class _Model:
         self._model = model
         self._pieces = pieces
 
-    def _probabilities(self, window: Window) -> Floats:
+    def _probabilities(self, window: TokenWindow) -> Floats:
         """[1, labels] or [n, labels]."""
         import torch
 
@@ -120,11 +125,11 @@ class _Model:
 class SequenceClassifier(_Model):
     """One label per text: a category, or whether it is a jailbreak."""
 
-    def steps(self, text: str) -> Generator[None, None, SequenceReading]:
-        """Pauses after every window, see `EncoderService.run`."""
+    def classify_steps(self, text: str) -> Generator[None, None, SequenceReading]:
+        """Pauses after every window, see `EncoderService.run_work`."""
         rows: list[Floats] = []
         tokens: list[int] = []
-        for window in self._pieces.windows(self._pieces.split(text)):
+        for window in self._pieces.windows(self._pieces.split_text(text)):
             if rows:
                 yield
             rows.append(self._probabilities(window))
@@ -135,9 +140,9 @@ class SequenceClassifier(_Model):
 class TokenClassifier(_Model):
     """A label per token: PII."""
 
-    def steps(self, text: str) -> Generator[None, None, TokenReading]:
-        """Pauses after every window, see `EncoderService.run`."""
-        pieces = self._pieces.split(text)
+    def classify_steps(self, text: str) -> Generator[None, None, TokenReading]:
+        """Pauses after every window, see `EncoderService.run_work`."""
+        pieces = self._pieces.split_text(text)
         rows: list[Floats] = []
         for window in self._pieces.windows(pieces):
             if rows:
@@ -149,15 +154,15 @@ class TokenClassifier(_Model):
 
 def load_sequence_classifier(directory: Path, mapping: Path | None = None) -> SequenceClassifier:
     """Blocks. `mapping` holds the labels where they do not lie beside the model. Raises EncoderError."""
-    return SequenceClassifier(*_load(directory, mapping, "AutoModelForSequenceClassification"))
+    return SequenceClassifier(*_load_parts(directory, mapping, "AutoModelForSequenceClassification"))
 
 
 def load_token_classifier(directory: Path, mapping: Path | None = None) -> TokenClassifier:
     """The same for a token classifier."""
-    return TokenClassifier(*_load(directory, mapping, "AutoModelForTokenClassification"))
+    return TokenClassifier(*_load_parts(directory, mapping, "AutoModelForTokenClassification"))
 
 
-def _load(directory: Path, mapping: Path | None, kind: str) -> tuple[Any, WordPieces, tuple[str, ...]]:
+def _load_parts(directory: Path, mapping: Path | None, kind: str) -> tuple[Any, WordPieces, tuple[str, ...]]:
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise EncoderError(f"{directory} needs {package}; without it the shipped heads judge")
@@ -167,7 +172,7 @@ def _load(directory: Path, mapping: Path | None, kind: str) -> tuple[Any, WordPi
         raise EncoderError(
             f"{directory} has {model.config.num_labels} outputs, its mapping {len(labels)} labels"
         )
-    longest = min(_LONGEST, _positions(model.config))
+    longest = min(_LONGEST, _max_positions(model.config))
     return model, WordPieces(directory, longest), labels
 
 
@@ -175,7 +180,7 @@ def _read_model(directory: Path, kind: str, labels: int) -> Any:
     import torch
     import transformers
 
-    from radixway.encoders.classifiers.lora import merge, read_adapter
+    from radixway.encoders.classifiers.lora import merge_adapter, read_adapter
 
     torch.set_num_threads(1)
     source = getattr(transformers, kind)
@@ -187,11 +192,11 @@ def _read_model(directory: Path, kind: str, labels: int) -> Any:
     except (OSError, ValueError, RuntimeError, ImportError) as error:
         raise EncoderError(f"{directory} cannot be loaded: {str(error).partition(chr(10))[0]}") from error
     with torch.no_grad():
-        merge(adapter, {**model.state_dict()})
+        merge_adapter(adapter, {**model.state_dict()})
     return model
 
 
-def _positions(config: Any) -> int:
+def _max_positions(config: Any) -> int:
     """RoBERTa counts positions from behind its padding's id."""
     taken = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
     return int(config.max_position_embeddings) - taken

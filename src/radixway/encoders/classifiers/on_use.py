@@ -14,16 +14,16 @@ R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 
 
-class Classifier(Protocol[R_co]):
+class TextClassifier(Protocol[R_co]):
     """See `SequenceClassifier` and `TokenClassifier`."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...
 
-    def steps(self, text: str) -> Generator[None, None, R_co]: ...
+    def classify_steps(self, text: str) -> Generator[None, None, R_co]: ...
 
 
-class ClassifierOnUse(Generic[R]):
+class LazyClassifier(Generic[R]):
     """One classifier's directory. Loads once, in a thread of its own; reads in the encoder's threads.
 
     What could not be loaded is not tried again. Belongs to one event loop.
@@ -33,7 +33,7 @@ class ClassifierOnUse(Generic[R]):
         self,
         service: EncoderService,
         path: Path,
-        load: Callable[[Path, Path | None], Classifier[R]],
+        load: Callable[[Path, Path | None], TextClassifier[R]],
         mapping: Path | None = None,
     ) -> None:
         """`load` blocks, and raises EncoderError. `mapping`: where its labels do not lie beside it."""
@@ -41,10 +41,10 @@ class ClassifierOnUse(Generic[R]):
         self._service = service
         self._load = load
         self._mapping = mapping
-        self._loading: asyncio.Task[Classifier[R]] | None = None
+        self._loading: asyncio.Task[TextClassifier[R]] | None = None
 
     @property
-    def loaded(self) -> Classifier[R] | None:
+    def loaded(self) -> TextClassifier[R] | None:
         """What runs; None until it is loaded, and where it cannot be."""
         task = self._loading
         if task is None or not task.done() or task.cancelled() or task.exception() is not None:
@@ -60,12 +60,12 @@ class ClassifierOnUse(Generic[R]):
         error = task.exception()
         return None if error is None else str(error)
 
-    async def read(self, text: str) -> R:
+    async def classify_text(self, text: str) -> R:
         """Raises EncoderError, also where the encoder's queue is full."""
-        classifier = await self._ready()
-        return await self._service.run(lambda _: classifier.steps(text))
+        classifier = await self._load_once()
+        return await self._service.run_work(lambda _: classifier.classify_steps(text))
 
-    async def _ready(self) -> Classifier[R]:
+    async def _load_once(self) -> TextClassifier[R]:
         if self._loading is None or self._loading.cancelled():
             self._loading = asyncio.create_task(asyncio.to_thread(self._load, self.path, self._mapping))
         try:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import radixway.bundled
 from radixway.encoders.heads.domain import DomainHead
-from radixway.encoders.heads.head import Head
+from radixway.encoders.heads.head import HeadFile
 
-__all__ = ["DOMAIN_HEAD", "DomainHead", "Head"]
+__all__ = ["DOMAIN_HEAD", "DomainHead", "HeadFile"]
 
 DOMAIN_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "domain.npz"
 """The one that ships."""

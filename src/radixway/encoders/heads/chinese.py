@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.encoders.encoding import EncoderError, Floats
-from radixway.encoders.heads.head import Head
+from radixway.encoders.heads.head import HeadFile
 from radixway.encoders.heads.ngrams import TextFeatures
 
 HASHES = 1 << 32
@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(slots=True, frozen=True)
-class ChineseTable:
+class ChineseSoftmax:
     """A softmax regression over the pieces that training saw."""
 
     pieces: NDArray[np.uint32]
@@ -38,7 +38,7 @@ class ChineseTable:
     temperature: float
 
     @classmethod
-    def read(cls, head: Head) -> ChineseTable:
+    def from_head(cls, head: HeadFile) -> ChineseSoftmax:
         """Raises EncoderError where an array has another shape, KeyError where there is none."""
         size, labels = len(head.arrays["han_pieces"]), len(head.labels)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders.encoding import Encoder, EncoderError, Encoding, Floats
-from radixway.encoders.heads.chinese import HASHES, ChineseTable
-from radixway.encoders.heads.head import Head
-from radixway.encoders.heads.neighbours import Neighbours
+from radixway.encoders.encoding import EncoderError, Floats, TextEncoder, TextEncoding
+from radixway.encoders.heads.chinese import HASHES, ChineseSoftmax
+from radixway.encoders.heads.head import HeadFile
+from radixway.encoders.heads.neighbours import LabelDensity
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
 HAN_FROM, HAN_ALONE = 0.1, 0.5
@@ -31,7 +31,7 @@ Columns = NDArray[np.int64]
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class DomainReading:
     """What the head says of a text."""
 
     label: str
@@ -44,7 +44,7 @@ class Reading:
 
 
 @dataclass(slots=True, frozen=True)
-class Table:
+class ScriptSoftmax:
     """One script's softmax regression. Its columns are labels, or labels in two styles, everyday ones first.
 
     Exam questions and what people ask every day differ so much in their words, and in how often which label
@@ -63,7 +63,7 @@ class Table:
     """[size or 5 · size, columns]: what the vector counts, then the summary; None where neither is read."""
     temperatures: Floats
     """[styles]: what logits are divided by, weighted by how likely each style is."""
-    neighbours: Neighbours | None = None
+    neighbours: LabelDensity | None = None
     """Everyday texts that are known; the style's probability is not theirs to change."""
 
     def logits(self, features: TextFeatures, states: Floats) -> Floats:
@@ -95,7 +95,7 @@ def _softmax(logits: Floats) -> Floats:
     return shares
 
 
-def states_of(encoding: Encoding) -> Floats:
+def pooled_states(encoding: TextEncoding) -> Floats:
     """[5 · size]: the vector, then the summary."""
     return np.concatenate([encoding.vector, encoding.summary])
 
@@ -112,33 +112,35 @@ def weighted_ngrams(features: TextFeatures, rarity: NDArray[np.float16]) -> tupl
 class DomainHead:
     """Reads a text with what an encoder made of it, in a fraction of a millisecond."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: HeadFile) -> None:
         """Raises EncoderError where `head` lacks an array, or has one of another shape."""
         self.labels = head.labels
         try:
             self._buckets = int(head.settings["buckets"])
-            self._latin = _table(head, "latin", self._buckets)
-            self._chinese = ChineseTable.read(head)
+            self._latin = _read_softmax(head, "latin", self._buckets)
+            self._chinese = ChineseSoftmax.from_head(head)
         except KeyError as error:
             raise EncoderError(f"the domain head lacks {error}") from None
         rest = (1 - OTHER_UNREAD) / (len(self.labels) - 1)
         self._unread = np.array([OTHER_UNREAD if x == "other" else rest for x in self.labels], np.float32)
 
     @classmethod
-    def load(cls, path: Path, encoder: Encoder) -> DomainHead:
+    def load_file(cls, path: Path, encoder: TextEncoder) -> DomainHead:
         """Raises EncoderError for no domain head, or one trained with other weights than `encoder`'s."""
-        head = Head.load(path, kind="domain")
-        head.check(encoder)
+        head = HeadFile.load_file(path, kind="domain")
+        head.check_encoder(encoder)
         return cls(head)
 
-    def read(self, text: str, encoding: Encoding) -> Reading:
+    def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading:
         """The domain of `text`, whose encoding is `encoding`."""
         shares = [float(each) for each in self._probabilities(text, encoding)]
         best = max(range(len(shares)), key=shares.__getitem__)
         entropy = -sum(share * log(share) for share in shares if share > 0) / log(len(shares))
-        return Reading(self.labels[best], shares[best], dict(zip(self.labels, shares, strict=True)), entropy)
+        return DomainReading(
+            self.labels[best], shares[best], dict(zip(self.labels, shares, strict=True)), entropy
+        )
 
-    def _probabilities(self, text: str, encoding: Encoding) -> Floats:
+    def _probabilities(self, text: str, encoding: TextEncoding) -> Floats:
         """[labels]: what the tables say, each for the share of the text that is in its script."""
         features = text_features(text, HASHES)
         chinese = min(max((features.han_share - HAN_FROM) / (HAN_ALONE - HAN_FROM), 0.0), 1.0)
@@ -146,12 +148,12 @@ class DomainHead:
         if chinese > 0:
             found += chinese * self._chinese.probabilities(features)
         if chinese < 1:
-            logits = self._latin.logits(features.within(self._buckets), states_of(encoding))
+            logits = self._latin.logits(features.fold_buckets(self._buckets), pooled_states(encoding))
             found += (1 - chinese) * self._latin.probabilities(logits)
         return (1 - features.foreign_share) * found + features.foreign_share * self._unread
 
 
-def _table(head: Head, script: str, buckets: int) -> Table:
+def _read_softmax(head: HeadFile, script: str, buckets: int) -> ScriptSoftmax:
     temperatures = np.array(head.settings[f"{script}_temperatures"], np.float32)
     columns = len(temperatures) * len(head.labels)
 
@@ -162,12 +164,12 @@ def _table(head: Head, script: str, buckets: int) -> Table:
         return array
 
     states = head.arrays.get(f"{script}_states")
-    return Table(
+    return ScriptSoftmax(
         ngrams=take("ngrams", 2 * buckets, columns).astype(np.int8, copy=False),
         scale=take("scale", columns).astype(np.float32),
         rarity=take("rarity", 2 * buckets).astype(np.float16, copy=False),
         bias=take("bias", columns).astype(np.float32),
         states=None if states is None else take("states", states.shape[0], columns).astype(np.float32),
         temperatures=temperatures,
-        neighbours=Neighbours.read(head, script),
+        neighbours=LabelDensity.from_head(head, script),
     )

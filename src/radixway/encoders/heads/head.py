@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders.encoding import Encoder, EncoderError
+from radixway.encoders.encoding import EncoderError, TextEncoder
 
 _FORMAT = 1
 _ABOUT = "about"
@@ -23,7 +23,7 @@ Array = NDArray[np.generic]
 
 
 @dataclass(slots=True, frozen=True)
-class Head:
+class HeadFile:
     """What a classifier learnt. What its arrays mean is the business of whoever reads its `kind`."""
 
     kind: str
@@ -40,7 +40,7 @@ class Head:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Numbers and switches that belong to the arrays: temperature, buckets …; JSON values."""
 
-    def save(self, path: Path) -> None:
+    def save_file(self, path: Path) -> None:
         """Write the file; equal heads make equal files."""
         about = {
             "format": _FORMAT,
@@ -50,7 +50,7 @@ class Head:
             "weights": self.weights,
             "data": self.data,
             "settings": dict(self.settings),
-            "sha256": _digest(self.arrays),
+            "sha256": _arrays_digest(self.arrays),
         }
         written = json.dumps(about, ensure_ascii=False, sort_keys=True).encode()
         entries: dict[str, Any] = {_ABOUT: np.frombuffer(written, np.uint8)}
@@ -58,7 +58,7 @@ class Head:
         np.savez_compressed(path, **entries)
 
     @classmethod
-    def load(cls, path: Path, *, kind: str) -> Head:
+    def load_file(cls, path: Path, *, kind: str) -> HeadFile:
         """Raises EncoderError for a file that is no head, not of this kind, or not as it was written."""
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -80,11 +80,11 @@ class Head:
             raise EncoderError(f"{path} is in format {version}; this version reads {_FORMAT}")
         if head.kind != kind:
             raise EncoderError(f"{path} is a head for {head.kind}, not for {kind}")
-        if digest != _digest(arrays):
+        if digest != _arrays_digest(arrays):
             raise EncoderError(f"{path} is damaged: its arrays are not those that were saved")
         return head
 
-    def check(self, encoder: Encoder) -> None:
+    def check_encoder(self, encoder: TextEncoder) -> None:
         """Raises EncoderError unless it was trained on this encoder's weights.
 
         Their precision may differ: float32, the fallback, must be able to use what was trained on int8, and
@@ -97,7 +97,7 @@ class Head:
             )
 
 
-def _digest(arrays: Mapping[str, Array]) -> str:
+def _arrays_digest(arrays: Mapping[str, Array]) -> str:
     total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

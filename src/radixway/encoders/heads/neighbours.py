@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.encoders.encoding import EncoderError, Floats
-from radixway.encoders.heads.head import Head
+from radixway.encoders.heads.head import HeadFile
 
 SHARPNESS = 20.0
 """A known text of cosine c counts exp(SHARPNESS · c)."""
@@ -20,7 +20,7 @@ _LEAST = 1e-4
 
 
 @dataclass(slots=True, frozen=True)
-class Neighbours:
+class LabelDensity:
     """Known texts' vectors, projected to fewer dimensions, one label's after another's."""
 
     projection: Floats
@@ -33,7 +33,7 @@ class Neighbours:
     """[labels]: how many of `points` belong to each; at least one."""
 
     @classmethod
-    def read(cls, head: Head, script: str) -> Neighbours | None:
+    def from_head(cls, head: HeadFile, script: str) -> LabelDensity | None:
         """None where the file has none for `script`; EncoderError where an array has another shape."""
         if f"{script}_points" not in head.arrays:
             return None
@@ -46,7 +46,7 @@ class Neighbours:
         return cls(
             projection.astype(np.float32),
             offset.astype(np.float32),
-            unit(points.astype(np.float32)),
+            normalize_rows(points.astype(np.float32)),
             counts.astype(np.int64),
         )
 
@@ -69,7 +69,7 @@ class Neighbours:
         return logits
 
 
-def unit(points: Floats) -> Floats:
+def normalize_rows(points: Floats) -> Floats:
     """Rows of length one."""
     rows: Floats = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
     return rows

@@ -27,7 +27,7 @@ _PRIME = 0x9E3779B1
 
 
 @dataclass(slots=True, frozen=True)
-class NGrams:
+class NgramCounts:
     """How often each n-gram occurs: buckets ascending, each once."""
 
     buckets: NDArray[np.int64]
@@ -35,46 +35,46 @@ class NGrams:
     counts: NDArray[np.float32]
     """[n]"""
 
-    def within(self, buckets: int) -> NGrams:
+    def fold_buckets(self, buckets: int) -> NgramCounts:
         """The same in as many buckets or fewer (2ⁿ)."""
         found, places = np.unique(self.buckets & (buckets - 1), return_inverse=True)
-        return NGrams(found, np.bincount(places, self.counts, len(found)).astype(np.float32))
+        return NgramCounts(found, np.bincount(places, self.counts, len(found)).astype(np.float32))
 
 
 @dataclass(slots=True, frozen=True)
 class TextFeatures:
     """What heads read besides the sentence vector."""
 
-    words: NGrams
+    words: NgramCounts
     """Words, and pairs of words."""
-    pieces: NGrams
+    pieces: NgramCounts
     """Pieces of words of 4 characters, pieces of Chinese of 1–4."""
     han_share: float
     """Of all letters and digits, how many are Chinese or Japanese: 0 to 1."""
     foreign_share: float
     """Of all letters and digits, how many are neither Latin, Greek nor Chinese: kana, Hangul, Cyrillic …"""
 
-    def within(self, buckets: int) -> TextFeatures:
+    def fold_buckets(self, buckets: int) -> TextFeatures:
         """What `text_features` gives for as many buckets or fewer (2ⁿ), without reading the text anew."""
-        return replace(self, words=self.words.within(buckets), pieces=self.pieces.within(buckets))
+        return replace(self, words=self.words.fold_buckets(buckets), pieces=self.pieces.fold_buckets(buckets))
 
 
 def text_features(text: str, buckets: int) -> TextFeatures:
     """The n-grams of `text`, case and numbers' values apart; hashed into `buckets` (2ⁿ) per kind."""
-    folded = _DIGITS.sub(_number, unicodedata.normalize("NFKC", text).lower())
+    folded = _DIGITS.sub(_replace_number, unicodedata.normalize("NFKC", text).lower())
     runs = _RUNS.findall(folded)
     letters = _code_points(f" {' '.join(runs)} ")
     han = _is_han(letters)
     visible = max(1, int(np.count_nonzero(letters != _SPACE)))
     return TextFeatures(
-        words=_count(_word_hashes(runs), buckets),
-        pieces=_count(_piece_hashes(letters, han), buckets),
+        words=_count_hashes(_word_hashes(runs), buckets),
+        pieces=_count_hashes(_piece_hashes(letters, han), buckets),
         han_share=int(np.count_nonzero(han)) / visible,
         foreign_share=int(np.count_nonzero(_is_foreign(letters))) / visible,
     )
 
 
-def _number(digits: re.Match[str]) -> str:
+def _replace_number(digits: re.Match[str]) -> str:
     """Numbers of one length are one word: years stay apart from small counts."""
     return "0" * min(len(digits[0]), 5)
 
@@ -102,7 +102,7 @@ def _word_hashes(runs: list[str]) -> NDArray[np.uint32]:
     words = [run.encode("utf-8", "replace") for run in runs if not "\u2e80" <= run[0] <= "\ufaff"]
     singles = [zlib.crc32(word) for word in words]
     pairs = [zlib.crc32(second, first) for first, second in zip(singles, words[1:], strict=False)]
-    return _mix(np.array(singles + [pair ^ 0x5BD1E995 for pair in pairs], np.uint32))
+    return _mix_hashes(np.array(singles + [pair ^ 0x5BD1E995 for pair in pairs], np.uint32))
 
 
 def _piece_hashes(letters: NDArray[np.uint32], han: NDArray[np.bool_]) -> NDArray[np.uint32]:
@@ -124,16 +124,16 @@ def _piece_hashes(letters: NDArray[np.uint32], han: NDArray[np.bool_]) -> NDArra
             gap_inside = gaps[size - 1 : size - 1 + starts] - gaps[1 : 1 + starts]
             keep |= (inside_chinese == 0) & (gap_inside == 0)
         found.append(hashes[keep] + np.uint32(size))
-    return _mix(np.concatenate(found)) if found else np.zeros(0, np.uint32)
+    return _mix_hashes(np.concatenate(found)) if found else np.zeros(0, np.uint32)
 
 
-def _mix(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _mix_hashes(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """MurmurHash3's finaliser: spreads what differs in few bits over all of them."""
     hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return hashes ^ (hashes >> np.uint32(16))
 
 
-def _count(hashes: NDArray[np.uint32], buckets: int) -> NGrams:
+def _count_hashes(hashes: NDArray[np.uint32], buckets: int) -> NgramCounts:
     found, counts = np.unique((hashes & np.uint32(buckets - 1)).astype(np.int64), return_counts=True)
-    return NGrams(found, counts.astype(np.float32))
+    return NgramCounts(found, counts.astype(np.float32))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from radixway.encoders.encoding import EncoderError, Floats
-from radixway.encoders.heads.head import Head
+from radixway.encoders.heads.head import HeadFile
 
 PROBE = "Which of these models knows the answer?"
 """A sentence whose vector tells encoders apart."""
@@ -20,7 +20,7 @@ LEAST_LIKENESS = 0.97
 class QualityHead:
     """Reads a vector, and the domain where it was trained with one, in microseconds."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: HeadFile) -> None:
         """Raises EncoderError where `head` lacks an array, or has one of another shape."""
         self.models = head.labels
         try:
@@ -38,9 +38,9 @@ class QualityHead:
     @classmethod
     def read_file(cls, path: Path) -> QualityHead:
         """Raises EncoderError for a file that is no quality head; `check` comes next."""
-        return cls(Head.load(path, kind="quality"))
+        return cls(HeadFile.load_file(path, kind="quality"))
 
-    def check(self, probe: Floats) -> None:
+    def check_probe(self, probe: Floats) -> None:
         """Raises EncoderError unless `probe`, the vector of `PROBE`, is what the head was trained with.
 
         By a vector rather than by the encoder's weights, because whoever compiles rules has only vectors.
@@ -50,7 +50,7 @@ class QualityHead:
         if not fits or float(probe @ self._probe) < LEAST_LIKENESS:
             raise EncoderError("this quality head was trained with another encoder: train it anew")
 
-    def read(self, vectors: Floats, domains: Floats | None = None) -> Floats:
+    def predict_quality(self, vectors: Floats, domains: Floats | None = None) -> Floats:
         """[…, models]: the share of such texts that each model answers well, not confined to 0–1.
 
         `vectors`: […, size]. `domains`: […, labels], probabilities; needed where it was trained with them.

@@ -15,46 +15,46 @@ from queue import Empty, SimpleQueue
 
 import torch
 
-from radixway.engine.disaggregation.identity import Identity, tokens_digest
-from radixway.engine.disaggregation.receiver import Receiver
-from radixway.engine.disaggregation.room import Room
-from radixway.engine.disaggregation.stats import Tally, TransferStats
-from radixway.engine.disaggregation.wire import Ask, TransferFailed
+from radixway.engine.disaggregation.identity import KVIdentity, digest_tokens
+from radixway.engine.disaggregation.receiver import KVReceiver
+from radixway.engine.disaggregation.room import BootstrapRoom
+from radixway.engine.disaggregation.stats import TransferCounter, TransferStats
+from radixway.engine.disaggregation.wire import KVTransferError, TransferRequest
 from radixway.engine.pool import KVStore
-from radixway.engine.request import Request
+from radixway.engine.request import EngineRequest
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Arrival:
+class KVReceiveTask:
     """KV of a request's tokens [first, stop), on its way."""
 
-    request: Request
-    receiver: Receiver
+    request: EngineRequest
+    receiver: KVReceiver
     first: int
     stop: int
     reason: str = ""
     """Why not all of it came."""
     thread: threading.Thread = field(init=False)
 
-    def tokens(self, page_size: int) -> int:
+    def received_tokens(self, page_size: int) -> int:
         """Up to where there is KV in every layer: all, or whole pages of what came."""
-        came = self.receiver.complete
+        came = self.receiver.complete_tokens
         return came if came == self.stop else came - came % page_size
 
 
-class Arrivals:
+class DecodeKVManager:
     """A thread for each. `local`: use shared memory where the prefill engine is on this machine."""
 
-    def __init__(self, store: KVStore, identity: Identity, timeout_s: float, *, local: bool) -> None:
+    def __init__(self, store: KVStore, identity: KVIdentity, timeout_s: float, *, local: bool) -> None:
         self.identity = identity
         self._store = store
         self._timeout_s = timeout_s
         self._local = local
-        self._under_way: dict[str, Arrival] = {}
-        self._ended: SimpleQueue[Arrival] = SimpleQueue()
-        self._tally = Tally()
+        self._under_way: dict[str, KVReceiveTask] = {}
+        self._ended: SimpleQueue[KVReceiveTask] = SimpleQueue()
+        self._tally = TransferCounter()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -64,20 +64,20 @@ class Arrivals:
         """Where others come for KV; None where they do not."""
         return None
 
-    def fetch(self, request: Request, room: Room, stop: int) -> None:
+    def start_receive(self, request: EngineRequest, room: BootstrapRoom, stop: int) -> None:
         """Fetch the KV of tokens [computed, stop), for which the request has its pages."""
-        first = request.computed
-        self._store.clear_tail(request.pages, stop)
-        arrival = self._start(request, room, first, stop)
+        first = request.num_computed_tokens
+        self._store.zero_tail(request.pages, stop)
+        arrival = self._make_task(request, room, first, stop)
         self._under_way[request.id] = arrival
 
-    def decline(self, request: Request, room: Room) -> None:
+    def decline_transfer(self, request: EngineRequest, room: BootstrapRoom) -> None:
         """Tell the prefill engine that nothing is wanted, so that it need not wait."""
-        self._start(request, room, request.computed, request.computed)
+        self._make_task(request, room, request.num_computed_tokens, request.num_computed_tokens)
 
-    def arrived(self, wait_s: float = 0.0) -> list[Arrival]:
+    def poll_received(self, wait_s: float = 0.0) -> list[KVReceiveTask]:
         """Those that have ended since; waits up to `wait_s` for the first."""
-        arrivals: list[Arrival] = []
+        arrivals: list[KVReceiveTask] = []
         while self._under_way:
             try:
                 arrival = self._ended.get(block=not arrivals and wait_s > 0, timeout=wait_s)
@@ -86,60 +86,60 @@ class Arrivals:
             if self._under_way.get(arrival.request.id) is arrival:
                 del self._under_way[arrival.request.id]
                 arrivals.append(arrival)
-                self._note(arrival)
+                self._count_task(arrival)
         return arrivals
 
-    def cut(self, request: Request, reason: str) -> Arrival | None:
+    def cut_receive(self, request: EngineRequest, reason: str) -> KVReceiveTask | None:
         """End this request's now, if it has one: its pages hold what had come, and nothing more comes."""
         arrival = self._under_way.pop(request.id, None)
         if arrival is not None:
             arrival.reason = arrival.reason or reason
-            arrival.receiver.cut()
-            self._note(arrival)
+            arrival.receiver.stop_writing()
+            self._count_task(arrival)
         return arrival
 
-    def begin(self, identity: Identity) -> None:
+    def start_identity(self, identity: KVIdentity) -> None:
         """End every transfer; those that follow are of KV with this identity."""
-        self.end_all("the weights changed")
+        self.abort_all_transfers("the weights changed")
         self.identity = identity
 
-    def end_all(self, reason: str) -> None:
+    def abort_all_transfers(self, reason: str) -> None:
         """End every transfer now, and tell nobody; on return no thread reads or writes pages any more."""
         for arrival in list(self._under_way.values()):
-            self.cut(arrival.request, reason)
+            self.cut_receive(arrival.request, reason)
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         """End all transfers and threads. Nothing may follow."""
-        self.end_all("the engine stops")
+        self.abort_all_transfers("the engine stops")
 
     def stats(self) -> TransferStats:
         """May be called from any thread."""
-        return self._tally.stats(len(self._under_way))
+        return self._tally.to_stats(len(self._under_way))
 
-    def _start(self, request: Request, room: Room, first: int, stop: int) -> Arrival:
-        ask = Ask(
+    def _make_task(self, request: EngineRequest, room: BootstrapRoom, first: int, stop: int) -> KVReceiveTask:
+        ask = TransferRequest(
             room=room.number,
             identity=self.identity.digest,
             first=first,
             stop=stop,
-            tokens=tokens_digest(request.tokens[:stop].tobytes()),
+            tokens=digest_tokens(request.tokens[:stop].tobytes()),
         )
-        slots = self._store.slots(request.pages, first, stop)
-        receiver = Receiver(self._store, slots, ask, self._tally)
-        arrival = Arrival(request, receiver, first, stop)
+        slots = self._store.token_slots(request.pages, first, stop)
+        receiver = KVReceiver(self._store, slots, ask, self._tally)
+        arrival = KVReceiveTask(request, receiver, first, stop)
         arrival.thread = threading.Thread(
-            target=self._fetch, args=(arrival, room), name="radixway-kv-receiver", daemon=True
+            target=self._run_receive, args=(arrival, room), name="radixway-kv-receiver", daemon=True
         )
         try:
             arrival.thread.start()
         except RuntimeError:  # the system has no more threads
-            self._ended_with(arrival, "no thread could be started for it")
+            self._finish_task(arrival, "no thread could be started for it")
         return arrival
 
-    def _note(self, arrival: Arrival) -> None:
-        tokens = arrival.tokens(self._store.page_size) - arrival.first
-        whole = arrival.receiver.complete == arrival.stop
-        self._tally.ended("" if whole else arrival.reason, tokens=tokens)
+    def _count_task(self, arrival: KVReceiveTask) -> None:
+        tokens = arrival.received_tokens(self._store.page_size) - arrival.first
+        whole = arrival.receiver.complete_tokens == arrival.stop
+        self._tally.count_ended("" if whole else arrival.reason, tokens=tokens)
         if not whole:
             log.warning(
                 "request %s: %d of %d tokens of KV came, and the rest is computed here: %s",
@@ -152,13 +152,13 @@ class Arrivals:
     # Below: the thread of an arrival.
 
     @torch.inference_mode()
-    def _fetch(self, arrival: Arrival, room: Room) -> None:
+    def _run_receive(self, arrival: KVReceiveTask, room: BootstrapRoom) -> None:
         torch.set_num_threads(1)
         try:
             with socket.create_connection((room.host, room.port), self._timeout_s) as connection:
-                arrival.receiver.run(connection, self._timeout_s, local=self._local)
+                arrival.receiver.receive_kv(connection, self._timeout_s, local=self._local)
             reason = ""
-        except TransferFailed as error:
+        except KVTransferError as error:
             reason = str(error)
         except (OSError, UnicodeError, OverflowError, ValueError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
@@ -166,9 +166,9 @@ class Arrivals:
         except Exception:
             log.exception("receiving KV failed")
             reason = "receiving failed"
-        self._ended_with(arrival, reason)
+        self._finish_task(arrival, reason)
 
-    def _ended_with(self, arrival: Arrival, reason: str) -> None:
+    def _finish_task(self, arrival: KVReceiveTask, reason: str) -> None:
         if arrival.first < arrival.stop:
             arrival.reason = arrival.reason or reason  # who cut it knows better
             self._ended.put(arrival)

@@ -11,18 +11,18 @@ from radixway.engine.disaggregation.wire import (
     KV,
     MESSAGE,
     Buffer,
-    Failed,
-    Header,
-    Message,
-    TransferFailed,
-    decode,
+    FrameHeader,
+    KVTransferError,
+    TransferFailure,
+    TransferMessage,
+    decode_message,
     encode,
 )
 
-_LONGEST_REASON = 200
+_MAX_REASON_CHARACTERS = 200
 
 
-class Channel:
+class TransferChannel:
     """A connected socket, closed at the end of a `with`. `cut` may be called from any thread."""
 
     def __init__(self, connection: socket.socket, timeout_s: float) -> None:
@@ -30,7 +30,7 @@ class Channel:
         """For one frame, from its first byte waited for to its last."""
         self._socket = connection
 
-    def __enter__(self) -> "Channel":
+    def __enter__(self) -> "TransferChannel":
         return self
 
     def __exit__(
@@ -38,20 +38,20 @@ class Channel:
     ) -> None:
         self._socket.close()
 
-    def cut(self) -> None:
+    def shut_socket(self) -> None:
         """Have whoever waits in here meet the end of the connection."""
         with suppress(OSError):  # it may be over already
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def say(self, message: Message) -> None:
+    def send_message(self, message: TransferMessage) -> None:
         """Send a message."""
         payload = encode(message)
-        self.send(Header(MESSAGE, len(payload)).pack(payload), payload)
+        self.send_bytes(FrameHeader(MESSAGE, len(payload)).pack_header(payload), payload)
 
-    def send(self, *parts: Buffer) -> None:
+    def send_bytes(self, *parts: Buffer) -> None:
         """Send all of this."""
-        with _in_words():
-            left_s = _Left(time.monotonic() + self.timeout_s)
+        with _as_transfer_error():
+            left_s = _TimeLeft(time.monotonic() + self.timeout_s)
             views = [memoryview(part).cast("B") for part in parts]
             while views:
                 self._socket.settimeout(left_s())
@@ -61,55 +61,57 @@ class Channel:
                 if views:
                     views[0] = views[0][sent:]
 
-    def header(self) -> Header:
+    def read_header(self) -> FrameHeader:
         """The next frame's, whose payload must be read next if it is in the stream."""
         data = bytearray(HEADER_BYTES)
-        self.fill(memoryview(data))
-        return Header.unpack(bytes(data))
+        self.read_into(memoryview(data))
+        return FrameHeader.unpack_header(bytes(data))
 
-    def hear(self) -> Message:
+    def read_message(self) -> TransferMessage:
         """The next frame, which has to be a message."""
-        header = self.header()
+        header = self.read_header()
         if header.kind == KV:
-            raise TransferFailed("KV where a message was due")
-        return self.message(header)
+            raise KVTransferError("KV where a message was due")
+        return self.decode_message(header)
 
-    def message(self, header: Header) -> Message:
-        """The message of a header that has been read. Raises TransferFailed for `Failed`, as it says."""
+    def decode_message(self, header: FrameHeader) -> TransferMessage:
+        """The message of a header that has been read. Raises KVTransferError for `TransferFailure`, as it
+        says.
+        """
         payload = bytearray(header.size)
-        self.fill(memoryview(payload))
-        header.verify(payload)
-        message = decode(payload)
-        if isinstance(message, Failed):
-            raise TransferFailed(_one_line(message.reason))
+        self.read_into(memoryview(payload))
+        header.verify_checksum(payload)
+        message = decode_message(payload)
+        if isinstance(message, TransferFailure):
+            raise KVTransferError(_to_one_line(message.reason))
         return message
 
-    def fill(self, view: memoryview) -> None:
+    def read_into(self, view: memoryview) -> None:
         """Read as many bytes as `view` has."""
-        with _in_words():
-            left_s = _Left(time.monotonic() + self.timeout_s)
+        with _as_transfer_error():
+            left_s = _TimeLeft(time.monotonic() + self.timeout_s)
             while view:
                 self._socket.settimeout(left_s())
                 count = self._socket.recv_into(view)
                 if not count:
-                    raise TransferFailed("the other side left")
+                    raise KVTransferError("the other side left")
                 view = view[count:]
 
-    def until_closed(self) -> None:
+    def wait_until_closed(self) -> None:
         """Wait for the other side to be through, for it would miss what it has not read yet."""
-        with _in_words():
-            left_s = _Left(time.monotonic() + self.timeout_s)
+        with _as_transfer_error():
+            left_s = _TimeLeft(time.monotonic() + self.timeout_s)
             self._socket.settimeout(left_s())
             while self._socket.recv(1024):
                 self._socket.settimeout(left_s())
 
 
-def _one_line(reason: str) -> str:
+def _to_one_line(reason: str) -> str:
     """For the log and the counts: what others say is cut and has nothing in it that ends a line."""
-    return "".join(each if each.isprintable() else " " for each in reason[:_LONGEST_REASON])
+    return "".join(each if each.isprintable() else " " for each in reason[:_MAX_REASON_CHARACTERS])
 
 
-class _Left:
+class _TimeLeft:
     """Seconds until a deadline; raises TimeoutError when it has passed."""
 
     def __init__(self, deadline: float) -> None:
@@ -123,10 +125,10 @@ class _Left:
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _as_transfer_error() -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        raise TransferFailed("the other side is too slow") from None
+        raise KVTransferError("the other side is too slow") from None
     except OSError as error:
-        raise TransferFailed(error.strerror or "the connection broke") from None
+        raise KVTransferError(error.strerror or "the connection broke") from None

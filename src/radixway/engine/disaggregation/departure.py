@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from radixway.engine.disaggregation.wire import TransferFailed
-from radixway.engine.model import Attend
+from radixway.engine.disaggregation.wire import KVTransferError
+from radixway.engine.model import AttendFunction
 from radixway.engine.pool import KVStore
-from radixway.engine.request import Request
+from radixway.engine.request import EngineRequest
 
 if TYPE_CHECKING:
-    from radixway.engine.scheduler import Work
+    from radixway.engine.scheduler import ScheduledRequest
 
 
 @dataclass(slots=True, frozen=True)
-class Piece:
+class KVChunk:
     """KV of tokens [first, stop) in one layer, ready to be read."""
 
     layer: int
@@ -37,15 +37,15 @@ class Piece:
     """On CUDA: when it has been computed."""
 
 
-class Departure:
+class KVSender:
     """One request's KV, which somebody else will come for."""
 
     def __init__(
         self,
         room: int,
-        request: Request,
+        request: EngineRequest,
         store: KVStore,
-        ended: "Callable[[Departure, str, int], None]",
+        ended: "Callable[[KVSender, str, int], None]",
     ) -> None:
         self.room = room
         self.request = request
@@ -65,15 +65,15 @@ class Departure:
 
     # The engine thread's.
 
-    def hold(self) -> None:
+    def hold_pages(self) -> None:
         """The request runs: all that it has computed is there to be read."""
         with self._pages:
             self._held = True
         with self._changed:
-            self._computed = [self.request.computed] * len(self._computed)
+            self._computed = [self.request.num_computed_tokens] * len(self._computed)
             self._changed.notify_all()
 
-    def computed(self, layer: int, stop: int) -> None:
+    def mark_computed(self, layer: int, stop: int) -> None:
         """Tokens [0, stop) have their KV in `layer`."""
         ready = None
         if self._store.device.type == "cuda":
@@ -84,12 +84,12 @@ class Departure:
             self._changed.notify_all()
 
     @contextmanager
-    def moving(self) -> Iterator[None]:
+    def page_move(self) -> Iterator[None]:
         """Nobody reads pages in here, so they may be exchanged for others."""
         with self._pages:
             yield
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """The request has to give its pages back, and will compute what was not sent again."""
         with self._pages:
             self._held = False
@@ -98,7 +98,7 @@ class Departure:
 
     # Any thread's.
 
-    def end(self, reason: str = "", *, tokens: int = 0) -> None:
+    def finish_transfer(self, reason: str = "", *, tokens: int = 0) -> None:
         """It is over: with success (and so many tokens), or for this `reason`. The first to say so counts."""
         with self._pages:
             self._held = False
@@ -111,10 +111,10 @@ class Departure:
 
     # The sender's.
 
-    def next_piece(self, sent: Sequence[int], stop: int, most: int, timeout_s: float) -> Piece | None:
+    def next_chunk(self, sent: Sequence[int], stop: int, most: int, timeout_s: float) -> KVChunk | None:
         """What to send next after tokens [0, `sent`) of each layer, at most `most` tokens; None: no more.
 
-        Waits for it to be computed. Raises TransferFailed when it will not be, or not in time.
+        Waits for it to be computed. Raises KVTransferError when it will not be, or not in time.
         """
         layer = min(range(len(sent)), key=sent.__getitem__)
         if sent[layer] >= stop:
@@ -124,29 +124,29 @@ class Departure:
             while self._over is None:
                 if self._computed[layer] > sent[layer]:
                     last = min(self._computed[layer], stop, sent[layer] + most)
-                    return Piece(layer, sent[layer], last, self._ready)
+                    return KVChunk(layer, sent[layer], last, self._ready)
                 if not self._changed.wait(deadline - time.monotonic()):
-                    raise TransferFailed("the prefill takes too long")
-            raise TransferFailed(self._over or "sent already")
+                    raise KVTransferError("the prefill takes too long")
+            raise KVTransferError(self._over or "sent already")
 
-    def read(self, piece: Piece, out: Tensor) -> bool:
+    def read_chunk(self, piece: KVChunk, out: Tensor) -> bool:
         """Copy a piece into `out`, bytes. False: the request has had to give its pages back; ask again."""
         if piece.ready is not None:
             piece.ready.synchronize()
         with self._pages:
             if not self._held:
                 return False
-            slots = self._store.slots(self.request.pages, piece.first, piece.stop)
+            slots = self._store.token_slots(self.request.pages, piece.first, piece.stop)
             self._store.read_tokens(piece.layer, slots, out)
             return True
 
 
-def telling_departures(attend: Attend, work: "Sequence[Work]") -> Attend:
+def notify_senders(attend: AttendFunction, work: "Sequence[ScheduledRequest]") -> AttendFunction:
     """`attend`, which after each layer tells those who wait for its KV. Costs nothing where nobody does."""
     told = [
-        (request.departure, request.computed + tokens)
+        (request.kv_sender, request.num_computed_tokens + tokens)
         for request, tokens in work
-        if request.departure is not None and not request.departure.is_over
+        if request.kv_sender is not None and not request.kv_sender.is_over
     ]
     if not told:
         return attend
@@ -154,7 +154,7 @@ def telling_departures(attend: Attend, work: "Sequence[Work]") -> Attend:
     def attend_and_tell(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out = attend(layer, q, k, v)
         for departure, stop in told:
-            departure.computed(layer, stop)
+            departure.mark_computed(layer, stop)
         return out
 
     return attend_and_tell

@@ -8,12 +8,12 @@ import xxhash
 from torch import Tensor
 
 from radixway.engine.kv_format import KVDtype
-from radixway.engine.model import Model
-from radixway.engine.tiers.chain import fingerprint
+from radixway.engine.model import TransformerModel
+from radixway.engine.tiers.chain import digest_fingerprint
 
 
 @dataclass(slots=True, frozen=True)
-class Identity:
+class KVIdentity:
     """Page sizes may differ: KV travels by tokens."""
 
     weights: str
@@ -26,11 +26,11 @@ class Identity:
     head_dim: int
 
     @classmethod
-    def of(cls, model: Model, weight_version: str, kv_dtype: KVDtype) -> "Identity":
+    def of_model(cls, model: TransformerModel, weight_version: str, kv_dtype: KVDtype) -> "KVIdentity":
         """Reads all weights: some GB a second."""
         shape = model.architecture
         return cls(
-            weights=weights_digest(model),
+            weights=digest_weights(model),
             weight_version=weight_version,
             dtype=str(model.embedding.dtype),
             kv_dtype=kv_dtype,
@@ -42,26 +42,26 @@ class Identity:
     @property
     def digest(self) -> str:
         """All of it in 64 characters."""
-        return fingerprint(*astuple(self)).hex()
+        return digest_fingerprint(*astuple(self)).hex()
 
 
-def tokens_digest(tokens: bytes) -> str:
+def digest_tokens(tokens: bytes) -> str:
     """By which two engines see that they mean the same prompt; `tokens` are packed int32."""
     return xxhash.xxh3_128(tokens).hexdigest()
 
 
 @torch.inference_mode()
-def weights_digest(model: Model) -> str:
+def digest_weights(model: TransformerModel) -> str:
     """Of every weight, as it is computed with: some GB a second."""
     digest = xxhash.xxh3_128(repr(model.architecture).encode())
-    for tensor in _tensors(model):
+    for tensor in _iter_tensors(model):
         plain = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
         digest.update(str(tuple(tensor.shape)).encode())
         digest.update(plain.numpy().data)
     return digest.hexdigest()
 
 
-def _tensors(model: Model) -> Iterator[Tensor]:
+def _iter_tensors(model: TransformerModel) -> Iterator[Tensor]:
     yield model.embedding
     for layer in model.layers:
         yield layer.input_norm

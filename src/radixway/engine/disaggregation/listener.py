@@ -12,32 +12,49 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from radixway.engine.disaggregation.channel import Channel
-from radixway.engine.disaggregation.departure import Departure
-from radixway.engine.disaggregation.identity import tokens_digest
-from radixway.engine.disaggregation.pieces import PIECE_BYTES, Outlet, SegmentOutlet, StreamOutlet
-from radixway.engine.disaggregation.shared_memory import LOCAL_NAMES, available, same_user, take_over
-from radixway.engine.disaggregation.wire import PROTOCOL, Ask, Done, Failed, Greeting, TransferFailed
+from radixway.engine.disaggregation.channel import TransferChannel
+from radixway.engine.disaggregation.departure import KVSender
+from radixway.engine.disaggregation.identity import digest_tokens
+from radixway.engine.disaggregation.pieces import (
+    PIECE_BYTES,
+    ChunkWriter,
+    SharedMemoryChunkWriter,
+    StreamChunkWriter,
+)
+from radixway.engine.disaggregation.shared_memory import (
+    LOCAL_NAMES,
+    is_available,
+    is_same_user,
+    receive_segment,
+)
+from radixway.engine.disaggregation.wire import (
+    PROTOCOL,
+    KVTransferError,
+    TransferDone,
+    TransferFailure,
+    TransferGreeting,
+    TransferRequest,
+)
 from radixway.engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from radixway.engine.disaggregation.departures import Departures
+    from radixway.engine.disaggregation.departures import PrefillKVManager
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 """How often it looks for departures that nobody has come for."""
 
 _REST_S = 0.1
 """After a connection that could not be accepted."""
 
-_MOST_CONNECTIONS = 512
+_MAX_CONNECTIONS = 512
 
 
-class Listener:
+class BootstrapServer:
     """One thread that accepts, and one for each connection. Raises EngineError if it cannot listen there."""
 
-    def __init__(self, departures: "Departures", host: str, port: int, *, local: bool) -> None:
+    def __init__(self, departures: "PrefillKVManager", host: str, port: int, *, local: bool) -> None:
         self._departures = departures
         self._closing = False
         self._resting = threading.Event()
@@ -52,43 +69,46 @@ class Listener:
         self._local_name = ""
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._tcp, selectors.EVENT_READ, False)
-        if local and available():
+        if local and is_available():
             self._local_name = f"{LOCAL_NAMES}{uuid.uuid4().hex}"
             self._unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._unix.bind(f"\0{self._local_name}")
             self._unix.listen(128)
             self._selector.register(self._unix, selectors.EVENT_READ, True)
-        self._channels: set[Channel] = set()
+        self._channels: set[TransferChannel] = set()
         self._threads: set[threading.Thread] = set()
-        self._accepting = threading.Thread(target=self._accept, name="radixway-kv-listener", daemon=True)
+        self._accepting = threading.Thread(target=self._accept_loop, name="radixway-kv-listener", daemon=True)
         self._accepting.start()
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         """End the connections there are, and wait for their threads."""
         self._closing = True
         self._resting.set()
         self._accepting.join()
         for channel in list(self._channels):
-            channel.cut()
+            channel.shut_socket()
         for thread in list(self._threads):
             thread.join()
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
 
-    def _accept(self) -> None:
+    def _accept_loop(self) -> None:
         while not self._closing:
-            for key, _ in self._selector.select(_LOOK_S):
+            for key, _ in self._selector.select(_POLL_S):
                 try:
                     connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
                 except OSError as error:
-                    self._rest(error)
+                    self._back_off(error)
                     continue
-                if len(self._threads) >= _MOST_CONNECTIONS or (key.data and not same_user(connection)):
+                if len(self._threads) >= _MAX_CONNECTIONS or (key.data and not is_same_user(connection)):
                     connection.close()
                     continue
                 thread = threading.Thread(
-                    target=self._serve, args=(connection, key.data), name="radixway-kv-sender", daemon=True
+                    target=self._serve_connection,
+                    args=(connection, key.data),
+                    name="radixway-kv-sender",
+                    daemon=True,
                 )
                 self._threads.add(thread)
                 try:
@@ -96,24 +116,24 @@ class Listener:
                 except RuntimeError:  # the system has no more threads: they compute the prompt themselves
                     self._threads.discard(thread)
                     connection.close()
-            self._departures.expire(time.monotonic())
+            self._departures.expire_unclaimed(time.monotonic())
 
-    def _rest(self, error: OSError) -> None:
+    def _back_off(self, error: OSError) -> None:
         """Who came may have left already. But while the process has no descriptors, they go on knocking."""
         if error.errno not in (errno.ECONNABORTED, errno.EAGAIN):
             self._resting.wait(_REST_S)
 
     @torch.inference_mode()
-    def _serve(self, connection: socket.socket, local: bool) -> None:
+    def _serve_connection(self, connection: socket.socket, local: bool) -> None:
         torch.set_num_threads(1)
-        channel = Channel(connection, self._departures.timeout_s)
+        channel = TransferChannel(connection, self._departures.timeout_s)
         self._channels.add(channel)
         if self._closing:  # by somebody who may not have seen the channel
-            channel.cut()
+            channel.shut_socket()
         try:
             with channel:
-                self._converse(channel, connection, local)
-        except (TransferFailed, OSError) as error:
+                self._handle_connection(channel, connection, local)
+        except (KVTransferError, OSError) as error:
             log.debug("a decode engine left before it had asked: %s", error)
         except Exception:
             log.exception("sending KV failed")
@@ -121,55 +141,57 @@ class Listener:
             self._channels.discard(channel)
             self._threads.discard(threading.current_thread())
 
-    def _converse(self, channel: Channel, connection: socket.socket, local: bool) -> None:
-        outlet: Outlet
+    def _handle_connection(self, channel: TransferChannel, connection: socket.socket, local: bool) -> None:
+        outlet: ChunkWriter
         if local:
             connection.settimeout(channel.timeout_s)
-            outlet = SegmentOutlet(channel, take_over(connection, PIECE_BYTES))
+            outlet = SharedMemoryChunkWriter(channel, receive_segment(connection, PIECE_BYTES))
         else:
-            outlet = StreamOutlet(channel)
+            outlet = StreamChunkWriter(channel)
             if connection.family != socket.AF_UNIX:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            channel.say(Greeting(PROTOCOL, self._local_name))
-        ask = channel.hear()
-        if not isinstance(ask, Ask):
-            raise TransferFailed("no question came")
+            channel.send_message(TransferGreeting(PROTOCOL, self._local_name))
+        ask = channel.read_message()
+        if not isinstance(ask, TransferRequest):
+            raise KVTransferError("no question came")
         try:
-            departure = self._departures.claim(ask.room, channel.timeout_s)
-        except TransferFailed as error:
-            channel.say(Failed(str(error)))
+            departure = self._departures.claim_sender(ask.room, channel.timeout_s)
+        except KVTransferError as error:
+            channel.send_message(TransferFailure(str(error)))
             return
         try:
-            self._send(departure, ask, channel, outlet)
-        except TransferFailed as error:
-            self._give_up(departure, channel, str(error))
+            self._send_kv(departure, ask, channel, outlet)
+        except KVTransferError as error:
+            self._fail_transfer(departure, channel, str(error))
         except BaseException:
-            self._give_up(departure, channel, "the prefill engine failed")
+            self._fail_transfer(departure, channel, "the prefill engine failed")
             raise
 
-    def _send(self, departure: Departure, ask: Ask, channel: Channel, outlet: Outlet) -> None:
+    def _send_kv(
+        self, departure: KVSender, ask: TransferRequest, channel: TransferChannel, outlet: ChunkWriter
+    ) -> None:
         """All that was asked for, as it is computed; then the departure is over."""
         departures, store = self._departures, self._departures.store
         if ask.identity != departures.identity.digest:
-            raise TransferFailed("other weights, or KV of another kind")
+            raise KVTransferError("other weights, or KV of another kind")
         if not 0 <= ask.first <= ask.stop <= len(departure.request.tokens):
-            raise TransferFailed("a question for tokens that there are not")
-        if ask.tokens != tokens_digest(departure.request.tokens[: ask.stop].tobytes()):
-            raise TransferFailed("another prompt")
+            raise KVTransferError("a question for tokens that there are not")
+        if ask.tokens != digest_tokens(departure.request.tokens[: ask.stop].tobytes()):
+            raise KVTransferError("another prompt")
         most = max(1, PIECE_BYTES // store.layer_token_bytes)
         sent = [ask.first] * store.layers
-        while (piece := departure.next_piece(sent, ask.stop, most, channel.timeout_s)) is not None:
+        while (piece := departure.next_chunk(sent, ask.stop, most, channel.timeout_s)) is not None:
             size = (piece.stop - piece.first) * store.layer_token_bytes
-            room = outlet.room()[:size]
-            if departure.read(piece, torch.frombuffer(room, dtype=torch.uint8)):
-                outlet.send(piece.layer, piece.first, piece.stop - piece.first, size)
+            room = outlet.next_buffer()[:size]
+            if departure.read_chunk(piece, torch.frombuffer(room, dtype=torch.uint8)):
+                outlet.write_chunk(piece.layer, piece.first, piece.stop - piece.first, size)
                 sent[piece.layer] = piece.stop
-                departures.tally.moved(size)
-        channel.say(Done())
-        departure.end(tokens=ask.stop - ask.first)
-        channel.until_closed()
+                departures.tally.count_bytes(size)
+        channel.send_message(TransferDone())
+        departure.finish_transfer(tokens=ask.stop - ask.first)
+        channel.wait_until_closed()
 
-    def _give_up(self, departure: Departure, channel: Channel, reason: str) -> None:
-        departure.end(reason)
-        with suppress(TransferFailed):  # it may have left, which may be the reason
-            channel.say(Failed(reason))
+    def _fail_transfer(self, departure: KVSender, channel: TransferChannel, reason: str) -> None:
+        departure.finish_transfer(reason)
+        with suppress(KVTransferError):  # it may have left, which may be the reason
+            channel.send_message(TransferFailure(reason))

@@ -6,114 +6,114 @@ sends a byte back with its number. Either way a receiver that is slow makes the 
 
 from typing import Protocol
 
-from radixway.engine.disaggregation.channel import Channel
-from radixway.engine.disaggregation.shared_memory import SLOTS, Segment
-from radixway.engine.disaggregation.wire import IN_STREAM, KV, Header, TransferFailed
+from radixway.engine.disaggregation.channel import TransferChannel
+from radixway.engine.disaggregation.shared_memory import SLOTS, SharedSegment
+from radixway.engine.disaggregation.wire import IN_STREAM, KV, FrameHeader, KVTransferError
 
 PIECE_BYTES = 2**20
 """Most of one piece: small enough for the checksum to find it in the processor's cache."""
 
 
-class Outlet(Protocol):
+class ChunkWriter(Protocol):
     """Where the sender puts pieces."""
 
-    def room(self) -> memoryview:
+    def next_buffer(self) -> memoryview:
         """Where the next piece is to be written: `PIECE_BYTES`. Waits for the receiver if need be."""
 
-    def send(self, layer: int, first: int, count: int, size: int) -> None:
+    def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
         """The first `size` bytes of that are KV of tokens [first, first + count) in `layer`."""
 
 
-class Inlet(Protocol):
+class ChunkReader(Protocol):
     """Where the receiver gets pieces."""
 
-    def take(self, header: Header) -> memoryview:
-        """The payload. Raises TransferFailed if it is not what was sent."""
+    def read_payload(self, header: FrameHeader) -> memoryview:
+        """The payload. Raises KVTransferError if it is not what was sent."""
 
-    def give_back(self, header: Header) -> None:
+    def release_payload(self, header: FrameHeader) -> None:
         """It has been read."""
 
 
-class StreamOutlet:
+class StreamChunkWriter:
     """Through the socket."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: TransferChannel) -> None:
         self._channel = channel
         self._buffer = memoryview(b"")
 
-    def room(self) -> memoryview:
-        """See `Outlet`: free again as soon as `send` returns."""
+    def next_buffer(self) -> memoryview:
+        """See `ChunkWriter`: free again as soon as `send` returns."""
         if not self._buffer:  # those who only connect are given no memory
             self._buffer = memoryview(bytearray(PIECE_BYTES))
         return self._buffer
 
-    def send(self, layer: int, first: int, count: int, size: int) -> None:
-        """See `Outlet`."""
+    def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
+        """See `ChunkWriter`."""
         payload = self._buffer[:size]
-        header = Header(KV, size, IN_STREAM, layer, first, count)
-        self._channel.send(header.pack(payload), payload)
+        header = FrameHeader(KV, size, IN_STREAM, layer, first, count)
+        self._channel.send_bytes(header.pack_header(payload), payload)
 
 
-class StreamInlet:
+class StreamChunkReader:
     """Through the socket."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: TransferChannel) -> None:
         self._channel = channel
         self._buffer = memoryview(bytearray(PIECE_BYTES))
 
-    def take(self, header: Header) -> memoryview:
-        """See `Inlet`."""
+    def read_payload(self, header: FrameHeader) -> memoryview:
+        """See `ChunkReader`."""
         if header.slot != IN_STREAM or header.size > PIECE_BYTES:
-            raise TransferFailed("a piece that was not agreed on")
+            raise KVTransferError("a piece that was not agreed on")
         payload = self._buffer[: header.size]
-        self._channel.fill(payload)
-        header.verify(payload)
+        self._channel.read_into(payload)
+        header.verify_checksum(payload)
         return payload
 
-    def give_back(self, header: Header) -> None:
-        """See `Inlet`."""
+    def release_payload(self, header: FrameHeader) -> None:
+        """See `ChunkReader`."""
 
 
-class SegmentOutlet:
+class SharedMemoryChunkWriter:
     """Through shared memory."""
 
-    def __init__(self, channel: Channel, segment: Segment) -> None:
+    def __init__(self, channel: TransferChannel, segment: SharedSegment) -> None:
         self._channel = channel
         self._segment = segment
         self._free = list(range(SLOTS))
 
-    def room(self) -> memoryview:
-        """See `Outlet`."""
+    def next_buffer(self) -> memoryview:
+        """See `ChunkWriter`."""
         if not self._free:
             number = bytearray(1)
-            self._channel.fill(memoryview(number))
+            self._channel.read_into(memoryview(number))
             if number[0] >= SLOTS:
-                raise TransferFailed("a slot that does not exist was given back")
+                raise KVTransferError("a slot that does not exist was given back")
             self._free.append(number[0])
-        return self._segment.slot(self._free[-1])
+        return self._segment.slot_view(self._free[-1])
 
-    def send(self, layer: int, first: int, count: int, size: int) -> None:
-        """See `Outlet`."""
+    def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
+        """See `ChunkWriter`."""
         slot = self._free.pop()
-        header = Header(KV, size, slot, layer, first, count)
-        self._channel.send(header.pack(self._segment.slot(slot)[:size]))
+        header = FrameHeader(KV, size, slot, layer, first, count)
+        self._channel.send_bytes(header.pack_header(self._segment.slot_view(slot)[:size]))
 
 
-class SegmentInlet:
+class SharedMemoryChunkReader:
     """Through shared memory."""
 
-    def __init__(self, channel: Channel, segment: Segment) -> None:
+    def __init__(self, channel: TransferChannel, segment: SharedSegment) -> None:
         self._channel = channel
         self._segment = segment
 
-    def take(self, header: Header) -> memoryview:
-        """See `Inlet`."""
+    def read_payload(self, header: FrameHeader) -> memoryview:
+        """See `ChunkReader`."""
         if header.size > self._segment.slot_bytes:
-            raise TransferFailed("a piece larger than its slot")
-        payload = self._segment.slot(header.slot)[: header.size]
-        header.verify(payload)
+            raise KVTransferError("a piece larger than its slot")
+        payload = self._segment.slot_view(header.slot)[: header.size]
+        header.verify_checksum(payload)
         return payload
 
-    def give_back(self, header: Header) -> None:
-        """See `Inlet`."""
-        self._channel.send(bytes([header.slot]))
+    def release_payload(self, header: FrameHeader) -> None:
+        """See `ChunkReader`."""
+        self._channel.send_bytes(bytes([header.slot]))

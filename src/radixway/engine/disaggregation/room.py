@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, frozen=True)
-class Room:
+class BootstrapRoom:
     """`bootstrap_host`, `bootstrap_port` and `bootstrap_room` of a request: both engines get the same."""
 
     host: str

@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 
-from radixway.engine.disaggregation.wire import TransferFailed
+from radixway.engine.disaggregation.wire import KVTransferError
 
 SLOTS = 4
 """Pieces that may be on their way at a time: one being filled, one being emptied, and some ease between."""
@@ -23,53 +23,53 @@ LOCAL_NAMES = "radixway-kv-"
 _PEER = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
 
 
-class Segment:
+class SharedSegment:
     """`SLOTS` slots of `slot_bytes` each."""
 
     def __init__(self, descriptor: int, slot_bytes: int) -> None:
         self.slot_bytes = slot_bytes
         self._view = memoryview(mmap.mmap(descriptor, SLOTS * slot_bytes))
 
-    def slot(self, index: int) -> memoryview:
-        """Raises TransferFailed if there is no such slot."""
+    def slot_view(self, index: int) -> memoryview:
+        """Raises KVTransferError if there is no such slot."""
         if index >= SLOTS:
-            raise TransferFailed(f"a slot that does not exist: {index}")
+            raise KVTransferError(f"a slot that does not exist: {index}")
         return self._view[index * self.slot_bytes :][: self.slot_bytes]
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether this system has what it takes: Linux."""
     return sys.platform == "linux" and hasattr(os, "memfd_create")
 
 
-def hand_over(connection: socket.socket, slot_bytes: int) -> Segment:
+def send_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
     """Make a segment and give it to the process at the other end of a Unix socket."""
     descriptor = os.memfd_create("radixway-kv", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, SLOTS * slot_bytes)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         socket.send_fds(connection, [b"\0"], [descriptor])
-        return Segment(descriptor, slot_bytes)
+        return SharedSegment(descriptor, slot_bytes)
     finally:
         os.close(descriptor)
 
 
-def take_over(connection: socket.socket, slot_bytes: int) -> Segment:
-    """What `hand_over` gave, at the other end. Raises TransferFailed if that is not a segment."""
+def receive_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
+    """What `hand_over` gave, at the other end. Raises KVTransferError if that is not a segment."""
     said, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
     try:
         if not said or len(descriptors) != 1:
-            raise TransferFailed("no shared memory came")
+            raise KVTransferError("no shared memory came")
         sealed = fcntl.fcntl(descriptors[0], fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
         if not sealed or os.fstat(descriptors[0]).st_size != SLOTS * slot_bytes:
-            raise TransferFailed("shared memory that could shrink, or of another size")
-        return Segment(descriptors[0], slot_bytes)
+            raise KVTransferError("shared memory that could shrink, or of another size")
+        return SharedSegment(descriptors[0], slot_bytes)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def same_user(connection: socket.socket) -> bool:
+def is_same_user(connection: socket.socket) -> bool:
     """Whether a process of this user is at the other end of a Unix socket."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return bool(_PEER.unpack(peer)[1] == os.getuid())

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
-_MOST_REASONS = 64
+_MAX_REASONS = 64
 """Told apart: the other engine words some of them."""
 
 
@@ -23,7 +23,7 @@ class TransferStats:
     """Why they failed, and how often."""
 
 
-class Tally:
+class TransferCounter:
     """The counts behind it, added to by several threads."""
 
     def __init__(self) -> None:
@@ -31,22 +31,22 @@ class Tally:
         self._whole = self._tokens = self._bytes = 0
         self._reasons: Counter[str] = Counter()
 
-    def ended(self, reason: str, *, tokens: int = 0) -> None:
+    def count_ended(self, reason: str, *, tokens: int = 0) -> None:
         """One more has ended: whole if there is no `reason`."""
         with self._lock:
             self._tokens += tokens
             if reason:
-                known = reason in self._reasons or len(self._reasons) < _MOST_REASONS
+                known = reason in self._reasons or len(self._reasons) < _MAX_REASONS
                 self._reasons[reason if known else "another reason"] += 1
             else:
                 self._whole += 1
 
-    def moved(self, size_bytes: int) -> None:
+    def count_bytes(self, size_bytes: int) -> None:
         """So much has been copied."""
         with self._lock:
             self._bytes += size_bytes
 
-    def stats(self, under_way: int) -> TransferStats:
+    def to_stats(self, under_way: int) -> TransferStats:
         """The counts now."""
         with self._lock:
             return TransferStats(

@@ -27,18 +27,18 @@ MAGIC = b"RWK1"
 MESSAGE, KV = 1, 2
 IN_STREAM = 255
 """In place of a slot: the payload follows the header."""
-MOST_MESSAGE_BYTES = 4096
+MAX_MESSAGE_BYTES = 4096
 
 _HEAD = struct.Struct("<4sBBHIII")  # magic, kind, slot, layer, first, count, size
 _CHECK = struct.Struct("<Q")
 HEADER_BYTES = _HEAD.size + _CHECK.size
 
 
-class TransferFailed(EngineError):
+class KVTransferError(EngineError):
     """KV does not come, or not the right one; the message says why, in few words."""
 
 
-class Greeting(msgspec.Struct, tag=True, frozen=True):
+class TransferGreeting(msgspec.Struct, tag=True, frozen=True):
     """The prefill engine's first word."""
 
     protocol: int
@@ -46,7 +46,7 @@ class Greeting(msgspec.Struct, tag=True, frozen=True):
     """A Unix socket (abstract name) for engines on the same machine; empty: there is none."""
 
 
-class Ask(msgspec.Struct, tag=True, frozen=True):
+class TransferRequest(msgspec.Struct, tag=True, frozen=True):
     """What the decode engine wants."""
 
     room: int
@@ -58,24 +58,24 @@ class Ask(msgspec.Struct, tag=True, frozen=True):
     """The digest of tokens [0, stop)."""
 
 
-class Done(msgspec.Struct, tag=True, frozen=True):
+class TransferDone(msgspec.Struct, tag=True, frozen=True):
     """All that was asked for has been sent."""
 
 
-class Failed(msgspec.Struct, tag=True, frozen=True):
+class TransferFailure(msgspec.Struct, tag=True, frozen=True):
     """No more will be sent."""
 
     reason: str
 
 
-Message: TypeAlias = Greeting | Ask | Done | Failed
+TransferMessage: TypeAlias = TransferGreeting | TransferRequest | TransferDone | TransferFailure
 
 encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Message)
+_decoder = msgspec.msgpack.Decoder(TransferMessage)
 
 
 @dataclass(slots=True, frozen=True)
-class Header:
+class FrameHeader:
     """What a frame's payload is, and its checksum over both."""
 
     kind: int
@@ -87,39 +87,39 @@ class Header:
     count: int = 0
     check: int = 0
 
-    def pack(self, payload: Buffer) -> bytes:
+    def pack_header(self, payload: Buffer) -> bytes:
         """The header of this payload, as it is sent."""
-        head = self._head()
-        return head + _CHECK.pack(_checksum(head, payload))
+        head = self._pack_fields()
+        return head + _CHECK.pack(_frame_checksum(head, payload))
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Header":
-        """Raises TransferFailed for what is none of ours."""
+    def unpack_header(cls, data: bytes) -> "FrameHeader":
+        """Raises KVTransferError for what is none of ours."""
         magic, kind, slot, layer, first, count, size = _HEAD.unpack_from(data)
-        if magic != MAGIC or kind not in (MESSAGE, KV) or (kind == MESSAGE and size > MOST_MESSAGE_BYTES):
-            raise TransferFailed("a frame that is none")
+        if magic != MAGIC or kind not in (MESSAGE, KV) or (kind == MESSAGE and size > MAX_MESSAGE_BYTES):
+            raise KVTransferError("a frame that is none")
         (check,) = _CHECK.unpack_from(data, _HEAD.size)
         return cls(kind, size, slot, layer, first, count, check)
 
-    def verify(self, payload: Buffer) -> None:
-        """Raises TransferFailed if header or payload is not what was sent."""
-        if _checksum(self._head(), payload) != self.check:
-            raise TransferFailed("a frame whose checksum is wrong")
+    def verify_checksum(self, payload: Buffer) -> None:
+        """Raises KVTransferError if header or payload is not what was sent."""
+        if _frame_checksum(self._pack_fields(), payload) != self.check:
+            raise KVTransferError("a frame whose checksum is wrong")
 
-    def _head(self) -> bytes:
+    def _pack_fields(self) -> bytes:
         return _HEAD.pack(MAGIC, self.kind, self.slot, self.layer, self.first, self.count, self.size)
 
 
-def decode(payload: Buffer) -> Message:
-    """Raises TransferFailed for what is no message."""
+def decode_message(payload: Buffer) -> TransferMessage:
+    """Raises KVTransferError for what is no message."""
     try:
-        message: Message = _decoder.decode(payload)
+        message: TransferMessage = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise TransferFailed("a message that cannot be read") from None
+        raise KVTransferError("a message that cannot be read") from None
     return message
 
 
-def _checksum(head: bytes, payload: Buffer) -> int:
+def _frame_checksum(head: bytes, payload: Buffer) -> int:
     digest = xxhash.xxh3_64(head)
     digest.update(payload)
     return digest.intdigest()

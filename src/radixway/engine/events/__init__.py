@@ -1,19 +1,19 @@
 """KV events: what enters and leaves the prefix cache, told to routers in vLLM's wire format over ZeroMQ.
 
-The cache tells `CacheEvents`, which names pages by hash; once a step a batch goes to `Publisher`, whose
-thread encodes and sends it; `Replay` answers those who missed some.
+The cache tells `KVEventRecorder`, which names pages by hash; once a step a batch goes to
+`ZmqEventPublisher`, whose thread encodes and sends it; `ReplayServer` answers those who missed some.
 """
 
-from radixway.engine.events.observer import CacheEvents, MediumEvents
-from radixway.engine.events.publisher import Publisher, PublisherInfo
+from radixway.engine.events.observer import KVEventRecorder, TierEventRecorder
+from radixway.engine.events.publisher import PublisherInfo, ZmqEventPublisher
 from radixway.engine.events.wire import (
     DISK,
     HOST,
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
-    Event,
     EventsFormat,
+    KVCacheEvent,
 )
 
 __all__ = [
@@ -22,10 +22,10 @@ __all__ = [
     "AllBlocksCleared",
     "BlockRemoved",
     "BlockStored",
-    "CacheEvents",
-    "Event",
     "EventsFormat",
-    "MediumEvents",
-    "Publisher",
+    "KVCacheEvent",
+    "KVEventRecorder",
     "PublisherInfo",
+    "TierEventRecorder",
+    "ZmqEventPublisher",
 ]

@@ -9,8 +9,8 @@ from threading import Thread
 import zmq
 
 from radixway.engine.errors import EngineError
-from radixway.engine.events.replay import History, Replay, reason
-from radixway.engine.events.wire import Event, EventsFormat, encode_batch
+from radixway.engine.events.replay import ReplayBuffer, ReplayServer, os_error_message
+from radixway.engine.events.wire import EventsFormat, KVCacheEvent, encode_batch
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class PublisherInfo:
     dropped_batches: int
 
 
-class Publisher:
+class ZmqEventPublisher:
     """A PUB socket, and a ROUTER for replay if asked for: `[topic][sequence, 8 bytes big-endian][payload]`.
 
     Binds an endpoint that holds `*` or `::` or is `ipc`, and connects to any other, as vLLM does. Raises
@@ -53,22 +53,22 @@ class Publisher:
     ) -> None:
         self._topic = topic
         self._form = form
-        self._queue: Queue[tuple[int, float, list[Event]] | None] = Queue(queued_batches)
+        self._queue: Queue[tuple[int, float, list[KVCacheEvent]] | None] = Queue(queued_batches)
         self._sequence = 0
         self._dropped = 0
-        self._history = History(kept_batches)
+        self._history = ReplayBuffer(kept_batches)
         self._binds = "*" in endpoint or "::" in endpoint or endpoint.startswith("ipc://")
         self._context = zmq.Context()
-        self._replay: Replay | None = None
+        self._replay: ReplayServer | None = None
         try:
-            self._socket = self._open(endpoint)
+            self._socket = self._open_socket(endpoint)
             self._endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
             if replay_endpoint is not None:
-                self._replay = Replay(self._context, replay_endpoint, self._history)
+                self._replay = ReplayServer(self._context, replay_endpoint, self._history)
         except EngineError:
             self._context.destroy(linger=0)
             raise
-        self._thread = Thread(target=self._run, name="radixway-kv-events", daemon=True)
+        self._thread = Thread(target=self._publish_loop, name="radixway-kv-events", daemon=True)
         self._thread.start()
 
     @property
@@ -84,7 +84,7 @@ class Publisher:
             dropped_batches=self._dropped,
         )
 
-    def publish(self, events: list[Event]) -> None:
+    def publish_events(self, events: list[KVCacheEvent]) -> None:
         """Queue one batch. If the queue is full it is lost, and the sequence has a gap that tells."""
         batch = (self._sequence, time.time(), events)
         self._sequence += 1
@@ -95,15 +95,15 @@ class Publisher:
                 log.warning("KV events come faster than they can be sent; subscribers will see gaps")
             self._dropped += 1
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         """Send what is queued, then end the threads. Nothing may be published afterwards."""
         self._queue.put(None)
         self._thread.join()
         self._context.term()  # ends the replay thread too
         if self._replay is not None:
-            self._replay.join()
+            self._replay.join_thread()
 
-    def _open(self, endpoint: str) -> "zmq.Socket[bytes]":
+    def _open_socket(self, endpoint: str) -> "zmq.Socket[bytes]":
         socket = self._context.socket(zmq.PUB)
         socket.set_hwm(_UNSENT_MESSAGES)
         socket.linger = _LINGER_MS
@@ -111,15 +111,15 @@ class Publisher:
         try:
             (socket.bind if self._binds else socket.connect)(endpoint)
         except zmq.ZMQError as error:
-            what = f"cannot publish KV events at {endpoint}: {reason(error)}"
+            what = f"cannot publish KV events at {endpoint}: {os_error_message(error)}"
             raise EngineError(f"{what}; give another kv_events_endpoint") from None
         return socket
 
-    def _run(self) -> None:
+    def _publish_loop(self) -> None:
         topic = self._topic.encode()
         with self._socket:
             while (batch := self._queue.get()) is not None:
                 sequence, at_s, events = batch
                 payload = encode_batch(at_s, events, self._form)
-                self._history.add(sequence, payload)
+                self._history.add_batch(sequence, payload)
                 self._socket.send_multipart((topic, sequence.to_bytes(8, "big"), payload))

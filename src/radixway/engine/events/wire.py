@@ -52,13 +52,13 @@ class AllBlocksCleared(msgspec.Struct, tag=True, frozen=True):
     """Nothing is cached any more."""
 
 
-Event: TypeAlias = BlockStored | BlockRemoved | AllBlocksCleared
+KVCacheEvent: TypeAlias = BlockStored | BlockRemoved | AllBlocksCleared
 
 _RANK = 0  # of the data-parallel replica: this engine is its only one
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def encode_batch(at_s: float, events: Sequence[Event], form: EventsFormat) -> bytes:
+def encode_batch(at_s: float, events: Sequence[KVCacheEvent], form: EventsFormat) -> bytes:
     """One message's payload."""
     shown: Sequence[Any] = events
     if form == "array":

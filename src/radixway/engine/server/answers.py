@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from radixway.engine.engine import Generation
-from radixway.engine.request import FinishReason, Output, TokenLogprob
+from radixway.engine.engine import GenerationStream
+from radixway.engine.request import FinishReason, RequestOutput, TokenLogprob
 
 
 @dataclass(slots=True)
-class Answer:
+class GatheredOutput:
     """All that one generation has given so far: the sum of its outputs."""
 
     text: str = ""
@@ -27,7 +27,7 @@ class Answer:
     weight_changes: tuple[tuple[int, str], ...] = ()
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
 
-    def add(self, output: Output) -> None:
+    def append_output(self, output: RequestOutput) -> None:
         """Append one step's output."""
         self.text += output.text
         self.token_ids += output.token_ids
@@ -60,7 +60,7 @@ class Answer:
         ]
 
 
-class Answers:
+class GenerationGroup:
     """Iterate over (index of the generation, its next output) until every generation has finished.
 
     What a generation gives while its last output is still being sent comes as one output, so that a slow
@@ -68,40 +68,40 @@ class Answers:
     `first_token` is called at the first token of each generation.
     """
 
-    def __init__(self, generations: Sequence[Generation], first_token: Callable[[], None]) -> None:
+    def __init__(self, generations: Sequence[GenerationStream], first_token: Callable[[], None]) -> None:
         self._generations = generations
         self._first_token = first_token
         self._pumps: list[asyncio.Task[None]] = []
         self._arrived = asyncio.Event()
-        self._ready: dict[int, Output] = {}
+        self._ready: dict[int, RequestOutput] = {}
 
     def __len__(self) -> int:
         return len(self._generations)
 
-    async def __aiter__(self) -> AsyncIterator[tuple[int, Output]]:
+    async def __aiter__(self) -> AsyncIterator[tuple[int, RequestOutput]]:
         for index, generation in enumerate(self._generations):
-            pump = asyncio.create_task(self._pump(index, generation))
+            pump = asyncio.create_task(self._pump_outputs(index, generation))
             pump.add_done_callback(lambda _: self._arrived.set())
             self._pumps.append(pump)
-        while self._ready or not self._ended():
+        while self._ready or not self._is_finished():
             await self._arrived.wait()
             self._arrived.clear()
             ready, self._ready = self._ready, {}
             for arrived in ready.items():
                 yield arrived
 
-    def _ended(self) -> bool:
+    def _is_finished(self) -> bool:
         """Whether every generation has; raises what ended one before its time."""
         done = [pump for pump in self._pumps if pump.done()]
         for pump in done:
             pump.result()
         return len(done) == len(self._pumps)
 
-    async def gather(self) -> list[Answer]:
+    async def gather_outputs(self) -> list[GatheredOutput]:
         """Every generation's whole answer."""
-        answers = [Answer() for _ in self._generations]
+        answers = [GatheredOutput() for _ in self._generations]
         async for index, output in self:
-            answers[index].add(output)
+            answers[index].append_output(output)
         return answers
 
     async def aclose(self) -> None:
@@ -112,16 +112,16 @@ class Answers:
         for generation in self._generations:
             await generation.aclose()
 
-    async def _pump(self, index: int, generation: Generation) -> None:
+    async def _pump_outputs(self, index: int, generation: GenerationStream) -> None:
         async for output in generation:
             if output.completion_tokens == len(output.token_ids) > 0:
                 self._first_token()
             waiting = self._ready.get(index)
-            self._ready[index] = output if waiting is None else _joined(waiting, output)
+            self._ready[index] = output if waiting is None else _merge_outputs(waiting, output)
             self._arrived.set()
 
 
-def _joined(first: Output, second: Output) -> Output:
+def _merge_outputs(first: RequestOutput, second: RequestOutput) -> RequestOutput:
     """Two outputs of one generation as one."""
     return replace(
         second,

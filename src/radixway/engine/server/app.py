@@ -16,52 +16,52 @@ from radixway.engine.errors import EngineError
 from radixway.engine.server import control, status, tracing, weights
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
-from radixway.engine.server.errors import http_error, weight_update_error
-from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.errors import to_http_error, weight_update_error
+from radixway.engine.server.exchange import HttpExchange
 from radixway.engine.server.frontend import concatenate
 from radixway.engine.server.generate import generate
 from radixway.engine.server.loads import loads
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.openapi import describe
+from radixway.engine.server.openapi import describe_routes
 from radixway.engine.server.prefetch import prefetch
 from radixway.engine.server.sampling import SamplingDefaults
-from radixway.engine.server.service import Service
+from radixway.engine.server.service import EngineService
 from radixway.engine.server.tokens import detokenize, tokenize
 from radixway.telemetry import log_fields
-from radixway.telemetry.tracing import Tracing
+from radixway.telemetry.tracing import RequestTracer
 from radixway.tokenizer import TemplateError, Tokenizer
 from radixway.web import (
     AttemptLimiter,
-    BadBody,
-    ClientGone,
+    BadBodyError,
+    ClientDisconnectedError,
     HttpError,
-    MethodNotAllowed,
+    MethodNotAllowedError,
     OriginCheck,
     Receive,
     Scope,
     Send,
-    ServerStopping,
-    is_ending,
+    ServerStoppingError,
+    is_server_stopping,
 )
 
 log = logging.getLogger(__name__)
 
-Endpoint: TypeAlias = Callable[[Service, Exchange, bytes], Awaitable[None]]
+EndpointHandler: TypeAlias = Callable[[EngineService, HttpExchange, bytes], Awaitable[None]]
 
 _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 
 def openapi_document() -> dict[str, Any]:
     """What this server answers, in OpenAPI."""
-    return describe(_ROUTES | {"/v1/models/{model}": _MODEL_ROUTE})
+    return describe_routes(_ROUTES | {"/v1/models/{model}": _MODEL_ROUTE})
 
 
-async def openapi(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """This document."""
     await exchange.send_json(msgspec.json.encode(openapi_document()))
 
 
-_ROUTES: dict[str, dict[str, Endpoint]] = {
+_ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/chat/completions": {"POST": chat_completions},
     "/v1/completions": {"POST": completions},
     "/v1/models": {"GET": status.models},
@@ -97,7 +97,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
 _FOR_PROBES = frozenset({"/health", "/ready"})
 """Asked under all kinds of names, and by who has no key."""
-_MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}
+_MODEL_ROUTE: dict[str, EndpointHandler] = {"GET": status.model}
 
 
 def build_app(
@@ -106,20 +106,20 @@ def build_app(
     config: EngineConfig,
     *,
     max_body_bytes: int = _MAX_BODY_BYTES,
-    tracing: Tracing | None = None,
-) -> "App":
+    tracing: RequestTracer | None = None,
+) -> "EngineApp":
     """The ASGI application over an engine that is started and stopped elsewhere, as `tracing` is."""
     info = engine.model_info
     is_hub_id = config.model != "bundled" and not Path(config.model).exists()
     name = config.model if is_hub_id and not config.served_model_name else info.name
-    return App(
-        Service(
+    return EngineApp(
+        EngineService(
             engine=engine,
             tokenizer=tokenizer,
             config=config,
             names=(name,),
             metrics=ServerMetrics(engine.stats),
-            defaults=SamplingDefaults.load(Path(info.path)),
+            defaults=SamplingDefaults.load_defaults(Path(info.path)),
             tokenizer_path=info.path,
             max_body_bytes=max_body_bytes,
             started_at=int(time.time()),
@@ -128,10 +128,10 @@ def build_app(
     )
 
 
-class App:
+class EngineApp:
     """Answers every HTTP request; whatever happens, in words and with a status."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: EngineService) -> None:
         self.service = service
         self._origins = OriginCheck(
             site_help="pages ask a gateway, not its engine", host_help="give the engine a key (--api-key)"
@@ -144,37 +144,37 @@ class App:
         if scope["type"] != "http":
             raise RuntimeError(f"only HTTP is served, not {scope['type']}")
         service = self.service
-        limit = service.body_limit(scope["path"])
-        exchange = Exchange(scope, receive, send, max_body_bytes=limit)
+        limit = service.body_limit_bytes(scope["path"])
+        exchange = HttpExchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
         try:
             self._check_caller(scope)
-            endpoint = _find(exchange)
+            endpoint = _find_endpoint(exchange)
             path = exchange.path if exchange.path in _ROUTES else "/v1/models/{name}"
             if path in _TRACED:
-                exchange.traced = tracing.begin(service.tracing, exchange.caller)
-            raw = await exchange.body()
-            watch = exchange.watch_client()
+                exchange.traced = tracing.start_request_trace(service.tracing, exchange.caller)
+            raw = await exchange.read_body()
+            watch = exchange.watch_disconnect()
             try:
                 await endpoint(service, exchange, raw)
             except asyncio.CancelledError:
-                if watch.ended_by is None and not is_ending(scope):
+                if watch.ended_by is None and not is_server_stopping(scope):
                     raise
                 watch.uncancel()
                 if watch.ended_by is None:
-                    raise ServerStopping from None
+                    raise ServerStoppingError from None
             finally:
-                watch.close()
-        except ClientGone:
+                watch.stop_watching()
+        except ClientDisconnectedError:
             pass
         except HttpError as error:
             await _send_error(exchange, error)
         except TemplateError as error:
-            await _send_error(exchange, BadBody(str(error), param=error.param, code=error.code))
+            await _send_error(exchange, BadBodyError(str(error), param=error.param, code=error.code))
         except EngineError as error:
-            await _send_error(exchange, http_error(error))
+            await _send_error(exchange, to_http_error(error))
         except RecursionError:  # some levels short of what the decoder refuses, but too deep for what follows
-            await _send_error(exchange, BadBody("the body is nested too deeply", code="invalid_json"))
+            await _send_error(exchange, BadBodyError("the body is nested too deeply", code="invalid_json"))
         except Exception as error:
             log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"
@@ -183,7 +183,7 @@ class App:
             fields = {"request": exchange.request_id, "path": path, "status": exchange.status}
             log_fields(log, logging.DEBUG, "request", fields)
         if exchange.traced is not None and service.tracing is not None:
-            tracing.end(service.tracing, exchange.traced, exchange, path, service.names[0])
+            tracing.finish_request_trace(service.tracing, exchange.traced, exchange, path, service.names[0])
         service.metrics.responses.labels(path, str(exchange.status)).inc()
 
     def _check_caller(self, scope: Scope) -> None:
@@ -195,29 +195,29 @@ class App:
             return
         if self._key is None:
             self._origins.check_host(scope)
-        elif path != "/metrics" and not _brings(self._key, scope):
+        elif path != "/metrics" and not _has_api_key(self._key, scope):
             if any(name == b"authorization" for name, _ in scope["headers"]):
-                self._attempts.check_wrong_key(scope)
+                self._attempts.count_wrong_key(scope)
             message = "this engine needs its key: `Authorization: Bearer KEY`"
             raise HttpError(message, status=401, code="invalid_api_key")
 
 
-def _brings(key: bytes, scope: Scope) -> bool:
+def _has_api_key(key: bytes, scope: Scope) -> bool:
     scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
     return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key)
 
 
-async def _send_error(exchange: Exchange, error: HttpError) -> None:
+async def _send_error(exchange: HttpExchange, error: HttpError) -> None:
     is_update = exchange.path.startswith("/update_weight")
     await exchange.send_error(weight_update_error(error) if is_update else error)
 
 
-def _find(exchange: Exchange) -> Endpoint:
+def _find_endpoint(exchange: HttpExchange) -> EndpointHandler:
     methods = _ROUTES.get(exchange.path)
     if methods is None and exchange.path.startswith("/v1/models/"):
         methods = _MODEL_ROUTE
     if methods is None:
         raise HttpError(f"there is nothing at {exchange.path}", status=404, code="not_found")
     if exchange.method not in methods:
-        raise MethodNotAllowed(exchange.path, exchange.method, ", ".join(methods))
+        raise MethodNotAllowedError(exchange.path, exchange.method, ", ".join(methods))
     return methods[exchange.method]

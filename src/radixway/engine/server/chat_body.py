@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.engine.server.sampling import SamplingBody, unsupported
-from radixway.engine.server.service import Service
-from radixway.engine.server.tools import tool_use
+from radixway.engine.server.sampling import SamplingBody, unsupported_field_error
+from radixway.engine.server.service import EngineService
+from radixway.engine.server.tools import parse_tool_use
 from radixway.tokenizer import render_chat
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 
 
-class ChatBody(SamplingBody, kw_only=True):
+class ChatCompletionBody(SamplingBody, kw_only=True):
     """The request."""
 
     messages: list[dict[str, Any]] | None = None
@@ -37,23 +37,23 @@ class ChatPrompt:
     ids: list[int]
 
 
-async def chat_prompt(
-    service: Service, body: ChatBody, *, body_bytes: int, must_fit: bool = True
+async def render_chat_prompt(
+    service: EngineService, body: ChatCompletionBody, *, body_bytes: int, must_fit: bool = True
 ) -> ChatPrompt:
     """The conversation through the template.
 
-    Raises BadBody (400) or TemplateError for what cannot be said so, and for a conversation too long for the
-    context, unless it need not fit.
+    Raises BadBodyError (400) or TemplateError for what cannot be said so, and for a conversation too long
+    for the context, unless it need not fit.
     """
     if body.messages is None:
-        raise BadBody("messages: missing", param="messages", code="missing_field")
+        raise BadBodyError("messages: missing", param="messages", code="missing_field")
     if body.chat_template is not None:
-        raise unsupported("chat_template", "in a request")
+        raise unsupported_field_error("chat_template", "in a request")
     for name in ("functions", "function_call"):
         if getattr(body, name):
-            raise unsupported(name, "(deprecated: give tools and tool_choice)")
+            raise unsupported_field_error(name, "(deprecated: give tools and tool_choice)")
     tokenizer = service.tokenizer
-    tool_use(body.tools, body.tool_choice)
+    parse_tool_use(body.tools, body.tool_choice)
 
     def render_and_encode() -> ChatPrompt:
         text = render_chat(
@@ -69,6 +69,6 @@ async def chat_prompt(
             service.check_length(text, "messages")
         return ChatPrompt(text, tokenizer.encode(text, add_special_tokens=False))
 
-    prompt = await service.off_the_loop(render_and_encode, characters=body_bytes)
+    prompt = await service.run_off_loop(render_and_encode, characters=body_bytes)
     service.check_token_ids(prompt.ids, "messages")
     return prompt

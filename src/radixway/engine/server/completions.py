@@ -6,40 +6,40 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from radixway.engine.constraint import Grammar
-from radixway.engine.request import Output, TokenLogprob
-from radixway.engine.server.answers import Answer
-from radixway.engine.server.constraints import compiled, wanted_constraint
-from radixway.engine.server.exchange import Exchange
+from radixway.engine.constraint import StructuredOutputGrammar
+from radixway.engine.request import RequestOutput, TokenLogprob
+from radixway.engine.server.answers import GatheredOutput
+from radixway.engine.server.constraints import compile_constraint, find_constraint
+from radixway.engine.server.exchange import HttpExchange
 from radixway.engine.server.openai_replies import (
-    Completion,
+    CompletionReply,
     TextChoice,
-    finish_reason,
-    prompt_logprobs,
-    stop_reason,
-    text_logprobs,
-    usage,
-    weight_metadata,
+    finish_reason_name,
+    make_prompt_logprobs,
+    make_text_logprobs,
+    make_weight_metadata,
+    stop_reason_of,
+    sum_usage,
 )
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
-from radixway.engine.server.prompts import prompt_ids, split_prompts
+from radixway.engine.server.prompts import encode_prompts, split_prompts
 from radixway.engine.server.sampling import (
-    MOST_ANSWERS,
+    MAX_ANSWERS,
     SamplingBody,
+    broadcast_values,
     check_choices,
     check_logprobs,
-    one_for_each,
-    sampling_params,
-    unsupported,
-    wire_names,
+    field_names,
+    make_sampling_params,
+    unsupported_field_error,
 )
-from radixway.engine.server.service import Job, Service, namespace_of
-from radixway.web import BadBody, read_json
+from radixway.engine.server.service import EngineService, GenerationJob, prefix_namespace
+from radixway.web import BadBodyError, decode_json
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
 
-class CompletionBody(SamplingBody, kw_only=True):
+class TextCompletionBody(SamplingBody, kw_only=True):
     """The request."""
 
     prompt: str | list[str | int | list[int]]
@@ -49,39 +49,39 @@ class CompletionBody(SamplingBody, kw_only=True):
     add_special_tokens: bool | None = None
 
 
-_decoder = msgspec.json.Decoder(CompletionBody)
+_decoder = msgspec.json.Decoder(TextCompletionBody)
 
 
-async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def completions(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Continue one or more prompts, whole or streamed."""
     arrived_at = time.perf_counter()
-    body = read_json(_decoder, raw)
+    body = decode_json(_decoder, raw)
     service.check_model(body.model)
     n = check_choices(body)
     check_logprobs("logprobs", body.logprobs)
-    wanted = wanted_constraint(body)
+    wanted = find_constraint(body)
     if body.suffix:
-        raise unsupported("suffix")
+        raise unsupported_field_error("suffix")
 
-    with wire_names({}):
+    with field_names({}):
         given = split_prompts(body.prompt, param="prompt")
-        if len(given) * n > MOST_ANSWERS:
-            message = f"prompt: {len(given)} prompts times n={n} are more than {MOST_ANSWERS} answers"
-            raise BadBody(message, param="prompt", code="invalid_value")
-        rids = one_for_each("rid", body.rid, len(given), exchange.request_id)
+        if len(given) * n > MAX_ANSWERS:
+            message = f"prompt: {len(given)} prompts times n={n} are more than {MAX_ANSWERS} answers"
+            raise BadBodyError(message, param="prompt", code="invalid_value")
+        rids = broadcast_values("rid", body.rid, len(given), exchange.request_id)
         add_special_tokens = body.add_special_tokens is not False
-        prompts = await prompt_ids(service, given, param="prompt", add_special_tokens=add_special_tokens)
-        echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
-        grammar = await compiled(service, wanted)
+        prompts = await encode_prompts(service, given, param="prompt", add_special_tokens=add_special_tokens)
+        echoes = _prompt_echoes(service, body, prompts) if body.echo else [""] * len(prompts)
+        grammar = await compile_constraint(service, wanted)
         jobs = [
-            _job(service, rid, body, prompt, choice, grammar)
+            _make_job(service, rid, body, prompt, choice, grammar)
             for rid, prompt in zip(rids, prompts, strict=True)
             for choice in range(n)
         ]
-        async with service.generate(
+        async with service.start_generations(
             jobs,
             arrived_at=arrived_at,
-            namespace=namespace_of(cache_salt=body.cache_salt),
+            namespace=prefix_namespace(cache_salt=body.cache_salt),
             priority=body.priority,
             meeting=body,
             traced=exchange.traced,
@@ -90,69 +90,80 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
             head = ReplyHead(
                 f"cmpl-{exchange.request_id}", "text_completion", int(time.time()), service.names[0]
             )
-            choices = _Choices(service, body, prompts, echoes, n)
+            choices = _ChoiceMaker(service, body, prompts, echoes, n)
             if body.stream:
                 await stream_choices(
                     exchange,
                     head,
                     answers,
-                    lambda index, output: [head.reply([c]) for c in choices.streamed(index, output)],
+                    lambda index, output: [
+                        head.make_reply([c]) for c in choices.make_stream_choices(index, output)
+                    ],
                     per_prompt=n,
                     include_usage=body.include_usage,
                 )
             else:
-                await exchange.send_json(encode(_whole_reply(choices, head, await answers.gather(), n)))
+                await exchange.send_json(
+                    encode(_whole_reply(choices, head, await answers.gather_outputs(), n))
+                )
 
 
-def _job(
-    service: Service,
+def _make_job(
+    service: EngineService,
     rid: str,
-    body: CompletionBody,
+    body: TextCompletionBody,
     prompt: list[int],
     choice: int,
-    grammar: Grammar | None,
-) -> Job:
-    params = sampling_params(
+    grammar: StructuredOutputGrammar | None,
+) -> GenerationJob:
+    params = make_sampling_params(
         body,
         service.defaults,
-        max_tokens=service.default_max_tokens(_DEFAULT_MAX_TOKENS, prompt)
+        max_tokens=service.limit_max_tokens(_DEFAULT_MAX_TOKENS, prompt)
         if body.max_tokens is None
         else body.max_tokens,
         logprobs=body.logprobs,
-        prompt_logprobs=_scored(body) if choice == 0 or body.stream else None,
+        prompt_logprobs=_prompt_logprob_count(body) if choice == 0 or body.stream else None,
         choice=choice,
         grammar=grammar,
     )
-    return Job(prompt, params, rid)
+    return GenerationJob(prompt, params, rid)
 
 
-def _scored(body: CompletionBody) -> int | None:
+def _prompt_logprob_count(body: TextCompletionBody) -> int | None:
     """How many alternatives to the prompt's tokens are needed; None if no log-probabilities of it are."""
     wanted = [body.prompt_logprobs, body.logprobs if body.echo else None]
     return max((count for count in wanted if count is not None), default=None)
 
 
-def _echoes(service: Service, body: CompletionBody, prompts: list[list[int]]) -> list[str]:
+def _prompt_echoes(service: EngineService, body: TextCompletionBody, prompts: list[list[int]]) -> list[str]:
     texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
     if all(isinstance(text, str) for text in texts):
         return [text for text in texts if isinstance(text, str)]
     return [service.tokenizer.decode(ids, skip_special_tokens=False) for ids in prompts]
 
 
-def _whole_reply(choices: "_Choices", head: ReplyHead, answers: list[Answer], n: int) -> Completion:
+def _whole_reply(
+    choices: "_ChoiceMaker", head: ReplyHead, answers: list[GatheredOutput], n: int
+) -> CompletionReply:
     for index, answer in enumerate(answers):
         answer.prompt_logprobs = answers[index - index % n].prompt_logprobs  # scored once for all n
-    reply = head.reply([choices.choice(index, answer) for index, answer in enumerate(answers)])
-    reply.usage = usage(answers, n)
-    reply.metadata = weight_metadata(answers[0])
+    reply = head.make_reply([choices.make_choice(index, answer) for index, answer in enumerate(answers)])
+    reply.usage = sum_usage(answers, n)
+    reply.metadata = make_weight_metadata(answers[0])
     return reply
 
 
-class _Choices:
+class _ChoiceMaker:
     """Makes choices of answers and of their parts; the prompt's echo and ids come with the first part."""
 
     def __init__(
-        self, service: Service, body: CompletionBody, prompts: list[list[int]], echoes: list[str], n: int
+        self,
+        service: EngineService,
+        body: TextCompletionBody,
+        prompts: list[list[int]],
+        echoes: list[str],
+        n: int,
     ) -> None:
         self._tokenizer = service.tokenizer
         self._eos_token_ids = service.engine.model_info.eos_token_ids
@@ -164,25 +175,25 @@ class _Choices:
         self._n = n
         self._offsets: dict[int, int] = {}
 
-    def choice(self, index: int, part: Answer | Output) -> TextChoice:
+    def make_choice(self, index: int, part: GatheredOutput | RequestOutput) -> TextChoice:
         """The choice for a whole answer, or for the next part of a streamed one."""
         prompt = index // self._n
         first = index not in self._offsets
         scores: list[dict[str, Any] | None] | UnsetType = UNSET
         if self._prompt_logprobs is not None:
-            scores = prompt_logprobs(self._tokenizer, part.prompt_logprobs, self._prompt_logprobs)
+            scores = make_prompt_logprobs(self._tokenizer, part.prompt_logprobs, self._prompt_logprobs)
         return TextChoice(
             index=index,
             text=self._echoes[prompt] + part.text if first else part.text,
-            logprobs=self._text_logprobs(index, part),
-            finish_reason=finish_reason(part.finish),
-            stop_reason=stop_reason(part.finish, self._eos_token_ids),
+            logprobs=self._make_text_logprobs(index, part),
+            finish_reason=finish_reason_name(part.finish),
+            stop_reason=stop_reason_of(part.finish, self._eos_token_ids),
             prompt_token_ids=self._prompts[prompt] if self._token_ids and first else UNSET,
             token_ids=part.token_ids if self._token_ids else UNSET,
             prompt_logprobs=scores,
         )
 
-    def _text_logprobs(self, index: int, part: Answer | Output) -> dict[str, Any] | None:
+    def _make_text_logprobs(self, index: int, part: GatheredOutput | RequestOutput) -> dict[str, Any] | None:
         """The `logprobs` of a part, the echoed prompt's before the first."""
         first = index not in self._offsets
         offset = self._offsets.setdefault(index, 0)
@@ -194,12 +205,16 @@ class _Choices:
             items = [ids[0], *part.prompt_logprobs, *items]
             token = self._tokenizer.piece(ids[0])
             offset = 0 if echo.startswith(token) else -len(token)  # a begin-of-sequence token is not shown
-        logprobs = text_logprobs(self._tokenizer, items, offset, self._logprobs)
+        logprobs = make_text_logprobs(self._tokenizer, items, offset, self._logprobs)
         self._offsets[index] = offset + sum(map(len, logprobs["tokens"]))
         return logprobs
 
-    def streamed(self, index: int, output: Output) -> list[TextChoice]:
+    def make_stream_choices(self, index: int, output: RequestOutput) -> list[TextChoice]:
         """The choice for one output, or nothing when it has nothing to tell."""
         has_tokens = output.token_ids and (self._token_ids or self._logprobs is not None)
         has_echo = index not in self._offsets and self._echoes[index // self._n]
-        return [self.choice(index, output)] if output.text or output.finish or has_tokens or has_echo else []
+        return (
+            [self.make_choice(index, output)]
+            if output.text or output.finish or has_tokens or has_echo
+            else []
+        )

@@ -4,8 +4,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from radixway.telemetry.tracing import Caller, read_caller
-from radixway.web import ClientWatch, HttpError, Receive, Scope, Send, read_body, request_id_of
+from radixway.telemetry.tracing import CallerSpan, parse_caller_span
+from radixway.web import ClientWatch, HttpError, Receive, Scope, Send, choose_request_id, read_body
 
 if TYPE_CHECKING:
     from radixway.engine.server.tracing import TracedRequest
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 JSON = b"application/json"
 
 
-class Exchange:
+class HttpExchange:
     """What an endpoint sees of its request, and how it answers."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, max_body_bytes: int) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.request_id = request_id_of(dict(scope["headers"]).get(b"x-request-id"))
+        self.request_id = choose_request_id(dict(scope["headers"]).get(b"x-request-id"))
         """The client's `x-request-id`, or one of ours."""
         self.traced: TracedRequest | None = None
         """While somebody wants to see what becomes of it."""
@@ -35,11 +35,11 @@ class Exchange:
         self._watch: ClientWatch | None = None
 
     @property
-    def caller(self) -> Caller | None:
+    def caller(self) -> CallerSpan | None:
         """The span that it comes from, if it says so."""
-        return read_caller(self._scope["headers"])
+        return parse_caller_span(self._scope["headers"])
 
-    def header(self, name: bytes) -> str:
+    def get_header(self, name: bytes) -> str:
         """A header's value by its name in lower case; empty without it."""
         value: bytes = dict(self._scope["headers"]).get(name, b"")
         return value.decode("latin-1")
@@ -49,11 +49,11 @@ class Exchange:
         """The query string's fields; of one that comes twice, the last."""
         return dict(parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
-    async def body(self) -> bytes:
+    async def read_body(self) -> bytes:
         """The whole body. Raises BadBody (413) when it is larger than allowed, ClientGone."""
         return await read_body(self._scope, self._receive, self._max_body_bytes)
 
-    def watch_client(self) -> ClientWatch:
+    def watch_disconnect(self) -> ClientWatch:
         """Cancel this task if the client leaves before the end of its answer; once the body has been read."""
         self._watch = ClientWatch()
         self._watch.watch(self._receive)
@@ -75,7 +75,7 @@ class Exchange:
     async def end_events(self, events: bytes) -> None:
         """Write the last events of the answer."""
         await self._start_events()
-        await self._end(events)
+        await self._finish_response(events)
 
     async def send_error(self, error: HttpError) -> None:
         """Answer with an error; a stream that has begun ends with it as its last event."""
@@ -85,8 +85,8 @@ class Exchange:
             await self._send_document(error.status, error.headers(), error.body())
 
     async def _send_document(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
-        await self._end(body)
+        await self._start_response(status, [*headers, (b"content-length", b"%d" % len(body))])
+        await self._finish_response(body)
 
     async def _start_events(self) -> None:
         if not self.started:
@@ -94,15 +94,15 @@ class Exchange:
                 (b"content-type", b"text/event-stream; charset=utf-8"),
                 (b"cache-control", b"no-cache"),
             ]
-            await self._start(200, headers)
+            await self._start_response(200, headers)
 
-    async def _end(self, body: bytes) -> None:
+    async def _finish_response(self, body: bytes) -> None:
         self.ended_at = perf_counter()
         if self._watch is not None:
-            self._watch.close()  # from here on, that the connection ends is no news
+            self._watch.stop_watching()  # from here on, that the connection ends is no news
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    async def _start_response(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.started = True
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode("ascii"))

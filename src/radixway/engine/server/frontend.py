@@ -2,9 +2,9 @@
 
 import msgspec
 
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.service import Service
-from radixway.web import read_json
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.service import EngineService
+from radixway.web import decode_json
 
 
 class ConcatenateBody(msgspec.Struct):
@@ -17,12 +17,12 @@ class ConcatenateBody(msgspec.Struct):
 _decoder = msgspec.json.Decoder(ConcatenateBody)
 
 
-async def concatenate(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def concatenate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """POST /concate_and_append_request: branches of a program were joined, one after another.
 
     Nothing has to be done: the frontend has appended their texts to the program's own, and sends all of it
     with the next request. What of it is cached is found by its tokens. (KV that was computed behind another
     text is not reused: it would not be what the model computes for this one.)
     """
-    read_json(_decoder, raw)
+    decode_json(_decoder, raw)
     await exchange.send_json(b'{"success":true}')

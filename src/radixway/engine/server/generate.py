@@ -6,68 +6,80 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.request import FinishReason, Output
-from radixway.engine.server.answers import Answer, Answers
-from radixway.engine.server.constraints import compiled
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
+from radixway.engine.request import FinishReason, RequestOutput
+from radixway.engine.server.answers import GatheredOutput, GenerationGroup
+from radixway.engine.server.constraints import compile_constraint
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.generate_body import (
+    WIRE_NAMES,
+    GenerateRequestBody,
+    is_batch,
+    parse_generate_items,
+)
 from radixway.engine.server.generate_logprobs import LogprobLists
-from radixway.engine.server.prompts import prompt_ids
-from radixway.engine.server.sampling import wire_names
-from radixway.engine.server.service import Job, Service, namespace_of
-from radixway.web import read_json
+from radixway.engine.server.prompts import encode_prompts
+from radixway.engine.server.sampling import field_names
+from radixway.engine.server.service import EngineService, GenerationJob, prefix_namespace
+from radixway.web import decode_json
 from radixway.web.server_sent_events import DONE_EVENT, write_event
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 
-_decoder = msgspec.json.Decoder(GenerateBody)
+_decoder = msgspec.json.Decoder(GenerateRequestBody)
 _encode = msgspec.json.Encoder().encode
 
 
-async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Continue one or more prompts. Each event of a stream repeats the whole answer so far, as in SGLang."""
     arrived_at = time.perf_counter()
-    body = read_json(_decoder, raw)
+    body = decode_json(_decoder, raw)
     param = "text" if body.text is not None else "input_ids"
-    with wire_names({**WIRE_NAMES, "prompt": param}):
-        items = generate_items(body, exchange.request_id)
-        all_ids = await prompt_ids(service, [item.prompt for item in items], param=param)
+    with field_names({**WIRE_NAMES, "prompt": param}):
+        items = parse_generate_items(body, exchange.request_id)
+        all_ids = await encode_prompts(service, [item.prompt for item in items], param=param)
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
             most = service.engine.model_info.context_length
-            default = service.default_max_tokens(
+            default = service.limit_max_tokens(
                 most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS, ids
             )
-            grammar = await compiled(service, item.constraint)
-            jobs += [Job(ids, params, item.rid) for params in item.params(default, grammar)]
-        async with service.generate(
+            grammar = await compile_constraint(service, item.constraint)
+            jobs += [
+                GenerationJob(ids, params, item.rid) for params in item.make_sampling_params(default, grammar)
+            ]
+        async with service.start_generations(
             jobs,
             arrived_at=arrived_at,
-            namespace=namespace_of(cache_salt=body.cache_salt, extra_key=body.extra_key),
+            namespace=prefix_namespace(cache_salt=body.cache_salt, extra_key=body.extra_key),
             priority=body.priority,
             meeting=body,
             traced=exchange.traced,
             also_known_as=[exchange.request_id, *([body.rid] if isinstance(body.rid, str) else [])],
         ) as answers:
-            replies = _Replies(service, body, jobs, arrived_at)
+            replies = _GenerateReplies(service, body, jobs, arrived_at)
             as_list = is_batch(body) or len(jobs) > 1
             if body.stream:
                 await _stream(exchange, answers, replies, count=len(jobs), with_index=as_list)
             else:
-                gathered = await answers.gather()
-                whole = [replies.reply(index, answer, answer) for index, answer in enumerate(gathered)]
+                gathered = await answers.gather_outputs()
+                whole = [replies.make_reply(index, answer, answer) for index, answer in enumerate(gathered)]
                 await exchange.send_json(_encode(whole if as_list else whole[0]))
 
 
 async def _stream(
-    exchange: Exchange, answers: Answers, replies: "_Replies", *, count: int, with_index: bool
+    exchange: HttpExchange,
+    answers: GenerationGroup,
+    replies: "_GenerateReplies",
+    *,
+    count: int,
+    with_index: bool,
 ) -> None:
-    so_far = [Answer() for _ in range(count)]
+    so_far = [GatheredOutput() for _ in range(count)]
     unfinished = count
     async for index, output in answers:
-        so_far[index].add(output)
+        so_far[index].append_output(output)
         unfinished -= output.finish is not None
-        reply = replies.reply(index, so_far[index], output)
+        reply = replies.make_reply(index, so_far[index], output)
         if with_index:
             reply["index"] = index
         event = write_event(_encode(reply))
@@ -77,16 +89,24 @@ async def _stream(
         await exchange.send_events(event)
 
 
-class _Replies:
+class _GenerateReplies:
     """Makes the reply for each answer, whole or so far."""
 
-    def __init__(self, service: Service, body: GenerateBody, jobs: Sequence[Job], arrived_at: float) -> None:
+    def __init__(
+        self,
+        service: EngineService,
+        body: GenerateRequestBody,
+        jobs: Sequence[GenerationJob],
+        arrived_at: float,
+    ) -> None:
         with_text = bool(body.return_text_in_logprobs)
         self._logprobs = [LogprobLists(service.tokenizer, job, with_text=with_text) for job in jobs]
         self._jobs = jobs
         self._arrived_at = arrived_at
 
-    def reply(self, index: int, answer: Answer, new: Answer | Output) -> dict[str, Any]:
+    def make_reply(
+        self, index: int, answer: GatheredOutput, new: GatheredOutput | RequestOutput
+    ) -> dict[str, Any]:
         """The object for one answer, of which `new` has come since the last time."""
         job = self._jobs[index]
         meta: dict[str, Any] = {
@@ -103,12 +123,12 @@ class _Replies:
         if answer.remote_tokens:
             meta["remote_tokens"] = answer.remote_tokens
         if job.params.logprobs is not None:
-            self._logprobs[index].add(new)
+            self._logprobs[index].append_part(new)
             meta |= self._logprobs[index].lists
         return {"text": answer.text, "output_ids": answer.token_ids, "meta_info": meta}
 
 
-def _finish_reason(answer: Answer) -> dict[str, Any] | None:
+def _finish_reason(answer: GatheredOutput) -> dict[str, Any] | None:
     match answer.finish:
         case None:
             return None

@@ -6,19 +6,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from radixway.engine.constraint import Grammar
+from radixway.engine.constraint import StructuredOutputGrammar
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.constraints import Wanted, wanted_from_sampling
+from radixway.engine.server.constraints import FieldConstraint, find_sampling_constraint
 from radixway.engine.server.prompts import split_prompts
 from radixway.engine.server.sampling import (
-    MOST_ANSWERS,
-    MOST_CHOICES,
-    choice_seed,
-    one_for_each,
-    stop_strings,
-    unsupported,
+    MAX_ANSWERS,
+    MAX_CHOICES,
+    broadcast_values,
+    derive_choice_seed,
+    parse_stop_strings,
+    unsupported_field_error,
 )
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class GenerateSampling(msgspec.Struct, kw_only=True):
     structural_tag: Any = None
 
 
-class GenerateBody(msgspec.Struct, kw_only=True):
+class GenerateRequestBody(msgspec.Struct, kw_only=True):
     """The request."""
 
     text: str | list[str] | None = None
@@ -106,7 +106,7 @@ class GenerateBody(msgspec.Struct, kw_only=True):
 
 
 @dataclass(slots=True, frozen=True)
-class Logprobs:
+class LogprobOptions:
     """Which log-probabilities one prompt's answer carries, under SGLang's names."""
 
     start_len: int
@@ -122,16 +122,18 @@ class GenerateItem:
     prompt: str | list[int]
     rid: str
     sampling: GenerateSampling
-    logprobs: Logprobs | None
+    logprobs: LogprobOptions | None
     samples: int
-    constraint: Wanted | None
+    constraint: FieldConstraint | None
 
     @property
     def wants_all_that_fits(self) -> bool:
         """Its answer may be of any length."""
         return self.sampling.max_new_tokens is None
 
-    def params(self, default_max_tokens: int, grammar: Grammar | None) -> list[SamplingParams]:
+    def make_sampling_params(
+        self, default_max_tokens: int, grammar: StructuredOutputGrammar | None
+    ) -> list[SamplingParams]:
         """The parameters of each of its samples. Raises InvalidRequest naming the field at fault."""
         return [
             _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens, grammar)
@@ -139,86 +141,86 @@ class GenerateItem:
         ]
 
 
-def is_batch(body: GenerateBody) -> bool:
+def is_batch(body: GenerateRequestBody) -> bool:
     """Was a list of prompts given? Then the answer is a list too."""
     return isinstance(body.text, list) or bool(body.input_ids and isinstance(body.input_ids[0], list))
 
 
-def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
-    """The prompts with their parameters. Raises BadBody (400) naming the field at fault."""
+def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[GenerateItem]:
+    """The prompts with their parameters. Raises BadBodyError (400) naming the field at fault."""
     _refuse_unsupported(body)
-    prompts = _prompts(body)
+    prompts = _split_prompts(body)
     count = len(prompts)
-    samplings = one_for_each("sampling_params", body.sampling_params, count, GenerateSampling())
+    samplings = broadcast_values("sampling_params", body.sampling_params, count, GenerateSampling())
     base = body.rid if isinstance(body.rid, str) else request_id
     rids = [base] if count == 1 else [f"{base}_{index}" for index in range(count)]
     if isinstance(body.rid, list):
-        rids = one_for_each("rid", body.rid, count, "")
+        rids = broadcast_values("rid", body.rid, count, "")
     items = [
-        GenerateItem(prompt, rid, sampling, logprobs, _samples(sampling), _constraint(sampling))
+        GenerateItem(prompt, rid, sampling, logprobs, _sample_count(sampling), _find_constraint(sampling))
         for prompt, rid, sampling, logprobs in zip(
-            prompts, rids, samplings, _logprobs(body, count), strict=True
+            prompts, rids, samplings, _logprob_options(body, count), strict=True
         )
     ]
-    if sum(item.samples for item in items) > MOST_ANSWERS:
+    if sum(item.samples for item in items) > MAX_ANSWERS:
         param = "text" if body.text is not None else "input_ids"
-        message = f"{param}: prompts times n are more than {MOST_ANSWERS} answers"
-        raise BadBody(message, param=param, code="invalid_value")
+        message = f"{param}: prompts times n are more than {MAX_ANSWERS} answers"
+        raise BadBodyError(message, param=param, code="invalid_value")
     return items
 
 
-def _prompts(body: GenerateBody) -> Sequence[str | list[int]]:
+def _split_prompts(body: GenerateRequestBody) -> Sequence[str | list[int]]:
     if body.text is not None and body.input_ids is None:
         return split_prompts(body.text, param="text")
     if body.input_ids is not None and body.text is None:
         return split_prompts(body.input_ids, param="input_ids")
-    raise BadBody("give either text or input_ids", param="text", code="missing_field")
+    raise BadBodyError("give either text or input_ids", param="text", code="missing_field")
 
 
-def _logprobs(body: GenerateBody, count: int) -> list[Logprobs | None]:
+def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptions | None]:
     """What each of `count` prompts asks for; None where it asks for none."""
-    wanted = one_for_each("return_logprob", body.return_logprob, count, False)
-    starts = one_for_each("logprob_start_len", body.logprob_start_len, count, -1)
-    tops = one_for_each("top_logprobs_num", body.top_logprobs_num, count, 0)
+    wanted = broadcast_values("return_logprob", body.return_logprob, count, False)
+    starts = broadcast_values("logprob_start_len", body.logprob_start_len, count, -1)
+    tops = broadcast_values("top_logprobs_num", body.top_logprobs_num, count, 0)
     if any(start < -1 for start in starts):
         message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
-        raise BadBody(message, param="logprob_start_len", code="invalid_value")
-    token_ids = _token_ids(body.token_ids_logprob or [], count)
+        raise BadBodyError(message, param="logprob_start_len", code="invalid_value")
+    token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count)
     return [
-        Logprobs(start, top, ids) if logprob else None
+        LogprobOptions(start, top, ids) if logprob else None
         for logprob, start, top, ids in zip(wanted, starts, tops, token_ids, strict=True)
     ]
 
 
-def _token_ids(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
+def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
     """`token_ids_logprob` of each prompt: a list of ids is for all of them."""
     param = "token_ids_logprob"
     lists = [tuple(item) if isinstance(item, list) else () for item in given if not isinstance(item, int)]
     ids = tuple(item for item in given if isinstance(item, int))
     if ids and lists:
         message = f"{param} mixes token ids and lists of them"
-        raise BadBody(message, param=param, code="invalid_type")
-    return one_for_each(param, lists, count, ()) if lists else [ids] * count
+        raise BadBodyError(message, param=param, code="invalid_type")
+    return broadcast_values(param, lists, count, ()) if lists else [ids] * count
 
 
-def _samples(sampling: GenerateSampling) -> int:
+def _sample_count(sampling: GenerateSampling) -> int:
     n = 1 if sampling.n is None else sampling.n
-    if not 1 <= n <= MOST_CHOICES:
-        message = f"sampling_params.n must be between 1 and {MOST_CHOICES}, not {n}"
-        raise BadBody(message, param="sampling_params.n", code="invalid_value")
+    if not 1 <= n <= MAX_CHOICES:
+        message = f"sampling_params.n must be between 1 and {MAX_CHOICES}, not {n}"
+        raise BadBodyError(message, param="sampling_params.n", code="invalid_value")
     return n
 
 
-def _constraint(sampling: GenerateSampling) -> Wanted | None:
-    return wanted_from_sampling(sampling.regex, sampling.json_schema, sampling.ebnf)
+def _find_constraint(sampling: GenerateSampling) -> FieldConstraint | None:
+    return find_sampling_constraint(sampling.regex, sampling.json_schema, sampling.ebnf)
 
 
 def _sampling_params(
     given: GenerateSampling,
-    logprobs: Logprobs | None,
+    logprobs: LogprobOptions | None,
     sample: int,
     default_max_tokens: int,
-    grammar: Grammar | None,
+    grammar: StructuredOutputGrammar | None,
 ) -> SamplingParams:
     return SamplingParams(
         max_tokens=given.max_new_tokens if isinstance(given.max_new_tokens, int) else default_max_tokens,
@@ -230,8 +232,8 @@ def _sampling_params(
         presence_penalty=given.presence_penalty or 0.0,
         frequency_penalty=given.frequency_penalty or 0.0,
         repetition_penalty=1.0 if given.repetition_penalty is None else given.repetition_penalty,
-        seed=choice_seed(given.sampling_seed, sample),
-        stop=stop_strings(given.stop, param="sampling_params.stop"),
+        seed=derive_choice_seed(given.sampling_seed, sample),
+        stop=parse_stop_strings(given.stop, param="sampling_params.stop"),
         stop_token_ids=frozenset(given.stop_token_ids or ()),
         ignore_eos=bool(given.ignore_eos),
         logit_bias=given.logit_bias or {},
@@ -257,11 +259,11 @@ _UNSUPPORTED = (
 _UNSUPPORTED_SAMPLING = ("stop_regex", "structural_tag")
 
 
-def _refuse_unsupported(body: GenerateBody) -> None:
+def _refuse_unsupported(body: GenerateRequestBody) -> None:
     for name in _UNSUPPORTED:
         if getattr(body, name):
-            raise unsupported(name)
+            raise unsupported_field_error(name)
     samplings = body.sampling_params if isinstance(body.sampling_params, list) else [body.sampling_params]
     for name in _UNSUPPORTED_SAMPLING:
         if any(getattr(sampling, name, None) for sampling in samplings):
-            raise unsupported(f"sampling_params.{name}")
+            raise unsupported_field_error(f"sampling_params.{name}")

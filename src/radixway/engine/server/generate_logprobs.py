@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from radixway.engine.request import Output, TokenLogprob
-from radixway.engine.server.answers import Answer
-from radixway.engine.server.service import Job
+from radixway.engine.request import RequestOutput, TokenLogprob
+from radixway.engine.server.answers import GatheredOutput
+from radixway.engine.server.service import GenerationJob
 from radixway.tokenizer import Tokenizer
 
-_LEAST_LOGPROB = -9999.0  # JSON has no -inf
+_MIN_LOGPROB = -9999.0  # JSON has no -inf
 
-Entry = tuple[float | None, int, str | None]
+LogprobEntry = tuple[float | None, int, str | None]
 """Log-probability, token id, and its text where that is asked for."""
 
 
@@ -20,7 +20,7 @@ class LogprobLists:
     They grow with the answer: each event of a stream repeats them all, and must not make them all anew.
     """
 
-    def __init__(self, tokenizer: Tokenizer, job: Job, *, with_text: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, job: GenerationJob, *, with_text: bool) -> None:
         params = job.params
         self.lists: dict[str, list[Any]] = {"input_token_logprobs": [], "output_token_logprobs": []}
         self._tokenizer = tokenizer
@@ -35,23 +35,25 @@ class LogprobLists:
                 if name.startswith("input"):
                     self.lists[name].append(None)
             first = job.prompt_ids[params.prompt_logprobs_start]
-            self.lists["input_token_logprobs"] = [self._entry(first, None)]
+            self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
 
-    def add(self, part: Answer | Output) -> None:
+    def append_part(self, part: GatheredOutput | RequestOutput) -> None:
         """Append what is new of the answer."""
-        self._add("input", part.prompt_logprobs)
-        self._add("output", part.logprobs)
+        self._append_items("input", part.prompt_logprobs)
+        self._append_items("output", part.logprobs)
 
-    def _add(self, side: str, items: Sequence[TokenLogprob]) -> None:
-        self.lists[f"{side}_token_logprobs"] += [self._entry(item.token_id, item.logprob) for item in items]
+    def _append_items(self, side: str, items: Sequence[TokenLogprob]) -> None:
+        self.lists[f"{side}_token_logprobs"] += [
+            self._make_entry(item.token_id, item.logprob) for item in items
+        ]
         if self._top:
-            self.lists[f"{side}_top_logprobs"] += [self._entries(item.top) for item in items]
+            self.lists[f"{side}_top_logprobs"] += [self._make_entries(item.top) for item in items]
         if self._named:
-            self.lists[f"{side}_token_ids_logprobs"] += [self._entries(item.named) for item in items]
+            self.lists[f"{side}_token_ids_logprobs"] += [self._make_entries(item.named) for item in items]
 
-    def _entry(self, token_id: int, logprob: float | None) -> Entry:
+    def _make_entry(self, token_id: int, logprob: float | None) -> LogprobEntry:
         text = self._tokenizer.piece(token_id) if self._with_text else None
-        return None if logprob is None else max(logprob, _LEAST_LOGPROB), token_id, text
+        return None if logprob is None else max(logprob, _MIN_LOGPROB), token_id, text
 
-    def _entries(self, pairs: Sequence[tuple[int, float]]) -> list[Entry]:
-        return [self._entry(token_id, logprob) for token_id, logprob in pairs]
+    def _make_entries(self, pairs: Sequence[tuple[int, float]]) -> list[LogprobEntry]:
+        return [self._make_entry(token_id, logprob) for token_id, logprob in pairs]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.telemetry.gpus import Gpu, Gpus
+from radixway.telemetry.gpus import GpuMonitor, GpuStatus
 
 
-class EngineGpu:
+class EngineGpuMonitor:
     """Belongs to one event loop. An engine on a CPU has none."""
 
     def __init__(self, device: str) -> None:
-        self._id = uuid_of(device)
-        self._gpus = Gpus() if self._id is not None else None
+        self._id = find_gpu_uuid(device)
+        self._gpus = GpuMonitor() if self._id is not None else None
 
-    async def utilisation(self) -> dict[str, float]:
+    async def read_utilisation(self) -> dict[str, float]:
         """From 0 to 1, by the GPU's number on this machine; nothing where that is not known."""
-        return {} if self._gpus is None else busy_of(await self._gpus.now(), self._id)
+        return {} if self._gpus is None else select_utilisation(await self._gpus.read_gpus(), self._id)
 
 
-def busy_of(gpus: Sequence[Gpu], uuid: str | None) -> dict[str, float]:
+def select_utilisation(gpus: Sequence[GpuStatus], uuid: str | None) -> dict[str, float]:
     """The same of one of these GPUs."""
     return {
         str(number): gpu.busy / 100
@@ -28,7 +28,7 @@ def busy_of(gpus: Sequence[Gpu], uuid: str | None) -> dict[str, float]:
     }
 
 
-def uuid_of(device: str) -> str | None:
+def find_gpu_uuid(device: str) -> str | None:
     """What the driver calls a device of torch's: its number means little where some are hidden."""
     if not device.startswith("cuda"):
         return None

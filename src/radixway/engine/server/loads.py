@@ -9,10 +9,10 @@ import msgspec
 
 from radixway import __version__
 from radixway.engine.info import EngineStats
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.metrics import kv_usage
-from radixway.engine.server.service import Service
-from radixway.web import BadBody, read_fields
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.metrics import kv_usage_ratio
+from radixway.engine.server.service import EngineService
+from radixway.web import BadBodyError, decode_query
 
 _encode = msgspec.json.Encoder().encode
 
@@ -28,12 +28,12 @@ class LoadsQuery(msgspec.Struct):
     """SGLang's other one is /metrics here."""
 
 
-async def loads(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Requests that run and wait, and the KV cache in use, as SGLang has them by data-parallel rank."""
-    query = read_fields(exchange.query, LoadsQuery)
+    query = decode_query(exchange.query, LoadsQuery)
     sections = _read_sections(query.include)
     stats = service.engine.stats()
-    load = _core(service, stats) | {
+    load = _load_fields(service, stats) | {
         name: make(service, stats)
         for section, (name, make) in _SECTIONS.items()
         if sections is None or section in sections
@@ -48,18 +48,18 @@ async def loads(service: Service, exchange: Exchange, raw: bytes) -> None:
 
 
 def _read_sections(include: str | None) -> set[str] | None:
-    """The sections that are asked for; None: all. Raises BadBody (400) for one that does not exist."""
+    """The sections that are asked for; None: all. Raises BadBodyError (400) for one that does not exist."""
     if not include:
         return None
     asked = {name.strip() for name in include.split(",")}
     if unknown := asked - _SECTIONS.keys() - _ABSENT_SECTIONS - {"core", "all"}:
         known = ", ".join(sorted({"core", "all", *_SECTIONS, *_ABSENT_SECTIONS}))
         message = f"include: there is no section {min(unknown)!r}; there are {known}"
-        raise BadBody(message, param="include", code="invalid_value")
+        raise BadBodyError(message, param="include", code="invalid_value")
     return None if "all" in asked else asked
 
 
-def _core(service: Service, stats: EngineStats) -> dict[str, Any]:
+def _load_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
     return {
         "dp_rank": 0,
         "timestamp": time.time(),
@@ -68,12 +68,12 @@ def _core(service: Service, stats: EngineStats) -> dict[str, Any]:
         "num_used_tokens": stats.kv_used,
         "max_total_num_tokens": stats.kv_total,
         "max_running_requests": service.config.max_running,
-        "token_usage": kv_usage(stats),
+        "token_usage": kv_usage_ratio(stats),
         "cache_hit_rate": stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0,
     }
 
 
-def _disaggregation(service: Service, stats: EngineStats) -> dict[str, Any]:
+def _disaggregation_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
     mode = service.config.disaggregation_mode
     return {
         "mode": mode,
@@ -82,14 +82,14 @@ def _disaggregation(service: Service, stats: EngineStats) -> dict[str, Any]:
     }
 
 
-def _queues(service: Service, stats: EngineStats) -> dict[str, Any]:
+def _queue_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
     """Requests that are preempted or retracted stand in the queue again; grammars have none of their own."""
     return {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
 
 
-_SECTIONS: dict[str, tuple[str, Callable[[Service, EngineStats], dict[str, Any]]]] = {
-    "disagg": ("disaggregation", _disaggregation),
-    "queues": ("queues", _queues),
+_SECTIONS: dict[str, tuple[str, Callable[[EngineService, EngineStats], dict[str, Any]]]] = {
+    "disagg": ("disaggregation", _disaggregation_fields),
+    "queues": ("queues", _queue_fields),
 }
 """By its name in `include`: its name in the answer, and what makes it."""
 _ABSENT_SECTIONS = frozenset({"memory", "spec", "lora"})

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from radixway.engine.disaggregation import TransferStats
 from radixway.engine.engine import EngineStats
 from radixway.engine.tiers import TierStats
-from radixway.telemetry import expose
+from radixway.telemetry import render_exposition
 
 _FIRST_TOKEN_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _WHOLE_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -20,7 +20,7 @@ class ServerMetrics:
 
     def __init__(self, stats: Callable[[], EngineStats]) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_EngineCollector(stats))
+        self._registry.register(_EngineStatsCollector(stats))
         self.first_token_s = Histogram(
             "radixway_engine_time_to_first_token_seconds",
             "Seconds from a request's arrival to its first sampled token",
@@ -42,14 +42,14 @@ class ServerMetrics:
 
         self.gpu_utilisation: Mapping[str, float] = {}
         """Of the GPU that it runs on, by number; noted before each scrape."""
-        self._registry.register(_GpuCollector(lambda: self.gpu_utilisation))
+        self._registry.register(_EngineGpuCollector(lambda: self.gpu_utilisation))
 
-    def render(self) -> bytes:
+    def render_metrics(self) -> bytes:
         """The Prometheus text exposition."""
-        return expose(self._registry.collect(), "").body
+        return render_exposition(self._registry.collect(), "").body
 
 
-class _GpuCollector(Collector):
+class _EngineGpuCollector(Collector):
     """Tells how busy the GPU is."""
 
     def __init__(self, utilisation: Callable[[], Mapping[str, float]]) -> None:
@@ -66,7 +66,7 @@ class _GpuCollector(Collector):
         yield family
 
 
-class _EngineCollector(Collector):
+class _EngineStatsCollector(Collector):
     """Reads `Engine.stats()` when somebody scrapes."""
 
     def __init__(self, stats: Callable[[], EngineStats]) -> None:
@@ -82,7 +82,7 @@ class _EngineCollector(Collector):
             "kv_tokens": ("Tokens the KV pool holds at most", stats.kv_total),
             "kv_used_tokens": ("Tokens of KV held by running requests", stats.kv_used),
             "kv_cached_tokens": ("Tokens of KV kept for reuse and free to evict", stats.kv_cached),
-            "kv_usage_ratio": ("Share of the KV pool held by running requests", kv_usage(stats)),
+            "kv_usage_ratio": ("Share of the KV pool held by running requests", kv_usage_ratio(stats)),
         }
         counters = {
             "requests": ("Requests submitted", stats.requests),
@@ -147,6 +147,6 @@ def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
     yield from (ended, crossed, under_way)
 
 
-def kv_usage(stats: EngineStats) -> float:
+def kv_usage_ratio(stats: EngineStats) -> float:
     """The share of the KV pool that running requests hold."""
     return stats.kv_used / stats.kv_total if stats.kv_total else 0.0

@@ -7,10 +7,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from radixway.engine.request import FinishReason, TokenLogprob
-from radixway.engine.server.answers import Answer
+from radixway.engine.server.answers import GatheredOutput
 from radixway.tokenizer import Tokenizer
 
-_LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
+_MIN_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 
 
 class PromptTokensDetails(msgspec.Struct):
@@ -19,7 +19,7 @@ class PromptTokensDetails(msgspec.Struct):
     cached_tokens: int
 
 
-class Usage(msgspec.Struct):
+class CompletionUsage(msgspec.Struct):
     """Tokens in, tokens out, and how many of the first came from the cache."""
 
     prompt_tokens: int
@@ -78,7 +78,7 @@ class TextChoice(msgspec.Struct, kw_only=True):
     prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
 
 
-class Completion(msgspec.Struct, kw_only=True):
+class CompletionReply(msgspec.Struct, kw_only=True):
     """A whole reply or one chunk of a stream; `object` says of which kind."""
 
     id: str
@@ -86,13 +86,13 @@ class Completion(msgspec.Struct, kw_only=True):
     created: int
     model: str
     choices: Sequence[ChatChoice | TextChoice]
-    usage: Usage | UnsetType | None = UNSET
+    usage: CompletionUsage | UnsetType | None = UNSET
     prompt_token_ids: list[int] | UnsetType = UNSET
     prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
-class Counts(Protocol):
+class UsageCounts(Protocol):
     """What `usage` reads: a gathered answer, or the last output of a streamed one."""
 
     prompt_tokens: int
@@ -100,12 +100,12 @@ class Counts(Protocol):
     completion_tokens: int
 
 
-def usage(answers: Sequence[Counts], per_prompt: int) -> Usage:
+def sum_usage(answers: Sequence[UsageCounts], per_prompt: int) -> CompletionUsage:
     """The usage of a request whose every prompt got `per_prompt` answers, in that order."""
     firsts = answers[::per_prompt]
     prompt_tokens = sum(answer.prompt_tokens for answer in firsts)
     completion_tokens = sum(answer.completion_tokens for answer in answers)
-    return Usage(
+    return CompletionUsage(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         total_tokens=prompt_tokens + completion_tokens,
@@ -113,25 +113,25 @@ def usage(answers: Sequence[Counts], per_prompt: int) -> Usage:
     )
 
 
-def finish_reason(finish: FinishReason | None) -> str | None:
+def finish_reason_name(finish: FinishReason | None) -> str | None:
     """`stop`, `length` or `abort`; None while the answer goes on."""
     return None if finish is None else finish.type
 
 
-def stop_reason(finish: FinishReason | None, eos_token_ids: frozenset[int]) -> int | str | UnsetType:
+def stop_reason_of(finish: FinishReason | None, eos_token_ids: frozenset[int]) -> int | str | UnsetType:
     """What a client's `stop` or `stop_token_ids` matched, as vLLM tells it; absent for end-of-sequence."""
     if finish is None or finish.matched is None or finish.matched in eos_token_ids:
         return UNSET
     return finish.matched
 
 
-def chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+def make_chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
     """The `logprobs` of a chat choice."""
 
     def entry(token_id: int, logprob: float) -> dict[str, Any]:
         data = tokenizer.token_bytes[token_id]
         text = data.decode("utf-8", "replace")
-        return {"token": text, "logprob": max(logprob, _LEAST_LOGPROB), "bytes": list(data)}
+        return {"token": text, "logprob": max(logprob, _MIN_LOGPROB), "bytes": list(data)}
 
     content = [
         {**entry(item.token_id, item.logprob), "top_logprobs": [entry(*top) for top in item.top]}
@@ -140,14 +140,14 @@ def chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dic
     return {"content": content, "refusal": None}
 
 
-def prompt_logprobs(
+def make_prompt_logprobs(
     tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob], most: int
 ) -> list[dict[str, Any] | None]:
     """vLLM's `prompt_logprobs`: null for the first token, then each with the `most` likely in its place."""
 
     def entry(token_id: int, logprob: float, rank: int) -> dict[str, Any]:
         text = tokenizer.piece(token_id)
-        return {"logprob": max(logprob, _LEAST_LOGPROB), "rank": rank, "decoded_token": text}
+        return {"logprob": max(logprob, _MIN_LOGPROB), "rank": rank, "decoded_token": text}
 
     def entries(item: TokenLogprob) -> dict[str, Any]:
         best = {str(token): entry(token, p, rank) for rank, (token, p) in enumerate(item.top[:most], start=1)}
@@ -156,7 +156,7 @@ def prompt_logprobs(
     return [None, *map(entries, logprobs)]
 
 
-def weight_metadata(answer: Answer) -> dict[str, Any]:
+def make_weight_metadata(answer: GatheredOutput) -> dict[str, Any]:
     """SGLang's `metadata`: which weights made the answer, token by token if it was more than one version.
 
     OpenAI's own `metadata` has texts only, and its client warns of anything else.
@@ -166,7 +166,7 @@ def weight_metadata(answer: Answer) -> dict[str, Any]:
     return metadata | {"weight_versions": spans} if len(spans) > 1 else metadata
 
 
-def text_logprobs(
+def make_text_logprobs(
     tokenizer: Tokenizer, items: Sequence[TokenLogprob | int], offset: int, most: int
 ) -> dict[str, Any]:
     """The `logprobs` of a completions choice whose first token starts `offset` characters into the text.
@@ -176,7 +176,7 @@ def text_logprobs(
 
     def alternatives(item: TokenLogprob) -> dict[str, float]:
         pairs = ((item.token_id, item.logprob), *item.top[:most])
-        return {tokenizer.piece(token_id): max(logprob, _LEAST_LOGPROB) for token_id, logprob in pairs}
+        return {tokenizer.piece(token_id): max(logprob, _MIN_LOGPROB) for token_id, logprob in pairs}
 
     tokens = [tokenizer.piece(item if isinstance(item, int) else item.token_id) for item in items]
     offsets = []
@@ -186,7 +186,7 @@ def text_logprobs(
     return {
         "tokens": tokens,
         "token_logprobs": [
-            None if isinstance(item, int) else max(item.logprob, _LEAST_LOGPROB) for item in items
+            None if isinstance(item, int) else max(item.logprob, _MIN_LOGPROB) for item in items
         ],
         "top_logprobs": [None if isinstance(item, int) else alternatives(item) for item in items],
         "text_offset": offsets,

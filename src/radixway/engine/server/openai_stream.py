@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET
 
-from radixway.engine.request import Output
-from radixway.engine.server.answers import Answers
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.openai_replies import ChatChoice, Completion, TextChoice, usage
+from radixway.engine.request import RequestOutput
+from radixway.engine.server.answers import GenerationGroup
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.openai_replies import ChatChoice, CompletionReply, TextChoice, sum_usage
 from radixway.web.server_sent_events import DONE_EVENT, write_event
 
 encode = msgspec.json.Encoder().encode
 
-Choices = Sequence[ChatChoice | TextChoice]
+ReplyChoices = Sequence[ChatChoice | TextChoice]
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,24 +26,24 @@ class ReplyHead:
     created: int
     model: str
 
-    def reply(self, choices: Choices) -> Completion:
+    def make_reply(self, choices: ReplyChoices) -> CompletionReply:
         """An object with these choices."""
-        return Completion(
+        return CompletionReply(
             id=self.id, object=self.object, created=self.created, model=self.model, choices=choices
         )
 
 
 async def stream_choices(
-    exchange: Exchange,
+    exchange: HttpExchange,
     head: ReplyHead,
-    answers: Answers,
-    chunks_of: Callable[[int, Output], Sequence[Completion]],
+    answers: GenerationGroup,
+    chunks_of: Callable[[int, RequestOutput], Sequence[CompletionReply]],
     *,
     per_prompt: int,
     include_usage: bool,
 ) -> None:
     """Send what `chunks_of` (choice index, its next output) makes of each output, until all are finished."""
-    last: dict[int, Output] = {}
+    last: dict[int, RequestOutput] = {}
     unfinished = len(answers)
     async for index, output in answers:
         last[index] = output
@@ -55,8 +55,8 @@ async def stream_choices(
             unfinished -= 1
             if not unfinished:
                 if include_usage:
-                    chunk = head.reply([])
-                    chunk.usage = usage([last[index] for index in sorted(last)], per_prompt)
+                    chunk = head.make_reply([])
+                    chunk.usage = sum_usage([last[index] for index in sorted(last)], per_prompt)
                     events += write_event(encode(chunk))
                 await exchange.end_events(events + DONE_EVENT)
                 return

@@ -9,20 +9,25 @@ from typing import Any
 import msgspec
 
 from radixway import __version__
-from radixway.engine.server.chat_body import ChatBody
-from radixway.engine.server.completions import CompletionBody
+from radixway.engine.server.chat_body import ChatCompletionBody
+from radixway.engine.server.completions import TextCompletionBody
 from radixway.engine.server.control import PauseBody
 from radixway.engine.server.frontend import ConcatenateBody
-from radixway.engine.server.generate_body import GenerateBody
+from radixway.engine.server.generate_body import GenerateRequestBody
 from radixway.engine.server.prefetch import PrefetchBody
 from radixway.engine.server.status import AbortBody
 from radixway.engine.server.tokens import DetokenizeBody, TokenizeBody
-from radixway.engine.server.weights import DiskBody, TensorBody, VersionBody, WeightBody
+from radixway.engine.server.weights import (
+    DiskUpdateBody,
+    TensorUpdateBody,
+    WeightQueryBody,
+    WeightVersionBody,
+)
 
 _BODIES: dict[str, type[msgspec.Struct]] = {
-    "/v1/chat/completions": ChatBody,
-    "/v1/completions": CompletionBody,
-    "/generate": GenerateBody,
+    "/v1/chat/completions": ChatCompletionBody,
+    "/v1/completions": TextCompletionBody,
+    "/generate": GenerateRequestBody,
     "/prefetch": PrefetchBody,
     "/concate_and_append_request": ConcatenateBody,
     "/tokenize": TokenizeBody,
@@ -31,10 +36,10 @@ _BODIES: dict[str, type[msgspec.Struct]] = {
     "/v1/detokenize": DetokenizeBody,
     "/abort_request": AbortBody,
     "/pause_generation": PauseBody,
-    "/update_weights_from_disk": DiskBody,
-    "/update_weights_from_tensor": TensorBody,
-    "/update_weight_version": VersionBody,
-    "/get_weights_by_name": WeightBody,
+    "/update_weights_from_disk": DiskUpdateBody,
+    "/update_weights_from_tensor": TensorUpdateBody,
+    "/update_weight_version": WeightVersionBody,
+    "/get_weights_by_name": WeightQueryBody,
 }
 _PLAIN_TEXT = frozenset({"/metrics"})
 _TAGS = (
@@ -45,7 +50,7 @@ _TAGS = (
 )
 
 
-def describe(routes: Mapping[str, Mapping[str, Callable[..., Any]]]) -> dict[str, Any]:
+def describe_routes(routes: Mapping[str, Mapping[str, Callable[..., Any]]]) -> dict[str, Any]:
     """The document of these routes, the endpoints of each by method."""
     bodies = dict.fromkeys(_BODIES.values())
     schemas, components = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
@@ -60,7 +65,7 @@ def describe(routes: Mapping[str, Mapping[str, Callable[..., Any]]]) -> dict[str
                 "tags": [next((tag for tag, roots in _TAGS if path.startswith(roots)), "looking")],
                 "summary": path,
                 "description": inspect.cleandoc(endpoint.__doc__ or ""),
-                "responses": _responses(path),
+                "responses": _describe_responses(path),
             }
             if method != "GET" and path in _BODIES:
                 content = {"application/json": {"schema": schema_of[_BODIES[path]]}}
@@ -76,12 +81,15 @@ def describe(routes: Mapping[str, Mapping[str, Callable[..., Any]]]) -> dict[str
     }
 
 
-def _responses(path: str) -> dict[str, Any]:
+def _describe_responses(path: str) -> dict[str, Any]:
     media = "text/plain" if path in _PLAIN_TEXT else "application/json"
     told: dict[str, Any] = {"200": {"description": "", "content": {media: {}}}}
     if path in _BODIES:
         told["400"] = {"description": "The body is wrong; `param` names the field."}
-        if issubclass(_BODIES[path], GenerateBody | CompletionBody | ChatBody) and "tokenize" not in path:
+        if (
+            issubclass(_BODIES[path], GenerateRequestBody | TextCompletionBody | ChatCompletionBody)
+            and "tokenize" not in path
+        ):
             told["200"]["content"]["text/event-stream"] = {}
             told["429"] = {"description": "The queue is full."}
             told["503"] = {"description": "The engine has stopped, or is shutting down."}

@@ -5,15 +5,15 @@ import time
 import msgspec
 
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.chat_body import ChatBody, chat_prompt
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.prompts import prompt_ids
-from radixway.engine.server.sampling import wire_names
-from radixway.engine.server.service import Job, Service, namespace_of
-from radixway.web import BadBody, HttpError, read_json
+from radixway.engine.server.chat_body import ChatCompletionBody, render_chat_prompt
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.prompts import encode_prompts
+from radixway.engine.server.sampling import field_names
+from radixway.engine.server.service import EngineService, GenerationJob, prefix_namespace
+from radixway.web import BadBodyError, HttpError, decode_json
 
 
-class PrefetchBody(ChatBody, kw_only=True):
+class PrefetchBody(ChatCompletionBody, kw_only=True):
     """One of `text`, `input_ids` and `messages`; salt and priority as the request that follows has them."""
 
     text: str | None = None
@@ -26,29 +26,29 @@ _decoder = msgspec.json.Decoder(PrefetchBody)
 _encode = msgspec.json.Encoder().encode
 
 
-async def prefetch(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def prefetch(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Answers once it is done, with how many tokens a request that begins so will find in the cache."""
     arrived_at = time.perf_counter()
-    body = read_json(_decoder, raw)
+    body = decode_json(_decoder, raw)
     service.check_model(body.model)
     if not service.config.radix_cache:
-        raise BadBody(
+        raise BadBodyError(
             "this engine runs without its radix cache, so it cannot prefetch", code="cache_disabled"
         )
     given = [name for name in ("text", "input_ids", "messages") if getattr(body, name) is not None]
     if len(given) != 1:
         named = given[1] if given else "text"
         message = "give one of text, input_ids and messages"
-        raise BadBody(message, param=named, code="invalid_value" if given else "missing_field")
-    with wire_names({"prompt": given[0], "max_tokens": given[0]}):
+        raise BadBodyError(message, param=named, code="invalid_value" if given else "missing_field")
+    with field_names({"prompt": given[0], "max_tokens": given[0]}):
         ids = await _prefix_ids(service, body, given[0], len(raw))
-        async with service.generate(
-            [Job(ids, _PARAMS, exchange.request_id)],
+        async with service.start_generations(
+            [GenerationJob(ids, _PARAMS, exchange.request_id)],
             arrived_at=arrived_at,
-            namespace=namespace_of(cache_salt=body.cache_salt, extra_key=body.extra_key),
+            namespace=prefix_namespace(cache_salt=body.cache_salt, extra_key=body.extra_key),
             priority=body.priority,
         ) as answers:
-            (answer,) = await answers.gather()
+            (answer,) = await answers.gather_outputs()
     if answer.finish is not None and answer.finish.type == "abort":
         raise HttpError(f"not prefetched: {answer.finish.message}", status=409, code="aborted")
     reply = {
@@ -60,12 +60,12 @@ async def prefetch(service: Service, exchange: Exchange, raw: bytes) -> None:
     await exchange.send_json(_encode(reply))
 
 
-async def _prefix_ids(service: Service, body: PrefetchBody, given: str, body_bytes: int) -> list[int]:
+async def _prefix_ids(service: EngineService, body: PrefetchBody, given: str, body_bytes: int) -> list[int]:
     """A conversation is taken without the beginning of the answer: another message may follow."""
     if given == "messages":
         if body.add_generation_prompt is None:
             body.add_generation_prompt = False
-        return (await chat_prompt(service, body, body_bytes=body_bytes)).ids
+        return (await render_chat_prompt(service, body, body_bytes=body_bytes)).ids
     prompt = body.text if body.text is not None else body.input_ids or []
-    (ids,) = await prompt_ids(service, [prompt], param=given)
+    (ids,) = await encode_prompts(service, [prompt], param=given)
     return ids

@@ -12,13 +12,20 @@ import uvloop
 
 from radixway.component import running
 from radixway.config.engine import EngineConfig
-from radixway.engine.engine import Engine, Progress
+from radixway.engine.engine import Engine, LoadProgress
 from radixway.engine.errors import EngineError
-from radixway.engine.server.app import App, build_app
-from radixway.engine.text import AnswerText
-from radixway.telemetry.tracing import Tracing
+from radixway.engine.server.app import EngineApp, build_app
+from radixway.engine.text import DetokenizedStream
+from radixway.telemetry.tracing import RequestTracer
 from radixway.tokenizer import TemplateError, Tokenizer, TokenizerError
-from radixway.web import AppServer, CannotListen, ServerLimits, bind, end_process_within, keep_process
+from radixway.web import (
+    AppServer,
+    CannotListenError,
+    ServerLimits,
+    bind_tcp,
+    cancel_process_exit,
+    exit_process_within,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +34,11 @@ _FAREWELL_S = 5.0  # for answers that were ended to say so
 _STOP_WITHIN_S = 30.0  # after a signal, for all but the drain
 
 
-class AddressTaken(EngineError):
+class AddressInUseError(EngineError):
     """The address cannot be listened on; the message says why."""
 
 
-class BrokenTokenizer(EngineError):
+class TokenizerLoadError(EngineError):
     """The model's tokenizer or chat template cannot be used; the message says why."""
 
 
@@ -41,9 +48,9 @@ def run_engine(
     port: int,
     *,
     on_ready: Callable[[str], None] | None = None,
-    progress: Progress | None = None,
+    progress: LoadProgress | None = None,
     drain_s: float = DRAIN_S,
-    tracing: Tracing | None = None,
+    tracing: RequestTracer | None = None,
     limits: ServerLimits | None = None,
 ) -> None:
     """Serve one model until SIGINT or SIGTERM; blocks. `on_ready` is told the URL once requests are welcome.
@@ -71,20 +78,20 @@ async def serve(
     port: int,
     *,
     on_ready: Callable[[str], None] | None = None,
-    progress: Progress | None = None,
+    progress: LoadProgress | None = None,
     drain_s: float = DRAIN_S,
     stop: asyncio.Event | None = None,
-    tracing: Tracing | None = None,
+    tracing: RequestTracer | None = None,
     limits: ServerLimits | None = None,
 ) -> None:
     """The same inside a running event loop; `stop` ends it too. Port 0 takes a free one."""
     stop = stop or asyncio.Event()
     try:
-        listener = bind(host, port)
-    except CannotListen as error:
-        raise AddressTaken(str(error)) from None
-    with listener, _signals_set(stop, drain_s):
-        loaded = await _load(config, progress or _ProgressLog(), stop)
+        listener = bind_tcp(host, port)
+    except CannotListenError as error:
+        raise AddressInUseError(str(error)) from None
+    with listener, _signal_handlers(stop, drain_s):
+        loaded = await _load_engine(config, progress or _ProgressLog(), stop)
         if loaded is None:
             return
         engine, tokenizer = loaded
@@ -105,7 +112,7 @@ async def serve(
 
 
 async def serve_app(
-    app: App,
+    app: EngineApp,
     listener: socket.socket,
     *,
     stop: asyncio.Event,
@@ -122,45 +129,45 @@ async def serve_app(
         app.service.draining = True
         server.stop()
         _, unfinished = await asyncio.wait({serving}, timeout=drain_s)
-        if unfinished and (aborted := app.service.abort_all()):
+        if unfinished and (aborted := app.service.abort_all_requests()):
             log.warning("ended %d requests that were not finished after %g s", aborted, drain_s)
         await serving
     finally:
         stopping.cancel()
 
 
-class _LoadStopped(Exception):
+class _LoadCancelledError(Exception):
     """A signal came while the model was loading."""
 
 
-async def _load(
-    config: EngineConfig, progress: Progress, stop: asyncio.Event
+async def _load_engine(
+    config: EngineConfig, progress: LoadProgress, stop: asyncio.Event
 ) -> tuple[Engine, Tokenizer] | None:
     """Load model and tokenizer in a thread; None when `stop` was set meanwhile. Raises EngineError."""
 
     def told(what: str, share: float) -> None:
         if stop.is_set():
-            raise _LoadStopped
+            raise _LoadCancelledError
         progress(what, share)
 
     def load() -> tuple[Engine, Tokenizer]:
         holder: list[Tokenizer] = []
-        engine = Engine(config, text=lambda params: AnswerText(holder[0], params), progress=told)
+        engine = Engine(config, text=lambda params: DetokenizedStream(holder[0], params), progress=told)
         try:
             holder.append(Tokenizer.load(engine.model_info.path))
         except (TokenizerError, TemplateError) as error:
             engine.stop()
-            raise BrokenTokenizer(f"cannot use {config.model}: {error}") from error
+            raise TokenizerLoadError(f"cannot use {config.model}: {error}") from error
         return engine, holder[0]
 
     try:
         return await asyncio.to_thread(load)
-    except _LoadStopped:
+    except _LoadCancelledError:
         return None
 
 
 @contextmanager
-def _signals_set(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
+def _signal_handlers(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
     """The first SIGINT or SIGTERM sets `stop`, in the main thread; a second one ends the process.
 
     So does the time, where something hangs: `drain_s` is only for requests.
@@ -176,7 +183,7 @@ def _signals_set(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
         restore()
         for number in signals:  # Python's own SIGINT would wait for threads that still work
             signal.signal(number, signal.SIG_DFL)
-        end_process_within(drain_s + _STOP_WITHIN_S)
+        exit_process_within(drain_s + _STOP_WITHIN_S)
         stop.set()
 
     for number in signals:
@@ -186,7 +193,7 @@ def _signals_set(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
     finally:
         restore()
         if signals:
-            keep_process()
+            cancel_process_exit()
 
 
 class _ProgressLog:

@@ -9,23 +9,23 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from radixway.engine.constraint import Grammar
-from radixway.engine.errors import InvalidRequest
+from radixway.engine.constraint import StructuredOutputGrammar
+from radixway.engine.errors import InvalidRequestError
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.constraints import ConstraintFields
-from radixway.engine.server.errors import http_error
-from radixway.web import BadBody
+from radixway.engine.server.errors import to_http_error
+from radixway.web import BadBodyError
 
 T = TypeVar("T")
 
-MOST_CHOICES = 128  # of one prompt
-MOST_ANSWERS = 1024  # of one request
-MOST_LOGPROBS = 20
-_MOST_STOPS = 64
-_LONGEST_STOP = 1_000  # characters
+MAX_CHOICES = 128  # of one prompt
+MAX_ANSWERS = 1024  # of one request
+MAX_LOGPROBS = 20
+_MAX_STOP_STRINGS = 64
+_MAX_STOP_CHARACTERS = 1_000  # characters
 
 
-class StreamOptions(msgspec.Struct):
+class StreamOptionFields(msgspec.Struct):
     """`stream_options` of a streamed request."""
 
     include_usage: bool | None = None
@@ -39,7 +39,7 @@ class SamplingBody(ConstraintFields, kw_only=True):
     """What `/abort_request` may call it: SGLang's, one for all prompts or one for each."""
     n: int | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: StreamOptionFields | None = None
     max_tokens: int | None = None
     min_tokens: int | None = None
     temperature: float | None = None
@@ -81,7 +81,7 @@ class SamplingDefaults:
     repetition_penalty: float = 1.0
 
     @classmethod
-    def load(cls, model_directory: Path) -> "SamplingDefaults":
+    def load_defaults(cls, model_directory: Path) -> "SamplingDefaults":
         """From the model's generation_config.json, neutral where that says nothing."""
         try:
             config = json.loads((model_directory / "generation_config.json").read_bytes())
@@ -93,25 +93,25 @@ class SamplingDefaults:
         given = {name: config[name] for name in names if isinstance(config.get(name), int | float)}
         try:
             SamplingParams(**given)
-        except InvalidRequest:
+        except InvalidRequestError:
             return cls()
         return cls(**given)
 
 
-def one_for_each(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
+def broadcast_values(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
     """One value for each of `count` prompts, from one for all or a list of as many; `default` without any.
 
-    Raises BadBody (400) naming `param` for a list of another length.
+    Raises BadBodyError (400) naming `param` for a list of another length.
     """
     if not isinstance(given, list):
         return [default if given is None else given] * count
     if len(given) != count:
         message = f"{param} has {len(given)} entries for {count} prompts"
-        raise BadBody(message, param=param, code="invalid_value")
+        raise BadBodyError(message, param=param, code="invalid_value")
     return given
 
 
-def sampling_params(
+def make_sampling_params(
     body: SamplingBody,
     defaults: SamplingDefaults,
     *,
@@ -119,33 +119,35 @@ def sampling_params(
     logprobs: int | None,
     prompt_logprobs: int | None = None,
     choice: int = 0,
-    grammar: Grammar | None = None,
+    grammar: StructuredOutputGrammar | None = None,
 ) -> SamplingParams:
-    """The parameters of one choice of `n`. Raises InvalidRequest naming the field that is out of range."""
+    """The parameters of one choice of `n`. Raises InvalidRequestError naming the field that is out of
+    range.
+    """
     return SamplingParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens or 0,
-        temperature=_given(body.temperature, defaults.temperature),
-        top_p=_given(body.top_p, defaults.top_p),
-        top_k=_given(body.top_k, defaults.top_k),
-        min_p=_given(body.min_p, defaults.min_p),
+        temperature=_or_default(body.temperature, defaults.temperature),
+        top_p=_or_default(body.top_p, defaults.top_p),
+        top_k=_or_default(body.top_k, defaults.top_k),
+        min_p=_or_default(body.min_p, defaults.min_p),
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,
-        repetition_penalty=_given(body.repetition_penalty, defaults.repetition_penalty),
-        seed=choice_seed(body.seed, choice),
-        stop=stop_strings(body.stop),
+        repetition_penalty=_or_default(body.repetition_penalty, defaults.repetition_penalty),
+        seed=derive_choice_seed(body.seed, choice),
+        stop=parse_stop_strings(body.stop),
         stop_token_ids=frozenset(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
         logit_bias=body.logit_bias or {},
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
-        skip_special_tokens=_given(body.skip_special_tokens, True),
+        skip_special_tokens=_or_default(body.skip_special_tokens, True),
         include_stop=bool(body.include_stop_str_in_output),
         grammar=grammar,
     )
 
 
-def choice_seed(seed: int | None, choice: int) -> int | None:
+def derive_choice_seed(seed: int | None, choice: int) -> int | None:
     """The seed of one of n answers: they count on from the given one, modulo 2**64."""
     if seed is None or choice == 0:  # as it was given: whether it is a 64-bit number is still to be checked
         return seed
@@ -153,50 +155,56 @@ def choice_seed(seed: int | None, choice: int) -> int | None:
 
 
 def check_choices(body: SamplingBody) -> int:
-    """`n`. Raises BadBody (400) when it is out of range or something is asked that this engine cannot do."""
+    """`n`. Raises BadBodyError (400) when it is out of range or something is asked that this engine cannot
+    do.
+    """
     n = 1 if body.n is None else body.n
-    if not 1 <= n <= MOST_CHOICES:
-        raise BadBody(f"n must be between 1 and {MOST_CHOICES}, not {n}", param="n", code="invalid_value")
+    if not 1 <= n <= MAX_CHOICES:
+        raise BadBodyError(f"n must be between 1 and {MAX_CHOICES}, not {n}", param="n", code="invalid_value")
     if body.best_of is not None and body.best_of != n:
-        raise unsupported("best_of", "other than n")
+        raise unsupported_field_error("best_of", "other than n")
     if body.stream_options is not None and not body.stream:
         message = "stream_options is for streams only: give stream: true, or leave it out"
-        raise BadBody(message, param="stream_options", code="invalid_value")
+        raise BadBodyError(message, param="stream_options", code="invalid_value")
     check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
-        raise unsupported("prompt_logprobs", "in a stream")
+        raise unsupported_field_error("prompt_logprobs", "in a stream")
     return n
 
 
 def check_logprobs(name: str, count: int | None) -> None:
-    """Raises BadBody (400) for more alternatives per token than are given out."""
-    if count is not None and not 0 <= count <= MOST_LOGPROBS:
-        message = f"{name} must be between 0 and {MOST_LOGPROBS}, not {count}"
-        raise BadBody(message, param=name, code="invalid_value")
+    """Raises BadBodyError (400) for more alternatives per token than are given out."""
+    if count is not None and not 0 <= count <= MAX_LOGPROBS:
+        message = f"{name} must be between 0 and {MAX_LOGPROBS}, not {count}"
+        raise BadBodyError(message, param=name, code="invalid_value")
 
 
-def stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[str, ...]:
-    """Stop strings as a tuple. Raises BadBody (400) when they are too many or too long."""
+def parse_stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[str, ...]:
+    """Stop strings as a tuple. Raises BadBodyError (400) when they are too many or too long."""
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
-    if len(stops) > _MOST_STOPS or any(len(text) > _LONGEST_STOP for text in stops):
-        message = f"{param} takes at most {_MOST_STOPS} strings of at most {_LONGEST_STOP} characters"
-        raise BadBody(message, param=param, code="invalid_value")
+    if len(stops) > _MAX_STOP_STRINGS or any(len(text) > _MAX_STOP_CHARACTERS for text in stops):
+        message = (
+            f"{param} takes at most {_MAX_STOP_STRINGS} strings of at most {_MAX_STOP_CHARACTERS} characters"
+        )
+        raise BadBodyError(message, param=param, code="invalid_value")
     return stops
 
 
-def unsupported(param: str, what: str = "") -> BadBody:
+def unsupported_field_error(param: str, what: str = "") -> BadBodyError:
     """A field of the protocol that this engine knows but cannot serve."""
-    return BadBody(f"{param} {what} is not supported".replace("  ", " "), param=param, code="unsupported")
+    return BadBodyError(
+        f"{param} {what} is not supported".replace("  ", " "), param=param, code="unsupported"
+    )
 
 
 @contextmanager
-def wire_names(names: dict[str, str]) -> Iterator[None]:
+def field_names(names: dict[str, str]) -> Iterator[None]:
     """Refusals of the engine inside this name the field as the protocol does."""
     try:
         yield
-    except InvalidRequest as error:
-        raise http_error(error, field_names=names) from None
+    except InvalidRequestError as error:
+        raise to_http_error(error, field_names=names) from None
 
 
-def _given(value: Any, default: Any) -> Any:
+def _or_default(value: Any, default: Any) -> Any:
     return default if value is None else value

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from radixway.config.engine import EngineConfig
-from radixway.engine.disaggregation import Room
-from radixway.engine.engine import Engine, Generation
-from radixway.engine.errors import InvalidRequest
-from radixway.engine.grammar import Grammars
+from radixway.engine.disaggregation import BootstrapRoom
+from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.errors import InvalidRequestError
+from radixway.engine.grammar import GrammarCompiler
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.answers import Answers
-from radixway.engine.server.gpu import EngineGpu
+from radixway.engine.server.answers import GenerationGroup
+from radixway.engine.server.gpu import EngineGpuMonitor
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.rooms import Meeting, wanted_rooms
+from radixway.engine.server.rooms import BootstrapFields, parse_rooms
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.tracing import TracedRequest
-from radixway.parsers import Family
-from radixway.telemetry.tracing import Tracing
+from radixway.parsers import ModelFamily
+from radixway.telemetry.tracing import RequestTracer
 from radixway.tokenizer import Tokenizer
-from radixway.web import BadBody, HttpError
+from radixway.web import BadBodyError, HttpError
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _PRIORITY_LIMIT = 2**31
 
 
 @dataclass(slots=True, frozen=True)
-class Job:
+class GenerationJob:
     """One generation to run."""
 
     prompt_ids: list[int]
@@ -46,7 +46,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Service:
+class EngineService:
     """One model being served."""
 
     engine: Engine
@@ -60,12 +60,12 @@ class Service:
     max_body_bytes: int
     started_at: int
     """Seconds since the epoch."""
-    tracing: Tracing | None = None
-    gpu: EngineGpu = field(init=False)
+    tracing: RequestTracer | None = None
+    gpu: EngineGpuMonitor = field(init=False)
     draining: bool = False
     """No longer ready for new work, which a router in front should see."""
-    grammars: Grammars = field(init=False)
-    family: Family = field(init=False)
+    grammars: GrammarCompiler = field(init=False)
+    family: ModelFamily = field(init=False)
     """How the model calls tools and thinks, as far as is known."""
     longest_prompt: int = field(init=False)
     """Characters; a longer text does not fit the context, whatever its tokens."""
@@ -77,16 +77,16 @@ class Service:
 
     def __post_init__(self) -> None:
         info = self.engine.model_info
-        self.gpu = EngineGpu(info.device)
-        self.grammars = Grammars(self.tokenizer, info.eos_token_ids, info.vocab_size)
-        self.family = Family.of(
+        self.gpu = EngineGpuMonitor(info.device)
+        self.grammars = GrammarCompiler(self.tokenizer, info.eos_token_ids, info.vocab_size)
+        self.family = ModelFamily.detect_family(
             (template.source for template in self.tokenizer.chat_templates.values()),
             tools=self.config.tool_parser,
             thinking=self.config.reasoning_parser,
         )
         self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
 
-    def body_limit(self, path: str) -> int:
+    def body_limit_bytes(self, path: str) -> int:
         """Bytes that the body of a request to `path` may have."""
         if path == "/update_weights_from_tensor":  # all of them in float32 and base64, and as much again
             return max(self.max_body_bytes, 12 * self.engine.model_info.parameters)
@@ -101,78 +101,82 @@ class Service:
             message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
             raise HttpError(message, status=404, param="model", code="model_not_found")
 
-    async def off_the_loop(self, work: Callable[[], T], *, characters: int) -> T:
+    async def run_off_loop(self, work: Callable[[], T], *, characters: int) -> T:
         """Do `work` on a text of this size, in a thread when it would keep other requests waiting.
 
         Cancelled while all threads are busy, it is never done.
         """
         if characters <= _LONG_TEXT:
             return work()
-        return await self.in_a_thread(work)
+        return await self.run_in_thread(work)
 
-    async def in_a_thread(self, work: Callable[[], T]) -> T:
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Do `work` while others are served; never, if cancelled while all threads are busy."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def check_length(self, text: str, param: str) -> None:
-        """Raises BadBody (400) for a text that cannot fit the context, so that it need not be tokenized.
+        """Raises BadBodyError (400) for a text that cannot fit the context, so that it need not be tokenized.
 
         A short one is let through: its tokens are soon counted, and then it is told how many there are.
         """
         if len(text) > max(_LONG_TEXT, self.longest_prompt):
             limit = self.engine.model_info.context_length
             message = f"{param} has {len(text)} characters and cannot fit the context of {limit} tokens"
-            raise BadBody(message, param=param, code="context_length_exceeded")
+            raise BadBodyError(message, param=param, code="context_length_exceeded")
 
     def check_token_ids(self, ids: Sequence[int], param: str) -> None:
-        """Raises BadBody (400) for an empty prompt or an id the model does not have."""
+        """Raises BadBodyError (400) for an empty prompt or an id the model does not have."""
         if not ids:
-            raise BadBody(f"{param} has no tokens", param=param, code="empty_prompt")
+            raise BadBodyError(f"{param} has no tokens", param=param, code="empty_prompt")
         size = self.engine.model_info.vocab_size
         if min(ids) < 0 or max(ids) >= size:
             wrong = next(i for i in ids if not 0 <= i < size)
             message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
-            raise BadBody(message, param=param, code="invalid_token_id")
+            raise BadBodyError(message, param=param, code="invalid_token_id")
 
-    def default_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
+    def limit_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
         """`most`, or what is left of the context after the prompt."""
         return min(most, max(1, self.engine.model_info.context_length - len(prompt_ids)))
 
     @asynccontextmanager
-    async def generate(
+    async def start_generations(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[GenerationJob],
         *,
         arrived_at: float,
         namespace: str = "",
         priority: int | None = None,
         also_known_as: Sequence[str] = (),
-        meeting: Meeting | None = None,
+        meeting: BootstrapFields | None = None,
         traced: TracedRequest | None = None,
-    ) -> AsyncIterator[Answers]:
+    ) -> AsyncIterator[GenerationGroup]:
         """Submit every job; what still runs at the end is aborted. `also_known_as`: what else `abort` knows
         all of them by. `meeting`: the body that says where another engine is met, if any. `traced` is told
         of the generations.
 
-        Raises InvalidRequest, QueueFull or EngineStopped, and then nothing runs.
+        Raises InvalidRequestError, QueueFull or EngineStopped, and then nothing runs.
         """
         if abs(priority or 0) >= _PRIORITY_LIMIT:
-            raise BadBody(f"priority is out of range: {priority}", param="priority", code="invalid_value")
+            raise BadBodyError(
+                f"priority is out of range: {priority}", param="priority", code="invalid_value"
+            )
         most = self.config.max_running + self.config.max_queued
         if len(jobs) > most:  # waiting would not help
-            raise InvalidRequest("prompt", f"{len(jobs)} answers are more than the {most} this engine takes")
-        rooms: Sequence[Room | None] = [None] * len(jobs)
+            raise InvalidRequestError(
+                "prompt", f"{len(jobs)} answers are more than the {most} this engine takes"
+            )
+        rooms: Sequence[BootstrapRoom | None] = [None] * len(jobs)
         if meeting is not None and self.config.disaggregation_mode != "null":
-            rooms = wanted_rooms(meeting, len(jobs))
-        generations: list[Generation] = []
+            rooms = parse_rooms(meeting, len(jobs))
+        generations: list[GenerationStream] = []
         if traced is not None:
             traced.generations = generations
-        answers = Answers(
+        answers = GenerationGroup(
             generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
         )
         try:
             for job, room in zip(jobs, rooms, strict=True):
-                generation = self.engine.submit(
+                generation = self.engine.submit_request(
                     job.prompt_ids,
                     job.params,
                     request_id=f"{job.request_id}-{uuid.uuid4().hex[:12]}",
@@ -187,7 +191,9 @@ class Service:
             self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
-                self.engine.abort(generation.request_id)  # before anything is awaited: that may be cancelled
+                self.engine.abort_request(
+                    generation.request_id
+                )  # before anything is awaited: that may be cancelled
                 for name in {job.request_id, *also_known_as}:
                     running = self._running[name]
                     running.discard(generation.request_id)
@@ -195,21 +201,21 @@ class Service:
                         del self._running[name]
             await answers.aclose()
 
-    def abort(self, request_id: str) -> int:
+    def abort_request(self, request_id: str) -> int:
         """End every generation of that request; how many there were."""
-        return sum(self.engine.abort(running) for running in self._running.get(request_id, ()))
+        return sum(self.engine.abort_request(running) for running in self._running.get(request_id, ()))
 
-    def abort_all(self) -> int:
+    def abort_all_requests(self) -> int:
         """End every generation; how many there were."""
-        return sum(map(self.engine.abort, set().union(*self._running.values())))
+        return sum(map(self.engine.abort_request, set().union(*self._running.values())))
 
 
-def namespace_of(*, cache_salt: str | None, extra_key: str | None = None) -> str:
+def prefix_namespace(*, cache_salt: str | None, extra_key: str | None = None) -> str:
     """Where a request's prefixes are found: only with the same extra key (SGLang's) and the same salt.
 
-    Raises BadBody (400) for a NUL in either, which is what divides them.
+    Raises BadBodyError (400) for a NUL in either, which is what divides them.
     """
     for name, value in (("cache_salt", cache_salt), ("extra_key", extra_key)):
         if value and "\0" in value:
-            raise BadBody(f"{name} must not hold a NUL character", param=name, code="invalid_value")
+            raise BadBodyError(f"{name} must not hold a NUL character", param=name, code="invalid_value")
     return f"{extra_key}\0{cache_salt or ''}" if extra_key else cache_salt or ""

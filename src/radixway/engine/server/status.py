@@ -8,10 +8,10 @@ import msgspec
 
 from radixway import __version__
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.metrics import kv_usage
-from radixway.engine.server.service import Job, Service
-from radixway.web import BadBody, HttpError, read_fields, read_json
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.metrics import kv_usage_ratio
+from radixway.engine.server.service import EngineService, GenerationJob
+from radixway.web import BadBodyError, HttpError, decode_json, decode_query
 
 _encode = msgspec.json.Encoder().encode
 
@@ -26,13 +26,13 @@ class AbortBody(msgspec.Struct):
 _abort_decoder = msgspec.json.Decoder(AbortBody)
 
 
-async def health(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def health(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The process is alive and its engine runs."""
     service.engine.stats()  # raises EngineStopped
     await exchange.send_json(b'{"status":"ok"}')
 
 
-async def ready(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """New requests are welcome."""
     service.engine.stats()  # raises EngineStopped
     if service.draining:
@@ -40,31 +40,35 @@ async def ready(service: Service, exchange: Exchange, raw: bytes) -> None:
     await exchange.send_json(b'{"status":"ready"}')
 
 
-async def health_generate(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def health_generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The model really answers: one token is generated, unless it was told to pause."""
     if service.engine.stats().paused:
         await exchange.send_json(b'{"status":"paused"}')
         return
     params = SamplingParams(max_tokens=1, temperature=0, ignore_eos=True)
-    job = Job([0], params, exchange.request_id)
-    async with service.generate([job], arrived_at=time.perf_counter()) as answers:
-        await answers.gather()
+    job = GenerationJob([0], params, exchange.request_id)
+    async with service.start_generations([job], arrived_at=time.perf_counter()) as answers:
+        await answers.gather_outputs()
     await exchange.send_json(b'{"status":"ok"}')
 
 
-async def models(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def models(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The names that requests may ask for."""
-    await exchange.send_json(_encode({"object": "list", "data": [_card(service, n) for n in service.names]}))
+    await exchange.send_json(
+        _encode({"object": "list", "data": [_model_card(service, n) for n in service.names]})
+    )
 
 
-async def model(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def model(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """One of them, by the rest of the path."""
     name = exchange.path.removeprefix("/v1/models/")
     service.check_model(name)
-    await exchange.send_json(_encode(_card(service, name if name in service.names else service.names[0])))
+    await exchange.send_json(
+        _encode(_model_card(service, name if name in service.names else service.names[0]))
+    )
 
 
-def _card(service: Service, name: str) -> dict[str, Any]:
+def _model_card(service: EngineService, name: str) -> dict[str, Any]:
     info = service.engine.model_info
     return {
         "id": name,
@@ -77,7 +81,7 @@ def _card(service: Service, name: str) -> dict[str, Any]:
     }
 
 
-async def model_info(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def model_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """SGLang's description of the model."""
     info = service.engine.model_info
     reply = {
@@ -96,7 +100,7 @@ async def model_info(service: Service, exchange: Exchange, raw: bytes) -> None:
     await exchange.send_json(_encode(reply))
 
 
-async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def server_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """What the engine runs with and how busy it is: SGLang's keys, and ours."""
     info, stats, config = service.engine.model_info, service.engine.stats(), service.config
     reply = {
@@ -119,7 +123,7 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
         "schedule_policy": config.schedule,
         "eviction_policy": config.eviction,
         "disable_radix_cache": not config.radix_cache,
-        "kv_usage": kv_usage(stats),
+        "kv_usage": kv_usage_ratio(stats),
         "running": stats.running,
         "loading": stats.loading,
         "waiting": stats.waiting,
@@ -133,37 +137,37 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
     await exchange.send_json(_encode(reply))
 
 
-async def metrics(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def metrics(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Prometheus text."""
     content_type = b"text/plain; version=0.0.4; charset=utf-8"
-    service.metrics.gpu_utilisation = await service.gpu.utilisation()
-    await exchange.send_whole(service.metrics.render(), content_type=content_type)
+    service.metrics.gpu_utilisation = await service.gpu.read_utilisation()
+    await exchange.send_whole(service.metrics.render_metrics(), content_type=content_type)
 
 
-class _PrefixesAsked(msgspec.Struct, forbid_unknown_fields=True):
+class _PrefixesQuery(msgspec.Struct, forbid_unknown_fields=True):
     most: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 200
     levels: Annotated[int, msgspec.Meta(ge=1, le=64)] = 16
 
 
-async def cached_prefixes(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def cached_prefixes(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """What the radix cache holds, in its hottest prefixes: lengths and uses, no tokens."""
-    asked = read_fields(exchange.query, _PrefixesAsked)
+    asked = decode_query(exchange.query, _PrefixesQuery)
     prefixes = await asyncio.to_thread(service.engine.cached_prefixes, asked.most, asked.levels)
     stats = service.engine.stats()
     await exchange.send_json(_encode({"tokens": stats.kv_total, "prefixes": prefixes}))
 
 
-async def flush_cache(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def flush_cache(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Drop every cached prefix, unless requests are using them."""
     if not await asyncio.to_thread(service.engine.flush_cache):
-        raise BadBody("the cache is in use: requests are running", code="cache_in_use")
+        raise BadBodyError("the cache is in use: requests are running", code="cache_in_use")
     await exchange.send_json(b'{"success":true,"message":"the cache is empty"}')
 
 
-async def abort_request(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def abort_request(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """End a request by its id (`rid`, or the `x-request-id` it came with), or all of them."""
-    body = read_json(_abort_decoder, raw)
+    body = decode_json(_abort_decoder, raw)
     if not body.rid and not body.abort_all:
-        raise BadBody("give rid, or abort_all: true", param="rid", code="missing_field")
-    aborted = service.abort_all() if body.abort_all else service.abort(body.rid or "")
+        raise BadBodyError("give rid, or abort_all: true", param="rid", code="missing_field")
+    aborted = service.abort_all_requests() if body.abort_all else service.abort_request(body.rid or "")
     await exchange.send_json(_encode({"success": True, "aborted": aborted}))

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.server.chat_body import ChatBody, chat_prompt
-from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.prompts import prompt_ids, split_prompts
-from radixway.engine.server.service import Service
-from radixway.web import BadBody, read_json
+from radixway.engine.server.chat_body import ChatCompletionBody, render_chat_prompt
+from radixway.engine.server.exchange import HttpExchange
+from radixway.engine.server.prompts import encode_prompts, split_prompts
+from radixway.engine.server.service import EngineService
+from radixway.web import BadBodyError, decode_json
 
 
-class TokenizeBody(ChatBody, kw_only=True):
+class TokenizeBody(ChatCompletionBody, kw_only=True):
     """A prompt, several, or a conversation: a chat request as it is will do."""
 
     prompt: str | list[str] | None = None
@@ -34,24 +34,24 @@ _detokenize_decoder = msgspec.json.Decoder(DetokenizeBody)
 _encode = msgspec.json.Encoder().encode
 
 
-async def tokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def tokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Text or conversation to token ids, also where they are more than the context holds."""
     if len(raw) > _MAX_BODY_BYTES:
-        raise BadBody(
+        raise BadBodyError(
             f"the body is larger than the {_MAX_BODY_BYTES} bytes that are tokenized",
             status=413,
             code="body_too_large",
         )
-    body = read_json(_tokenize_decoder, raw)
+    body = decode_json(_tokenize_decoder, raw)
     service.check_model(body.model)
     if body.prompt is None:
-        all_ids = [(await chat_prompt(service, body, body_bytes=len(raw), must_fit=False)).ids]
+        all_ids = [(await render_chat_prompt(service, body, body_bytes=len(raw), must_fit=False)).ids]
     elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
         all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
     else:
         special = body.add_special_tokens is not False
         prompts = split_prompts(body.prompt, param="prompt")
-        all_ids = await prompt_ids(
+        all_ids = await encode_prompts(
             service, prompts, param="prompt", add_special_tokens=special, must_fit=False
         )
     several = isinstance(body.prompt, list)
@@ -67,18 +67,18 @@ async def tokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
     await exchange.send_json(_encode(reply))
 
 
-async def detokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
+async def detokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Token ids to text, special tokens included unless told otherwise."""
-    body = read_json(_detokenize_decoder, raw)
+    body = decode_json(_detokenize_decoder, raw)
     service.check_model(body.model)
     several = bool(body.tokens) and isinstance(body.tokens[0], list)
     given = split_prompts(body.tokens, param="tokens") if body.tokens else []
-    all_ids = await prompt_ids(service, given, param="tokens") or [[]]
+    all_ids = await encode_prompts(service, given, param="tokens") or [[]]
 
     def decode_all() -> list[str]:
         skip = body.skip_special_tokens
         return [service.tokenizer.decode(ids, skip_special_tokens=skip) for ids in all_ids]
 
-    texts = await service.off_the_loop(decode_all, characters=sum(map(len, all_ids)))
+    texts = await service.run_off_loop(decode_all, characters=sum(map(len, all_ids)))
     text = texts if several else texts[0]
     await exchange.send_json(_encode({"prompt": text, "text": text}))

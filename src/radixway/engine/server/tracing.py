@@ -5,9 +5,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, time
 
-from radixway.engine.generation import Generation, Passed
-from radixway.engine.server.exchange import Exchange
-from radixway.telemetry.tracing import Caller, Span, Timed, Trace, Tracing, spans_of
+from radixway.engine.generation import GenerationStream, RequestTimeline
+from radixway.engine.server.exchange import HttpExchange
+from radixway.telemetry.tracing import (
+    CallerSpan,
+    RequestTracer,
+    TimedStage,
+    TraceRecord,
+    TraceSpan,
+    build_spans,
+)
 from radixway.telemetry.tracing.span import Kind, Value
 
 _OPERATIONS = {"/v1/chat/completions": "chat"}
@@ -17,28 +24,32 @@ _OPERATIONS = {"/v1/chat/completions": "chat"}
 class TracedRequest:
     """One HTTP request while it is answered, of which everything will be told."""
 
-    trace: Trace
-    generations: Sequence[Generation] = ()
+    trace: TraceRecord
+    generations: Sequence[GenerationStream] = ()
     began_at: float = field(default_factory=time)
     origin: float = field(default_factory=perf_counter)
 
 
-def begin(tracing: Tracing | None, caller: Caller | None) -> TracedRequest | None:
+def start_request_trace(tracing: RequestTracer | None, caller: CallerSpan | None) -> TracedRequest | None:
     """None where nobody wants to see it. Whoever asks an engine is believed: a gateway does."""
     if tracing is None:
         return None
-    trace = tracing.begin(caller, believed=True)
+    trace = tracing.start_trace(caller, believed=True)
     return TracedRequest(trace) if trace.sampled else None
 
 
-def end(tracing: Tracing, traced: TracedRequest, exchange: Exchange, path: str, model: str) -> None:
+def finish_request_trace(
+    tracing: RequestTracer, traced: TracedRequest, exchange: HttpExchange, path: str, model: str
+) -> None:
     """It has been answered; `path`: one of ours."""
-    passed = [each.passed for each in traced.generations]
-    root = _root(traced, exchange, path, model, passed)
-    tracing.end(partial(_spans, traced, root, passed))
+    passed = [each.timeline for each in traced.generations]
+    root = _root_span(traced, exchange, path, model, passed)
+    tracing.export_trace(partial(_child_spans, traced, root, passed))
 
 
-def _root(traced: TracedRequest, exchange: Exchange, path: str, model: str, passed: Sequence[Passed]) -> Span:
+def _root_span(
+    traced: TracedRequest, exchange: HttpExchange, path: str, model: str, passed: Sequence[RequestTimeline]
+) -> TraceSpan:
     trace, caller = traced.trace, traced.trace.caller
     epoch_ns = int(traced.began_at * 1e9)
     fields: dict[str, Value] = {
@@ -58,7 +69,7 @@ def _root(traced: TracedRequest, exchange: Exchange, path: str, model: str, pass
         }
     # Taken before the last byte left, so that no caller has seen the end of it earlier than that.
     ended_at = exchange.ended_at or perf_counter()
-    return Span(
+    return TraceSpan(
         trace_id=trace.trace_id,
         span_id=trace.span_id,
         parent_id=0 if caller is None else caller.span_id,
@@ -73,17 +84,19 @@ def _root(traced: TracedRequest, exchange: Exchange, path: str, model: str, pass
     )
 
 
-def _spans(traced: TracedRequest, root: Span, passed: Sequence[Passed]) -> list[Span]:
+def _child_spans(
+    traced: TracedRequest, root: TraceSpan, passed: Sequence[RequestTimeline]
+) -> list[TraceSpan]:
     stretches = [stretch for each in passed for stretch in _stretches(each, traced.origin)]
-    return spans_of(traced.trace, root, stretches, root.began_ns, _drawn)
+    return build_spans(traced.trace, root, stretches, root.began_ns, _describe_stretch)
 
 
-def _stretches(passed: Passed, origin: float) -> Iterator[Timed]:
+def _stretches(passed: RequestTimeline, origin: float) -> Iterator[TimedStage]:
     """Its wait, its prefill, its decoding, as far as it came."""
 
-    def stretch(name: str, began_at: float, ended_at: float, **fields: Value) -> Timed:
+    def stretch(name: str, began_at: float, ended_at: float, **fields: Value) -> TimedStage:
         ended_s = ended_at - origin if ended_at else None
-        return Timed(name, began_at - origin, ended_s, fields, False, 0)
+        return TimedStage(name, began_at - origin, ended_s, fields, False, 0)
 
     yield stretch("queue", passed.submitted_at, passed.begun_at or passed.ended_at)
     if not passed.begun_at:
@@ -104,5 +117,5 @@ def _stretches(passed: Passed, origin: float) -> Iterator[Timed]:
         )
 
 
-def _drawn(stretch: Timed) -> tuple[str, Kind, dict[str, Value]]:
+def _describe_stretch(stretch: TimedStage) -> tuple[str, Kind, dict[str, Value]]:
     return stretch.name, "internal", {f"radixway.{name}": value for name, value in stretch.fields.items()}

@@ -1,11 +1,11 @@
 """Where cached prefixes go when the device has no room for them, and come back from: host memory and disk.
 
-`Tiers` decides and keeps the books, in the engine thread. One transfer thread copies, in the order it is
-told.
+`TieredKVCache` decides and keeps the books, in the engine thread. One transfer thread copies, in the order
+it is told.
 """
 
-from radixway.engine.tiers.copies import Load
-from radixway.engine.tiers.disk import Disk, Fingerprint, open_disk
-from radixway.engine.tiers.tiers import Tiers, TierStats
+from radixway.engine.tiers.copies import TierLoad
+from radixway.engine.tiers.disk import DiskTier, KVFingerprint, open_disk_tier
+from radixway.engine.tiers.tiers import TieredKVCache, TierStats
 
-__all__ = ["Disk", "Fingerprint", "Load", "TierStats", "Tiers", "open_disk"]
+__all__ = ["DiskTier", "KVFingerprint", "TierLoad", "TierStats", "TieredKVCache", "open_disk_tier"]

@@ -5,14 +5,14 @@ from pathlib import Path
 import torch
 
 from radixway.config.engine import EngineConfig
-from radixway.engine.architecture import Architecture
-from radixway.engine.download import Progress
+from radixway.engine.architecture import ModelArchitecture
+from radixway.engine.download import LoadProgress
 from radixway.engine.errors import EngineError
-from radixway.engine.events import CacheEvents
-from radixway.engine.machine import free_memory
+from radixway.engine.events import KVEventRecorder
+from radixway.engine.machine import measure_free_memory
 from radixway.engine.pool import KVStore
-from radixway.engine.tiers.disk import Fingerprint, open_disk, weights_identity
-from radixway.engine.tiers.tiers import Tiers
+from radixway.engine.tiers.disk import KVFingerprint, digest_weight_files, open_disk_tier
+from radixway.engine.tiers.tiers import TieredKVCache
 
 GB = 10**9
 
@@ -23,27 +23,27 @@ PASSAGE_GB = 0.25
 def build_tiers(
     config: EngineConfig,
     directory: Path,
-    shape: Architecture,
+    shape: ModelArchitecture,
     dtype: torch.dtype,
     store: KVStore,
-    progress: Progress,
-    events: CacheEvents | None = None,
-) -> Tiers:
+    progress: LoadProgress,
+    events: KVEventRecorder | None = None,
+) -> TieredKVCache:
     """Host memory, and the disk if it can be used. Raises EngineError where memory does not suffice."""
     host_bytes = int((config.host_cache_gb or min(PASSAGE_GB, config.disk_cache_gb)) * GB)
     slots = host_bytes // store.page_bytes
     if slots < 1:
         raise EngineError(f"host_cache_gb must hold at least one KV page, which has {store.page_bytes} bytes")
-    free = free_memory(torch.device("cpu"))
+    free = measure_free_memory(torch.device("cpu"))
     if host_bytes > free:
         raise EngineError(
             f"host_cache_gb {config.host_cache_gb:g} is more than the {free / GB:.1f} GB of free memory"
         )
     if config.disk_cache_dir is None:
-        return Tiers(store, slots, events=events)
+        return TieredKVCache(store, slots, events=events)
     progress("identifying weights", 0.0)
-    fingerprint = Fingerprint(
-        weights=_identity(config, directory),
+    fingerprint = KVFingerprint(
+        weights=_weights_identity(config, directory),
         weight_version=config.weight_version,
         dtype=str(dtype),
         kv_dtype=config.kv_cache_dtype,
@@ -53,16 +53,16 @@ def build_tiers(
         kv_heads=shape.kv_heads,
         head_dim=shape.head_dim,
     )
-    disk = open_disk(
+    disk = open_disk_tier(
         config.disk_cache_dir,
         int(config.disk_cache_gb * GB),
         store.page_bytes,
         4 * config.page_size,
         fingerprint.digest,
     )
-    return Tiers(store, slots, disk, fingerprint, events)
+    return TieredKVCache(store, slots, disk, fingerprint, events)
 
 
-def _identity(config: EngineConfig, directory: Path) -> str:
-    identity = weights_identity(directory)
+def _weights_identity(config: EngineConfig, directory: Path) -> str:
+    identity = digest_weight_files(directory)
     return f"{identity} dummy {config.seed}" if config.load_format == "dummy" else identity

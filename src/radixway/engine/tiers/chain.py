@@ -6,7 +6,7 @@ DIGEST_BYTES = 16
 FINGERPRINT_BYTES = 32
 
 
-def fingerprint(*parts: object) -> bytes:
+def digest_fingerprint(*parts: object) -> bytes:
     """A digest of everything that KV depends on but the tokens, each part as it prints."""
     digest = hashlib.blake2b(digest_size=FINGERPRINT_BYTES, person=b"radixway-kv-1")
     for part in parts:
@@ -15,7 +15,7 @@ def fingerprint(*parts: object) -> bytes:
     return digest.digest()
 
 
-def chain(fingerprint: bytes, namespace: str, tokens: bytes, page_bytes: int) -> bytes:
+def chain_page_digests(fingerprint: bytes, namespace: str, tokens: bytes, page_bytes: int) -> bytes:
     """The digests of all full pages of `tokens` (`page_bytes` of packed ids each), one after another.
 
     Each is a cryptographic digest of the one before it and the page, so that nobody can choose tokens whose

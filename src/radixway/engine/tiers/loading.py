@@ -8,62 +8,62 @@ with them, not even when the request has been aborted. (What comes from another 
 
 from collections.abc import Iterator
 
-from radixway.engine.cache import PrefixCache
-from radixway.engine.disaggregation.arrivals import Arrival, Arrivals
-from radixway.engine.request import Request
+from radixway.engine.cache import KVCacheManager
+from radixway.engine.disaggregation.arrivals import DecodeKVManager, KVReceiveTask
+from radixway.engine.request import EngineRequest
 
 WORTH_WAITING = 32
 """Tokens below which they are computed here, although another engine computes them too: that takes a step."""
 
 
-class Loading:
+class LoadingRequests:
     """Loading requests, by id, and those whose pages are still being filled for nobody."""
 
-    def __init__(self, cache: PrefixCache, arrivals: Arrivals | None = None) -> None:
+    def __init__(self, cache: KVCacheManager, arrivals: DecodeKVManager | None = None) -> None:
         self._cache = cache
         self._arrivals = arrivals
-        self._requests: dict[str, Request] = {}
-        self._leaving: list[Request] = []
+        self._requests: dict[str, EngineRequest] = {}
+        self._leaving: list[EngineRequest] = []
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def __iter__(self) -> Iterator[Request]:
+    def __iter__(self) -> Iterator[EngineRequest]:
         return iter(self._requests.values())
 
-    def __contains__(self, request: Request) -> bool:
+    def __contains__(self, request: EngineRequest) -> bool:
         return self._requests.get(request.id) is request
 
     @property
-    def holding(self) -> list[Request]:
+    def requests_with_pages(self) -> list[EngineRequest]:
         """All that have pages."""
         return [*self._requests.values(), *self._leaving]
 
-    def begin(self, request: Request) -> bool:
+    def start_loading(self, request: EngineRequest) -> bool:
         """Fetch what others have of a request that has just been pinned. False: nothing to wait for."""
-        if not self._cache.fetch(request) and not self._receive(request):
+        if not self._cache.load_from_tiers(request) and not self._start_receive(request):
             return False
         self._requests[request.id] = request
         return True
 
-    def arrived(self, wait_s: float | None = 0.0) -> list[Request]:
+    def poll_ready(self, wait_s: float | None = 0.0) -> list[EngineRequest]:
         """Those that have what they waited for. Waits up to `wait_s` (None: for long) for the first."""
         if self._arrivals is None or not len(self._arrivals):
-            return self._loaded(wait_s)
-        ready = self._loaded()
-        for arrival in self._arrivals.arrived(0.0 if ready else wait_s or 0.0):
-            ready.append(self._take(arrival))
+            return self._poll_tier_loads(wait_s)
+        ready = self._poll_tier_loads()
+        for arrival in self._arrivals.poll_received(0.0 if ready else wait_s or 0.0):
+            ready.append(self._apply_received(arrival))
         return ready
 
-    def abandon(self, request: Request) -> None:
+    def abandon_request(self, request: EngineRequest) -> None:
         """Nobody wants this one any more; its pages come back once they have been filled."""
-        if (arrival := self._cut(request, "aborted")) is not None:
-            self._cache.release(self._take(arrival))
+        if (arrival := self._cut_receive(request, "aborted")) is not None:
+            self._cache.free_request(self._apply_received(arrival))
         else:
             del self._requests[request.id]
             self._leaving.append(request)
 
-    def settle(self) -> list[Request]:
+    def wait_all(self) -> list[EngineRequest]:
         """Wait until nothing is on its way; those that have what they waited for.
 
         What another engine has not sent yet is not waited for.
@@ -71,49 +71,51 @@ class Loading:
         ready = []
         for request in list(self):
             request.room = None
-            if (arrival := self._cut(request, "everything on its way was stopped")) is not None:
-                ready.append(self._take(arrival))
-        while self.holding:
-            ready += self.arrived(None)
+            if (arrival := self._cut_receive(request, "everything on its way was stopped")) is not None:
+                ready.append(self._apply_received(arrival))
+        while self.requests_with_pages:
+            ready += self.poll_ready(None)
         return ready
 
-    def _loaded(self, wait_s: float | None = 0.0) -> list[Request]:
+    def _poll_tier_loads(self, wait_s: float | None = 0.0) -> list[EngineRequest]:
         """What has come up from lower tiers: those that need not wait for another engine then."""
         ready = []
-        for load in self._cache.arrived(wait_s):
+        for load in self._cache.poll_loads(wait_s):
             request = load.request
             if request.cached_tokens < 0:
                 request.host_tokens = load.from_host * self._cache.page_size
                 request.disk_tokens = load.from_disk * self._cache.page_size
             if request not in self:
                 self._leaving.remove(request)
-                self._cache.release(request)
-            elif not self._receive(request):
+                self._cache.free_request(request)
+            elif not self._start_receive(request):
                 del self._requests[request.id]
                 ready.append(request)
         return ready
 
-    def _receive(self, request: Request) -> bool:
+    def _start_receive(self, request: EngineRequest) -> bool:
         """Fetch what is missing from the prefill engine. False: there is none, or it would not pay."""
         room, request.room = request.room, None
         if room is None or self._arrivals is None:
             return False
-        stop = request.reusable
-        if stop - request.computed < WORTH_WAITING or not self._cache.extend(request, stop):
-            self._arrivals.decline(request, room)
+        stop = request.num_reusable_tokens
+        if stop - request.num_computed_tokens < WORTH_WAITING or not self._cache.allocate_slots(
+            request, stop
+        ):
+            self._arrivals.decline_transfer(request, room)
             return False
-        self._arrivals.fetch(request, room, stop)
+        self._arrivals.start_receive(request, room, stop)
         return True
 
-    def _cut(self, request: Request, reason: str) -> Arrival | None:
-        return self._arrivals.cut(request, reason) if self._arrivals is not None else None
+    def _cut_receive(self, request: EngineRequest, reason: str) -> KVReceiveTask | None:
+        return self._arrivals.cut_receive(request, reason) if self._arrivals is not None else None
 
-    def _take(self, arrival: Arrival) -> Request:
+    def _apply_received(self, arrival: KVReceiveTask) -> EngineRequest:
         """The request goes on with what came."""
         request = arrival.request
         del self._requests[request.id]
-        request.computed = arrival.tokens(self._cache.page_size)
+        request.num_computed_tokens = arrival.received_tokens(self._cache.page_size)
         if request.cached_tokens < 0:
-            request.remote_tokens = request.computed - arrival.first
-        self._cache.publish(request)
+            request.remote_tokens = request.num_computed_tokens - arrival.first
+        self._cache.insert_pages(request)
         return request

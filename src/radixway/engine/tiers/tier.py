@@ -3,17 +3,17 @@
 from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable
 
-from radixway.engine.cache import Pages
+from radixway.engine.cache import PageSpan
 from radixway.engine.pool import PagePool
 from radixway.radix import RadixTree
 
 
-class Tier:
+class TierIndex:
     """A radix tree over slots of one page each: a page is here only if all before it are.
 
     Keys are whole pages of `width` key units. What was used least recently makes room, ends of branches
     first. Nothing is locked while it is copied: slots change their content only through copies that are made
-    in the order of the calls here (see `Transfer`).
+    in the order of the calls here (see `TransferThread`).
     """
 
     def __init__(self, slots: int, width: int, held: Collection[int] = ()) -> None:
@@ -24,14 +24,14 @@ class Tier:
         """Is told the slots whose pages have to go, but for `clear`."""
         self.evicted = 0
         """Pages that had to make room."""
-        self._tree: RadixTree[bytes, Pages] = RadixTree(width=width)
+        self._tree: RadixTree[bytes, PageSpan] = RadixTree(width=width)
 
     @property
-    def held(self) -> int:
+    def num_pages(self) -> int:
         """Pages that are here."""
         return self._tree.size
 
-    def find(self, key: bytes, namespace: Hashable = None, *, touch: bool = False) -> "array[int]":
+    def find_slots(self, key: bytes, namespace: Hashable = None, *, touch: bool = False) -> "array[int]":
         """The slots of the longest prefix of `key` that is here. `touch` counts as a use of it."""
         match = self._tree.match(key, namespace, touch=False)
         if touch:
@@ -43,7 +43,7 @@ class Tier:
             found.extend(part.ids)
         return found
 
-    def store(self, key: bytes, namespace: Hashable = None) -> tuple[int, "array[int]"]:
+    def store_pages(self, key: bytes, namespace: Hashable = None) -> tuple[int, "array[int]"]:
         """Make room for all of `key`: how many of its pages are here already, and slots for the next ones.
 
         They are fewer than all the rest only if the tier is too small for the whole key.
@@ -51,23 +51,23 @@ class Tier:
         match = self._tree.match(key, namespace, touch=False)
         node = self._tree.lock(match)
         missing = len(key) // self.width - match.length
-        for part in self._tree.evict(max(0, missing - self.pool.free)):
-            self.pool.give_back(part.ids)
+        for part in self._tree.evict(max(0, missing - self.pool.num_free)):
+            self.pool.free_pages(part.ids)
             self.leaving(part.ids)
             self.evicted += len(part.ids)
-        slots = self.pool.take(min(missing, self.pool.free))
+        slots = self.pool.allocate_pages(min(missing, self.pool.num_free))
         if slots:
             end = match.length + len(slots)
             rest = key[match.length * self.width : end * self.width]
-            node = self._tree.grow(node, rest, Pages(slots)).node
+            node = self._tree.grow(node, rest, PageSpan(slots)).node
         self._tree.unlock(node)
         return match.length, slots
 
-    def restore(self, key: bytes, slots: "array[int]") -> None:
+    def restore_pages(self, key: bytes, slots: "array[int]") -> None:
         """Put in what the `held` slots hold. Prefixes that have pages in common have slots in common."""
-        self._tree.insert(key, Pages(slots))
+        self._tree.insert(key, PageSpan(slots))
 
-    def forget(self, key: bytes, page: int, namespace: Hashable = None) -> None:
+    def drop_page(self, key: bytes, page: int, namespace: Hashable = None) -> None:
         """Drop page number `page` of `key` and all that goes on from it."""
         match = self._tree.match(key[: page * self.width], namespace, touch=False)
         if match.length < page:
@@ -75,14 +75,14 @@ class Tier:
         above = self._tree.lock(match)
         self._tree.unlock(above)
         below = above.children.get(key[page * self.width : (page + 1) * self.width])
-        for part in self._tree.remove(below) if below is not None else ():
-            self.pool.give_back(part.ids)
+        for part in self._tree.remove_subtree(below) if below is not None else ():
+            self.pool.free_pages(part.ids)
             self.leaving(part.ids)
 
-    def clear(self) -> None:
+    def clear_index(self) -> None:
         """Forget everything."""
-        for part in self._tree.clear():
-            self.pool.give_back(part.ids)
+        for part in self._tree.clear_namespaces():
+            self.pool.free_pages(part.ids)
 
     def check(self) -> None:
         """Recompute all accounts: every slot is free or holds one page; nothing is locked between calls."""

@@ -18,16 +18,16 @@ from array import array
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from radixway.engine.cache import Pages
-from radixway.engine.events import DISK, HOST, CacheEvents, MediumEvents
+from radixway.engine.cache import PageSpan
+from radixway.engine.events import DISK, HOST, KVEventRecorder, TierEventRecorder
 from radixway.engine.pool import KVStore
-from radixway.engine.request import Request
-from radixway.engine.tiers.chain import DIGEST_BYTES, chain
-from radixway.engine.tiers.copies import Copies, Load
-from radixway.engine.tiers.disk import Disk, Fingerprint
-from radixway.engine.tiers.index import Record
-from radixway.engine.tiers.tier import Tier
-from radixway.radix import Node, Root
+from radixway.engine.request import EngineRequest
+from radixway.engine.tiers.chain import DIGEST_BYTES, chain_page_digests
+from radixway.engine.tiers.copies import HostKVPool, TierLoad
+from radixway.engine.tiers.disk import DiskTier, KVFingerprint
+from radixway.engine.tiers.index import SlabRecord
+from radixway.engine.tiers.tier import TierIndex
+from radixway.radix import RadixNode, RadixRoot
 
 log = logging.getLogger(__name__)
 
@@ -52,114 +52,114 @@ class TierStats:
     """Not copied to host memory, because too much was waiting; or found damaged on disk."""
 
 
-class Tiers:
+class TieredKVCache:
     """Host memory, and perhaps a disk, below the device's pool. Belongs to the engine thread."""
 
     def __init__(
         self,
         store: KVStore,
         host_slots: int,
-        disk: Disk | None = None,
-        fingerprint: Fingerprint | None = None,
-        events: CacheEvents | None = None,
+        disk: DiskTier | None = None,
+        fingerprint: KVFingerprint | None = None,
+        events: KVEventRecorder | None = None,
     ) -> None:
         """`fingerprint` must be the one that `disk` was opened with."""
         self._lost_pages = {"host": 0, "disk": 0}
         self._store = store
         self._width = 4 * store.page_size
-        self._host = Tier(host_slots, self._width)
+        self._host = TierIndex(host_slots, self._width)
         self._disk = disk
         self._fingerprint = fingerprint
         self._chain_seed = fingerprint.digest if fingerprint is not None else b""
-        self._events: dict[Tier, MediumEvents] = {}
+        self._events: dict[TierIndex, TierEventRecorder] = {}
         if events is not None:
-            self._events[self._host] = events.tier(HOST)
+            self._events[self._host] = events.tier_recorder(HOST)
             if disk is not None:
-                self._events[disk.tier] = events.tier(DISK)
+                self._events[disk.tier] = events.tier_recorder(DISK)
             for tier, told in self._events.items():
-                tier.leaving = told.removed
+                tier.leaving = told.on_removed
         if disk is not None:
-            self._tell_found(disk)
-        self._copies = Copies(store, host_slots)
+            self._notify_restored(disk)
+        self._copies = HostKVPool(store, host_slots)
 
-    def save(self, node: Node[bytes, Pages]) -> None:
+    def save_prefix(self, node: RadixNode[bytes, PageSpan]) -> None:
         """Copy what is not in host memory yet of the prefix that ends at `node`."""
-        path = node.path()
+        path = node.path_from_root()
         root = path[0].parent
-        assert isinstance(root, Root)
+        assert isinstance(root, RadixRoot)
         key = b"".join(part.key for part in path)
-        here = len(self._host.find(key, root.namespace))
+        here = len(self._host.find_slots(key, root.namespace))
         if here == node.end:
             return
         if self._copies.pending_bytes > BACKLOG_BYTES:
             self._lost_pages["host"] += node.end - here
             return
-        start, slots = self._host.store(key, root.namespace)
+        start, slots = self._host.store_pages(key, root.namespace)
         stop = start + len(slots)
         if not slots:
             return
         pages = array("i", (page for part in path for page in part.payload.ids))[start:stop]
-        self._copies.keep(pages, slots)
-        parent = self._host.find(key, root.namespace)[start - 1] if start else None
-        self._tell_stored(self._host, parent, key, root.namespace, start, slots)
+        self._copies.save_pages(pages, slots)
+        parent = self._host.find_slots(key, root.namespace)[start - 1] if start else None
+        self._notify_stored(self._host, parent, key, root.namespace, start, slots)
         if self._disk is not None:
             self._save_on_disk(self._disk, key[: stop * self._width], root.namespace)
 
-    def reach(self, request: Request) -> int:
+    def reachable_tokens(self, request: EngineRequest) -> int:
         """How many tokens of a request's beginning could be had, if fetching them pays; else 0."""
-        host, disk, _ = self._find(request)
+        host, disk, _ = self._find_slots(request)
         stop = max(len(host), len(disk)) * self._store.page_size
-        return stop if stop - request.computed >= WORTH_LOADING else 0
+        return stop if stop - request.num_computed_tokens >= WORTH_LOADING else 0
 
-    def fetch(self, request: Request) -> Load | None:
+    def start_load(self, request: EngineRequest) -> TierLoad | None:
         """Begin to fill the pages of a pinned request with what there is now; it is in `arrived` later.
 
         None if there is no longer anything. Until it arrives its pages must be left alone.
         """
-        host, disk, digests = self._find(request, touch=True)
-        start = request.computed // self._store.page_size
+        host, disk, digests = self._find_slots(request, touch=True)
+        start = request.num_computed_tokens // self._store.page_size
         room = len(request.pages)
-        load = Load(request, start, host[start:room], disk[max(start, len(host)) : room], digests)
+        load = TierLoad(request, start, host[start:room], disk[max(start, len(host)) : room], digests)
         if not load.host and not load.disk:
             return None
-        self._copies.fetch(load, self._disk)
+        self._copies.start_load(load, self._disk)
         return load
 
-    def arrived(self, wait_s: float | None = 0.0) -> list[Load]:
+    def poll_loads(self, wait_s: float | None = 0.0) -> list[TierLoad]:
         """Loads that have ended since; waits up to `wait_s` (None: as long as it takes) for the first."""
-        self._look_after_the_disk()
-        loads = self._copies.arrived(wait_s)
+        self._drop_failed_disk()
+        loads = self._copies.poll_loads(wait_s)
         for load in loads:
             if load.from_disk < len(load.disk):
-                self._report_damage(load)
+                self._report_lost_page(load)
         return loads
 
-    def forget_loads(self) -> None:
+    def discard_loads(self) -> None:
         """Wait until no load is under way; nobody hears of them."""
-        while self.arrived(None):
+        while self.poll_loads(None):
             pass
 
-    def clear(self, weights: str | None = None, weight_version: str | None = None) -> None:
+    def clear_tiers(self, weights: str | None = None, weight_version: str | None = None) -> None:
         """Forget everything. With `weights`: from now on those are what KV is computed with."""
         if self._fingerprint is not None and weights is not None:
             version = weight_version or self._fingerprint.weight_version
             self._fingerprint = replace(self._fingerprint, weights=weights, weight_version=version)
             self._chain_seed = self._fingerprint.digest
-        self._host.clear()
+        self._host.clear_index()
         if self._disk is not None:
             disk, seed = self._disk, self._chain_seed
-            disk.tier.clear()
-            self._copies.submit(lambda: disk.restart(seed))
+            disk.tier.clear_index()
+            self._copies.submit_work(lambda: disk.restart_files(seed))
 
-    def drain(self) -> None:
+    def drain_copies(self) -> None:
         """Return when everything on its way has arrived; for loads, `arrived` says so."""
-        self._copies.drain()
+        self._copies.drain_copies()
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         """Finish what is on its way down, and close the files."""
-        self._copies.close()
+        self._copies.shutdown()
         if self._disk is not None:
-            self._disk.close()
+            self._disk.close_files()
 
     def stats(self) -> dict[str, TierStats]:
         """By the name of the tier; hits are counted by who admits requests."""
@@ -170,7 +170,7 @@ class Tiers:
         return {
             name: TierStats(
                 total=tier.pool.total * page,
-                cached=tier.held * page,
+                cached=tier.num_pages * page,
                 hit_tokens=0,
                 evicted_tokens=tier.evicted * page,
                 lost_tokens=self._lost_pages[name] * page,
@@ -189,26 +189,28 @@ class Tiers:
         if self._disk is not None:
             self._disk.tier.check()
 
-    def _find(self, request: Request, *, touch: bool = False) -> "tuple[array[int], array[int], bytes]":
+    def _find_slots(
+        self, request: EngineRequest, *, touch: bool = False
+    ) -> "tuple[array[int], array[int], bytes]":
         """Slots on host and on disk of what of a request may be reused, and the digests of its pages."""
-        key = request.tokens[: request.reusable].tobytes()
-        host = self._host.find(key, request.namespace, touch=touch)
-        if self._disk is None or len(host) >= len(key) // self._width or not self._disk.tier.held:
+        key = request.tokens[: request.num_reusable_tokens].tobytes()
+        host = self._host.find_slots(key, request.namespace, touch=touch)
+        if self._disk is None or len(host) >= len(key) // self._width or not self._disk.tier.num_pages:
             return host, array("i"), b""
         seed, digests = request.digests
         if seed != self._chain_seed or len(digests) // DIGEST_BYTES != len(key) // self._width:
-            digests = chain(self._chain_seed, request.namespace, key, self._width)
+            digests = chain_page_digests(self._chain_seed, request.namespace, key, self._width)
             request.digests = self._chain_seed, digests
-        return host, self._disk.tier.find(digests, touch=touch), digests
+        return host, self._disk.tier.find_slots(digests, touch=touch), digests
 
-    def _save_on_disk(self, disk: Disk, key: bytes, namespace: Hashable) -> None:
+    def _save_on_disk(self, disk: DiskTier, key: bytes, namespace: Hashable) -> None:
         """Have `key`, all of which is in host memory, written to disk as far as it is not there."""
-        digests = chain(self._chain_seed, str(namespace), key, self._width)
-        start, slots = disk.tier.store(digests)
+        digests = chain_page_digests(self._chain_seed, str(namespace), key, self._width)
+        start, slots = disk.tier.store_pages(digests)
         each = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
         tokens = key if not namespace else bytes(len(key))
         records = [
-            Record(
+            SlabRecord(
                 slot,
                 page,
                 parent=each[page - 1] if page else bytes(DIGEST_BYTES),
@@ -217,15 +219,15 @@ class Tiers:
             )
             for page, slot in enumerate(slots, start)
         ]
-        sources = self._host.find(key, namespace)[start : start + len(slots)]
+        sources = self._host.find_slots(key, namespace)[start : start + len(slots)]
         if records:
-            parent = disk.tier.find(digests)[start - 1] if start else None
-            self._tell_stored(disk.tier, parent, key, namespace, start, slots)
-            self._copies.write(disk, records, sources)
+            parent = disk.tier.find_slots(digests)[start - 1] if start else None
+            self._notify_stored(disk.tier, parent, key, namespace, start, slots)
+            self._copies.write_to_disk(disk, records, sources)
 
-    def _tell_stored(
+    def _notify_stored(
         self,
-        tier: Tier,
+        tier: TierIndex,
         parent: int | None,
         key: bytes,
         namespace: Hashable,
@@ -236,9 +238,9 @@ class Tiers:
         if (told := self._events.get(tier)) is not None:
             tokens = array("i")
             tokens.frombytes(key[start * self._width : (start + len(slots)) * self._width])
-            told.stored(str(namespace), parent, slots, tokens)
+            told.on_stored(str(namespace), parent, slots, tokens)
 
-    def _tell_found(self, disk: Disk) -> None:
+    def _notify_restored(self, disk: DiskTier) -> None:
         """What an earlier run left on disk, as far as its tokens are known: not what has a salt."""
         found, disk.found = disk.found, []
         if (told := self._events.get(disk.tier)) is None:
@@ -246,25 +248,25 @@ class Tiers:
         for prefix in found:
             key = b"".join(page.tokens for page in prefix)
             digests = b"".join(page.digest for page in prefix)
-            if digests == chain(self._chain_seed, "", key, self._width):
+            if digests == chain_page_digests(self._chain_seed, "", key, self._width):
                 new = next(n for n, page in enumerate(prefix) if page.slot not in told)
                 parent = prefix[new - 1].slot if new else None
                 slots = array("i", [page.slot for page in prefix[new:]])
-                self._tell_stored(disk.tier, parent, key, "", new, slots)
+                self._notify_stored(disk.tier, parent, key, "", new, slots)
 
-    def _look_after_the_disk(self) -> None:
+    def _drop_failed_disk(self) -> None:
         """Go on without a disk that has failed."""
         if self._disk is not None and self._disk.failed is not None:
             log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
-            self._copies.drain()
-            self._disk.close()
+            self._copies.drain_copies()
+            self._disk.close_files()
             if (told := self._events.get(self._disk.tier)) is not None:
-                told.lost()
+                told.on_lost()
             self._disk = None
 
-    def _report_damage(self, load: Load) -> None:
+    def _report_lost_page(self, load: TierLoad) -> None:
         if self._disk is not None and self._disk.failed is None:
             self._lost_pages["disk"] += 1
             page = load.start + len(load.host) + load.from_disk
             log.warning("slot %d of the disk cache is damaged; it is not used", load.disk[load.from_disk])
-            self._disk.tier.forget(load.digests, page)
+            self._disk.tier.drop_page(load.digests, page)

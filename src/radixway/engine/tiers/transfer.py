@@ -11,13 +11,13 @@ import torch
 log = logging.getLogger(__name__)
 
 
-class _Job(NamedTuple):
+class _TransferJob(NamedTuple):
     work: Callable[[], None]
     size: int
     ready: torch.cuda.Event | None
 
 
-class Transfer:
+class TransferThread:
     """First in, first out: so what is read later always finds what was to be written before it.
 
     On CUDA jobs run on a stream of their own, each after all that the engine's stream had been given when it
@@ -25,11 +25,11 @@ class Transfer:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_TransferJob | None] = SimpleQueue()
         self._pending = 0
         self._lock = threading.Lock()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        self._thread = threading.Thread(target=self._run, name="radixway-transfer", daemon=True)
+        self._thread = threading.Thread(target=self._copy_loop, name="radixway-transfer", daemon=True)
         self._thread.start()
 
     @property
@@ -37,7 +37,7 @@ class Transfer:
         """The sizes of what is waiting or under way."""
         return self._pending
 
-    def submit(self, work: Callable[[], None], size: int = 0) -> None:
+    def submit_copy(self, work: Callable[[], None], size: int = 0) -> None:
         """Have `work` done; `size` is what it copies, in bytes."""
         ready = None
         if self._stream is not None:
@@ -45,31 +45,31 @@ class Transfer:
             ready.record(torch.cuda.current_stream(self._stream.device))
         with self._lock:
             self._pending += size
-        self._jobs.put(_Job(work, size, ready))
+        self._jobs.put(_TransferJob(work, size, ready))
 
-    def drain(self) -> None:
+    def drain_copies(self) -> None:
         """Return when all that was submitted before is done."""
         done = threading.Event()
-        self.submit(done.set)
+        self.submit_copy(done.set)
         done.wait()
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         """Do what was submitted, and end the thread."""
         self._jobs.put(None)
         self._thread.join()
 
     @torch.inference_mode()
-    def _run(self) -> None:
+    def _copy_loop(self) -> None:
         torch.set_num_threads(1)
         while (job := self._jobs.get()) is not None:
             try:
-                self._do(job)
+                self._run_job(job)
             except Exception:
                 log.exception("copying between the tiers of the cache failed")
             with self._lock:
                 self._pending -= job.size
 
-    def _do(self, job: _Job) -> None:
+    def _run_job(self, job: _TransferJob) -> None:
         if self._stream is None or job.ready is None:
             job.work()
             return

@@ -31,7 +31,7 @@ _LOADS = re.compile(
 )
 
 
-class Address(NamedTuple):
+class WebAddress(NamedTuple):
     """One address, taken apart; percent signs and entities decoded in all but the host's names."""
 
     host: str
@@ -43,24 +43,24 @@ class Address(NamedTuple):
     """Whoever shows the text fetches it at once: a picture."""
 
 
-def next_begin(text: str, start: int) -> int | None:
+def find_next_address(text: str, start: int) -> int | None:
     """Where the next address begins."""
     found = _BEGIN.search(text, start)
     return None if found is None else found.start()
 
 
-def begun_at(text: str, start: int) -> int:
+def find_partial_address(text: str, start: int) -> int:
     """Where what may become an address begins at the end of the text; if nothing may, the text's end."""
     found = _BEGUN.search(text, max(start, len(text) - LONGEST_BEGINNING - 3))
     return len(text) if found is None else found.start()
 
 
-def end_of(text: str, begin: int, most: int) -> tuple[int, bool]:
+def find_address_end(text: str, begin: int, most: int) -> tuple[int, bool]:
     """Where the address that begins at `begin` ends within `most` characters, and whether that is sure.
 
     It is not while more of it may follow.
     """
-    closing = _closing(text, begin)
+    closing = _closing_pattern(text, begin)
     limit = min(len(text), begin + most)
     if closing is not None:
         found = re.compile(closing).search(text, begin, limit)
@@ -74,14 +74,14 @@ def end_of(text: str, begin: int, most: int) -> tuple[int, bool]:
     return end, end < limit
 
 
-def rest_of(text: str, begin: int, at: int) -> tuple[int, bool]:
+def find_long_address_end(text: str, begin: int, at: int) -> tuple[int, bool]:
     """The same from `at` on, inside an address that is longer than anybody waits for."""
-    closing = _closing(text, begin)
+    closing = _closing_pattern(text, begin)
     found = re.compile(_AFTER_REST if closing is None else closing).search(text, at)
     return (len(text), False) if found is None else (found.start(), True)
 
 
-def read(text: str, begin: int, end: int) -> Address:
+def parse_address(text: str, begin: int, end: int) -> WebAddress:
     """The address at `[begin, end)`, as browsers take it: with entities, backslashes, invisible signs."""
     spelled = _INVISIBLE.sub("", html.unescape(text[begin:end])).rstrip(".,;:!?*_'")
     parts = _PARTS.fullmatch(spelled)
@@ -90,24 +90,24 @@ def read(text: str, begin: int, end: int) -> Address:
     host = re.sub(r":\d*\Z", "", unquote_plus(host)).lower().rstrip(".")
     loads = _LOADS.search(text, max(0, begin - 2100), begin) is not None
     path, query, fragment = (unquote_plus(parts[name] or "") for name in ("path", "query", "fragment"))
-    return Address(host, unquote_plus(user), path, query, fragment, loads)
+    return WebAddress(host, unquote_plus(user), path, query, fragment, loads)
 
 
-def hosts_in(text: str) -> set[str]:
+def extract_hosts(text: str) -> set[str]:
     """Every host that a text names: in addresses, and by itself."""
     named = {match[0].lower() for match in _BARE_HOST.finditer(text)}
-    begin = next_begin(text, 0)
+    begin = find_next_address(text, 0)
     while begin is not None:
-        end, _ = end_of(text, begin, len(text))
-        named.add(read(text, begin, end).host)
-        begin = next_begin(text, max(end, begin + 1))
+        end, _ = find_address_end(text, begin, len(text))
+        named.add(parse_address(text, begin, end).host)
+        begin = find_next_address(text, max(end, begin + 1))
     return named
 
 
 _BARE_HOST = re.compile(r"(?<![\w@.\-])(?:[a-z0-9\-]{1,63}\.)+[a-z]{2,24}(?![\w\-])", re.IGNORECASE)
 
 
-def _closing(text: str, begin: int) -> str | None:
+def _closing_pattern(text: str, begin: int) -> str | None:
     """A pattern of what ends an address that stands between signs which let it have spaces."""
     before = text[max(0, begin - 2) : begin]
     if before.endswith(("(<", "=<")):

@@ -5,40 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from radixway.config.guard import GuardSection
-from radixway.guard.answers.middleware import AnswerGuard, KeptAnswerGuard, Sections
-from radixway.guard.answers.moderation import Moderator
-from radixway.guard.answers.report import AnswerCounts
-from radixway.guard.answers.watching import WatchingParts
-from radixway.guard.incident import Recorder
-from radixway.guard.placeholders import Vault
+from radixway.config.guard import GuardConfig
+from radixway.guard.answers.middleware import AnswerGuard, AnswerSections, CachedAnswerGuard
+from radixway.guard.answers.moderation import ModerationClient
+from radixway.guard.answers.report import AnswerGuardMetrics
+from radixway.guard.answers.watching import InspectionTools
+from radixway.guard.incident import IncidentRecorder
+from radixway.guard.placeholders import PlaceholderVault
 from radixway.pipeline import PersonalDataFinder, Request
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 
-class AnswersRoom:
+class AnswerGuardService:
     """What a gateway has of this room."""
 
     def __init__(
         self,
-        config: GuardSection,
+        config: GuardConfig,
         finder: PersonalDataFinder,
-        metrics: Metrics,
-        vault_of: Callable[[Request], Vault | None],
+        metrics: MetricsRegistry,
+        vault_of: Callable[[Request], PlaceholderVault | None],
         note: Callable[[str], None],
-        recorder: Recorder | None = None,
+        recorder: IncidentRecorder | None = None,
     ) -> None:
         """`vault_of`, `note`: see `AnswerGuard`.
 
         Raises ConfigError where a key cannot be read.
         """
         own = {name: policy.answers for name, policy in config.policies.items()}
-        sections = Sections(config.answers, own)
-        moderators = [Moderator(each.moderation) for each in sections.all if each.moderation.url is not None]
-        self._parts = WatchingParts(finder, moderators)
-        self._counts = AnswerCounts(metrics)
+        sections = AnswerSections(config.answers, own)
+        moderators = [
+            ModerationClient(each.moderation)
+            for each in sections.all_sections
+            if each.moderation.url is not None
+        ]
+        self._parts = InspectionTools(finder, moderators)
+        self._counts = AnswerGuardMetrics(metrics)
         self.guard = AnswerGuard(sections, self._parts, self._counts, vault_of, recorder, note)
-        self.kept = KeptAnswerGuard(self.guard)
+        self.kept = CachedAnswerGuard(self.guard)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from radixway.guard.answers.addresses import Address
+from radixway.guard.answers.addresses import WebAddress
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{5,}|\d+(?:[.,]\d+)+")
@@ -26,7 +26,7 @@ _LONG_CODE = 24
 _LONG_LABEL = 40
 
 
-def carries(address: Address, said: Callable[[], str], told_before: set[str]) -> bool:
+def carries_payload(address: WebAddress, said: Callable[[], str], told_before: set[str]) -> bool:
     """Whether it tells its host anything but what it wants of it.
 
     Text in its path is how pages are called; there, only codes that hold text count, and words in the address
@@ -44,21 +44,23 @@ def carries(address: Address, said: Callable[[], str], told_before: set[str]) ->
         return True
     if address.loads:
         told = f"{told} {address.path}"
-    return bool(told.strip()) and _repeats(told.lower(), said(), told_before, loads=address.loads)
+    return bool(told.strip()) and _repeats_conversation(
+        told.lower(), said(), told_before, loads=address.loads
+    )
 
 
-def _repeats(told: str, said: str, before: set[str], *, loads: bool) -> bool:
+def _repeats_conversation(told: str, said: str, before: set[str], *, loads: bool) -> bool:
     """Words, numbers or a phrase of the conversation."""
     before |= {word for word in _WORD.findall(told) if re.search(rf"\b{word}\b", said)}
     numbers = _SHORT_NUMBER if loads else _NUMBER
     if len(before) >= _WORDS or any(number in said for number in numbers.findall(told)):
         return True
-    whole = _squeezed(said)
-    values = (_squeezed(value.partition("=")[2] or value) for value in re.split(r"[&;]", told))
+    whole = _strip_separators(said)
+    values = (_strip_separators(value.partition("=")[2] or value) for value in re.split(r"[&;]", told))
     return any(len(value) >= _PHRASE and value in whole for value in values)
 
 
-def _squeezed(text: str) -> str:
+def _strip_separators(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from radixway.config.guard.answers import ExfiltrationSection
-from radixway.guard.answers.addresses import begun_at, end_of, next_begin, read, rest_of
-from radixway.guard.answers.carrying import carries
-from radixway.guard.answers.judging import Edit, View
-from radixway.guard.incident import Finding
+from radixway.config.guard.answers import ExfiltrationConfig
+from radixway.guard.answers.addresses import (
+    find_address_end,
+    find_long_address_end,
+    find_next_address,
+    find_partial_address,
+    parse_address,
+)
+from radixway.guard.answers.carrying import carries_payload
+from radixway.guard.answers.judging import TextEdit, TextView
+from radixway.guard.incident import GuardFinding
 
 REMOVED = "#link-removed"
 """As an address it leads nowhere, and nothing is fetched from there."""
@@ -22,7 +28,7 @@ class ExfiltrationJudge:
 
     def __init__(
         self,
-        section: ExfiltrationSection,
+        section: ExfiltrationConfig,
         allows: Callable[[str], bool],
         said: Callable[[], str],
         hold_back: int,
@@ -40,78 +46,80 @@ class ExfiltrationJudge:
         """Where the address began that is taken out, and has not ended yet."""
         self._told: dict[str, set[str]] = {}
         """Words of the conversation by the host that they were told."""
-        self._findings: list[Finding] = []
+        self._findings: list[GuardFinding] = []
 
-    async def grow(self, view: View, *, last: bool) -> Sequence[Edit]:
+    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         """See `Judge`."""
-        edits: list[Edit] = []
-        while self.stop is None and self._next(view, edits, last=last):
+        edits: list[TextEdit] = []
+        while self.stop is None and self._judge_next_address(view, edits, last=last):
             pass
         holds = self.action in ("strip", "block")
         self.safe = self._at if holds and not last else len(view.text)
         return edits
 
-    async def hurry(self, view: View) -> Sequence[Edit]:
+    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
         """See `Judge`: an address goes on waiting."""
         return ()
 
-    def take_findings(self) -> list[Finding]:
+    def take_findings(self) -> list[GuardFinding]:
         """See `Judge`."""
         found, self._findings = self._findings, []
         return found
 
-    def _next(self, view: View, edits: list[Edit], *, last: bool) -> bool:
+    def _judge_next_address(self, view: TextView, edits: list[TextEdit], *, last: bool) -> bool:
         """Judge one address; False where there is no other that could be judged now."""
         text = view.text
         if self._removing is not None:
             return self._remove_rest(view, edits)
-        begin = next_begin(text, self._at)
+        begin = find_next_address(text, self._at)
         if begin is None:
-            self._at = len(text) if last else begun_at(text, self._at)
+            self._at = len(text) if last else find_partial_address(text, self._at)
             return False
         self._at = begin
-        end, is_sure = _end_of(view, begin, self._hold_back)
+        end, is_sure = _find_address_end(view, begin, self._hold_back)
         if not (is_sure or last or end - begin >= self._hold_back):
             return False
-        if not self._is_bad(view, begin, end, is_whole=is_sure or end == len(text) < begin + self._hold_back):
+        if not self._is_exfiltration(
+            view, begin, end, is_whole=is_sure or end == len(text) < begin + self._hold_back
+        ):
             self._at = end if end > begin else begin + 1
             return True
-        self._findings.append(view.finding("exfiltration", begin, end, 1.0))
+        self._findings.append(view.make_finding("exfiltration", begin, end, 1.0))
         if self.action == "block":
             self.stop = begin
         elif self.action == "strip":
-            edits.append(Edit(begin, end, REMOVED))
+            edits.append(TextEdit(begin, end, REMOVED))
         self._at = end
         if not is_sure:
             self._removing = begin
         return True
 
-    def _remove_rest(self, view: View, edits: list[Edit]) -> bool:
+    def _remove_rest(self, view: TextView, edits: list[TextEdit]) -> bool:
         assert self._removing is not None
-        end, is_sure = rest_of(view.text, self._removing, self._at)
+        end, is_sure = find_long_address_end(view.text, self._removing, self._at)
         if end > self._at and self.action == "strip":
-            edits.append(Edit(self._at, end, ""))
+            edits.append(TextEdit(self._at, end, ""))
         self._at = max(self._at, end)
         if is_sure:
             self._removing = None
         return is_sure
 
-    def _is_bad(self, view: View, begin: int, end: int, *, is_whole: bool) -> bool:
-        address = read(view.text, begin, end)
+    def _is_exfiltration(self, view: TextView, begin: int, end: int, *, is_whole: bool) -> bool:
+        address = parse_address(view.text, begin, end)
         if not address.host or self._allows(address.host):
             return False
         if not is_whole or any(start < end and stop > begin for start, stop in view.restored):
             return True
         told = self._told.setdefault(address.host, set())
-        return carries(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}", told)
+        return carries_payload(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}", told)
 
 
-def _end_of(view: View, begin: int, most: int) -> tuple[int, bool]:
+def _find_address_end(view: TextView, begin: int, most: int) -> tuple[int, bool]:
     """`addresses.end_of`, but that what was restored ends no address, whatever it holds."""
-    end, is_sure = end_of(view.text, begin, most)
+    end, is_sure = find_address_end(view.text, begin, most)
     for start, stop in view.restored:
         if begin < stop and start <= end < stop:
             if stop >= begin + most:
                 return begin + most, False
-            end, is_sure = end_of(view.text, stop, begin + most - stop)
+            end, is_sure = find_address_end(view.text, stop, begin + most - stop)
     return end, is_sure

@@ -19,7 +19,7 @@ _HEAD = ("id", "object", "created", "model", "system_fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class AnswerField:
     """One text."""
 
     name: str
@@ -34,23 +34,23 @@ class Field:
         text: str = self.holder[self.key]
         return text
 
-    def set(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         """Say something else."""
         self.holder[self.key] = text
 
 
-class Form(Protocol):
+class AnswerForm(Protocol):
     """One protocol's answers."""
 
-    def answers(self, data: Any) -> list[tuple[int, Json]]:
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
         """Those in a reply or an event, by their index; empty for what is none."""
         ...
 
-    def place(self, index: int) -> str:
+    def place_name(self, index: int) -> str:
         """An answer, as findings name it."""
         ...
 
-    def fields(self, answer: Json) -> list[Field]:
+    def text_fields(self, answer: Json) -> list[AnswerField]:
         """Its texts, in the order in which a model writes them; those that say something."""
         ...
 
@@ -60,59 +60,59 @@ class Form(Protocol):
         """Leave out tokens and log-probabilities: they tell the text as it was."""
         ...
 
-    def unfinish(self, answer: Json) -> None:
+    def clear_finish_reason(self, answer: Json) -> None:
         """It goes on, or was cut: its finish reason is not its end."""
         ...
 
-    def continue_from(self, answer: Json) -> None:
+    def mark_continuation(self, answer: Json) -> None:
         """It is the rest of a divided event: what was told with the first part is not told again."""
         ...
 
-    def cut(self, answer: Json) -> None:
+    def mark_filtered(self, answer: Json) -> None:
         """A whole answer ends here, filtered."""
         ...
 
-    def closing(self, head: Json, index: int, said: str) -> Json:
+    def closing_event(self, head: Json, index: int, said: str) -> Json:
         """The event that ends an answer. `head`: an event of its stream; `said`: its text so far."""
         ...
 
 
-class OpenAiForm:
+class OpenAIAnswerForm:
     """Chat completions and completions."""
 
-    def answers(self, data: Any) -> list[tuple[int, Json]]:
-        """See `Form`."""
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
+        """See `AnswerForm`."""
         choices = data.get("choices") if isinstance(data, dict) else None
         if not isinstance(choices, list):
             return []
         return [(_index(each, at), each) for at, each in enumerate(choices) if isinstance(each, dict)]
 
-    def place(self, index: int) -> str:
-        """See `Form`."""
+    def place_name(self, index: int) -> str:
+        """See `AnswerForm`."""
         return f"choices[{index}]"
 
-    def fields(self, answer: Json) -> list[Field]:
-        """See `Form`."""
+    def text_fields(self, answer: Json) -> list[AnswerField]:
+        """See `AnswerForm`."""
         return list(_openai_fields(answer))
 
     def is_finished(self, answer: Json) -> bool:
-        """See `Form`."""
+        """See `AnswerForm`."""
         return answer.get("finish_reason") is not None
 
     def drop_tokens(self, answer: Json) -> None:
-        """See `Form`."""
+        """See `AnswerForm`."""
         answer.pop("token_ids", None)
         if "logprobs" in answer:
             answer["logprobs"] = None
 
-    def unfinish(self, answer: Json) -> None:
-        """See `Form`."""
+    def clear_finish_reason(self, answer: Json) -> None:
+        """See `AnswerForm`."""
         if "finish_reason" in answer:
             answer["finish_reason"] = None
         answer.pop("stop_reason", None)
 
-    def continue_from(self, answer: Json) -> None:
-        """See `Form`."""
+    def mark_continuation(self, answer: Json) -> None:
+        """See `AnswerForm`."""
         for call in _calls(_message(answer)):
             for name in ("id", "type"):
                 call.pop(name, None)
@@ -120,26 +120,26 @@ class OpenAiForm:
                 if isinstance(call.get(name), dict):
                     call[name].pop("name", None)
 
-    def cut(self, answer: Json) -> None:
-        """See `Form`."""
+    def mark_filtered(self, answer: Json) -> None:
+        """See `AnswerForm`."""
         _message(answer).pop("tool_calls", None)
         _message(answer).pop("function_call", None)
         answer.pop("stop_reason", None)
         answer["finish_reason"] = FILTERED
 
-    def closing(self, head: Json, index: int, said: str) -> Json:
-        """See `Form`."""
+    def closing_event(self, head: Json, index: int, said: str) -> Json:
+        """See `AnswerForm`."""
         is_chat = str(head.get("object", "")).startswith("chat")
         choice: Json = {"index": index, "delta": {}} if is_chat else {"index": index, "text": ""}
         choice |= {"logprobs": None, "finish_reason": FILTERED}
         return {name: head[name] for name in _HEAD if name in head} | {"choices": [choice]}
 
 
-class GenerateForm:
+class GenerateAnswerForm:
     """SGLang's `/generate`."""
 
-    def answers(self, data: Any) -> list[tuple[int, Json]]:
-        """See `Form`."""
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
+        """See `AnswerForm`."""
         found = data if isinstance(data, list) else [data]
         return [
             (_index(each, at), each)
@@ -147,38 +147,38 @@ class GenerateForm:
             if isinstance(each, dict) and isinstance(each.get("meta_info"), dict)
         ]
 
-    def place(self, index: int) -> str:
-        """See `Form`."""
+    def place_name(self, index: int) -> str:
+        """See `AnswerForm`."""
         return f"answers[{index}]"
 
-    def fields(self, answer: Json) -> list[Field]:
-        """See `Form`."""
-        return [Field("text", answer, "text")] if _says(answer.get("text")) else []
+    def text_fields(self, answer: Json) -> list[AnswerField]:
+        """See `AnswerForm`."""
+        return [AnswerField("text", answer, "text")] if _has_text(answer.get("text")) else []
 
     def is_finished(self, answer: Json) -> bool:
-        """See `Form`."""
+        """See `AnswerForm`."""
         return answer["meta_info"].get("finish_reason") is not None
 
     def drop_tokens(self, answer: Json) -> None:
-        """See `Form`."""
+        """See `AnswerForm`."""
         answer.pop("output_ids", None)
         meta = answer["meta_info"]
         for name in [name for name in meta if name.startswith("output_")]:
             del meta[name]
 
-    def unfinish(self, answer: Json) -> None:
-        """See `Form`."""
+    def clear_finish_reason(self, answer: Json) -> None:
+        """See `AnswerForm`."""
         answer["meta_info"]["finish_reason"] = None
 
-    def continue_from(self, answer: Json) -> None:
-        """See `Form`."""
+    def mark_continuation(self, answer: Json) -> None:
+        """See `AnswerForm`."""
 
-    def cut(self, answer: Json) -> None:
-        """See `Form`."""
+    def mark_filtered(self, answer: Json) -> None:
+        """See `AnswerForm`."""
         answer["meta_info"]["finish_reason"] = {"type": FILTERED}
 
-    def closing(self, head: Json, index: int, said: str) -> Json:
-        """See `Form`."""
+    def closing_event(self, head: Json, index: int, said: str) -> Json:
+        """See `AnswerForm`."""
         meta = dict(head["meta_info"])
         answer = head | {"text": said, "meta_info": meta}
         self.drop_tokens(answer)
@@ -191,7 +191,7 @@ def _index(answer: Json, at: int) -> int:
     return index if type(index) is int else at
 
 
-def _says(text: Any) -> bool:
+def _has_text(text: Any) -> bool:
     return isinstance(text, str) and bool(text)
 
 
@@ -204,30 +204,32 @@ def _message(choice: Json) -> Json:
     return choice
 
 
-def _openai_fields(choice: Json) -> Iterator[Field]:
-    if _says(choice.get("text")):
-        yield Field("text", choice, "text")
+def _openai_fields(choice: Json) -> Iterator[AnswerField]:
+    if _has_text(choice.get("text")):
+        yield AnswerField("text", choice, "text")
     message = _message(choice)
     for name in _TEXTS:
         said = message.get(name)
-        if _says(said):
-            yield Field(name, message, name)
+        if _has_text(said):
+            yield AnswerField(name, message, name)
         elif isinstance(said, list):
             for at, part in enumerate(said):
-                if isinstance(part, dict) and _says(part.get("text")):
-                    yield Field(f"{name}[{at}]", part, "text")
+                if isinstance(part, dict) and _has_text(part.get("text")):
+                    yield AnswerField(f"{name}[{at}]", part, "text")
     audio = message.get("audio")
-    if isinstance(audio, dict) and _says(audio.get("transcript")):
-        yield Field("audio.transcript", audio, "transcript")
+    if isinstance(audio, dict) and _has_text(audio.get("transcript")):
+        yield AnswerField("audio.transcript", audio, "transcript")
     function = message.get("function_call")
-    if isinstance(function, dict) and _says(_arguments(function)):
-        yield Field("function_call.arguments", function, "arguments", in_json=True)
+    if isinstance(function, dict) and _has_text(_arguments(function)):
+        yield AnswerField("function_call.arguments", function, "arguments", in_json=True)
     for at, call in enumerate(_calls(message)):
         function, custom = call.get("function"), call.get("custom")
-        if isinstance(function, dict) and _says(_arguments(function)):
-            yield Field(f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True)
-        if isinstance(custom, dict) and _says(custom.get("input")):
-            yield Field(f"tool_calls[{_index(call, at)}].input", custom, "input")
+        if isinstance(function, dict) and _has_text(_arguments(function)):
+            yield AnswerField(
+                f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True
+            )
+        if isinstance(custom, dict) and _has_text(custom.get("input")):
+            yield AnswerField(f"tool_calls[{_index(call, at)}].input", custom, "input")
 
 
 def _arguments(function: Json) -> Any:
@@ -243,9 +245,9 @@ def _calls(message: Json) -> list[Json]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-OPENAI = OpenAiForm()
-FORMS: dict[ReplyForm, Form] = {
+OPENAI = OpenAIAnswerForm()
+FORMS: dict[ReplyForm, AnswerForm] = {
     ReplyForm.CHAT: OPENAI,
     ReplyForm.COMPLETION: OPENAI,
-    ReplyForm.GENERATE: GenerateForm(),
+    ReplyForm.GENERATE: GenerateAnswerForm(),
 }

@@ -10,7 +10,7 @@ import msgspec
 _decode = msgspec.json.Decoder().decode
 
 
-def decode(raw: bytes) -> Any:
+def decode_json(raw: bytes) -> Any:
     """Raises ValueError, RecursionError, OverflowError for what is no JSON."""
     try:
         return _decode(raw)
@@ -18,7 +18,7 @@ def decode(raw: bytes) -> Any:
         return json.loads(raw)
 
 
-def encode(data: Any) -> bytes:
+def encode_json(data: Any) -> bytes:
     """What `decode` read, as bytes again."""
     try:
         return msgspec.json.encode(data)

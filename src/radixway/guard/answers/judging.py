@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from radixway.guard.incident import Finding
+from radixway.guard.incident import GuardFinding
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class TextEdit:
     """What is to stand in the view in place of `[begin, end)`."""
 
     begin: int
@@ -23,7 +23,7 @@ class Edit:
 
 
 @dataclass(slots=True)
-class View:
+class TextView:
     """One text of an answer, as far as it has come, with placeholders turned back. All judges read it."""
 
     where: str
@@ -45,12 +45,12 @@ class View:
             begin = max(begin, stop)
         return [*parts, (begin, end)] if begin < end else parts
 
-    def finding(self, kind: str, begin: int, end: int, confidence: float) -> Finding:
+    def make_finding(self, kind: str, begin: int, end: int, confidence: float) -> GuardFinding:
         """Something found in it."""
-        return Finding(kind, self.where, begin, end, confidence)
+        return GuardFinding(kind, self.where, begin, end, confidence)
 
 
-class Judge(Protocol):
+class TextJudge(Protocol):
     """Looks for one thing in one text. How the text is divided changes nothing of what it finds."""
 
     @property
@@ -68,14 +68,14 @@ class Judge(Protocol):
     stop: int | None
     """The answer must end here."""
 
-    async def grow(self, view: View, *, last: bool) -> Sequence[Edit]:
+    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         """The view is longer, or `last`: it has ended. What is to change, in the order of the text."""
         ...
 
-    async def hurry(self, view: View) -> Sequence[Edit]:
+    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
         """What has waited long enough is judged, but for what may be part of something longer."""
         ...
 
-    def take_findings(self) -> list[Finding]:
+    def take_findings(self) -> list[GuardFinding]:
         """What was found since the last time."""
         ...

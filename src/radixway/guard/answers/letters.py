@@ -20,28 +20,28 @@ _CHARACTER = 2
 
 
 @lru_cache(8192)
-def letters_in(char: str) -> str:
+def fold_letter(char: str) -> str:
     """The letters of one character: one, none, or those that it is composed of, without accents."""
     if char.isascii():
         return char.lower() if char.isalpha() else ""
     if TAG_FIRST <= ord(char) <= TAG_LAST:
-        return letters_in(chr(ord(char) - _TAGS))
+        return fold_letter(chr(ord(char) - _TAGS))
     plain = unicodedata.normalize("NFKD", char.translate(LOOKALIKES)).casefold().translate(LOOKALIKES)
     return "".join(filter(str.isalpha, plain.casefold()))
 
 
-def letters_of(text: str) -> str:
+def extract_letters(text: str) -> str:
     """`1. Links may…` → `linksmay`."""
-    return "".join(map(letters_in, text))
+    return "".join(map(fold_letter, text))
 
 
-def weighed(text: str) -> tuple[str, list[int]]:
+def weigh_letters(text: str) -> tuple[str, list[int]]:
     """The letters of a text, and the weight of each: words weigh where they begin."""
     letters: list[str] = []
     weights: list[int] = []
     inside = False
     for char in text:
-        found = letters_in(char)
+        found = fold_letter(char)
         if not found:
             inside = False
             continue

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from radixway.config.guard.answers import AnswersSection
+from radixway.config.guard.answers import AnswersConfig
 from radixway.guard.answers.forms import FORMS
 from radixway.guard.answers.parts import GuardedParts
 from radixway.guard.answers.queue import EventQueue
-from radixway.guard.answers.report import AnswerCounts, Report
+from radixway.guard.answers.report import AnswerGuardMetrics, AnswerReport
 from radixway.guard.answers.stream import GuardedEvents
-from radixway.guard.answers.watching import Watching, WatchingParts
-from radixway.guard.answers.whole import guard_whole
-from radixway.guard.incident import Recorder
-from radixway.guard.placeholders import Vault
+from radixway.guard.answers.watching import InspectionTools, ResponseInspection
+from radixway.guard.answers.whole import guard_body
+from radixway.guard.incident import IncidentRecorder
+from radixway.guard.placeholders import PlaceholderVault
 from radixway.pipeline import Endpoint, Next, Reply, Request
 
 FROM_CACHE = "semantic-cache"
@@ -30,11 +30,11 @@ class AnswerGuard:
 
     def __init__(
         self,
-        sections: Sections,
-        parts: WatchingParts,
-        counts: AnswerCounts,
-        vault_of: Callable[[Request], Vault | None] = lambda _: None,
-        recorder: Recorder | None = None,
+        sections: AnswerSections,
+        parts: InspectionTools,
+        counts: AnswerGuardMetrics,
+        vault_of: Callable[[Request], PlaceholderVault | None] = lambda _: None,
+        recorder: IncidentRecorder | None = None,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`vault_of`: what turns a request's placeholders back, asked for when its answer has come.
@@ -54,45 +54,47 @@ class AnswerGuard:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The reply of whoever comes next, guarded."""
         reply = await call_next(request)
-        return await self.guard(request, reply)
+        return await self.guard_reply(request, reply)
 
-    async def guard(self, request: Request, reply: Reply) -> Reply:
+    async def guard_reply(self, request: Request, reply: Reply) -> Reply:
         """A reply, guarded by the rules for its request."""
-        judging = self._judging(request) if reply.status == 200 else None
+        judging = self._inspection_for(request) if reply.status == 200 else None
         if judging is None:
             return reply
         watching, report = judging
         form = FORMS[request.endpoint.reply_form]
         if reply.chunks is None:
             try:
-                reply.body = await guard_whole(reply.body, form, watching.begin, report)
+                reply.body = await guard_body(reply.body, form, watching.watch_text, report)
             finally:
-                report.close()
+                report.finish_report()
             return reply
-        queue = EventQueue(form, watching.begin, report)
+        queue = EventQueue(form, watching.watch_text, report)
         reply.chunks = GuardedEvents(reply.chunks, queue, report, watching.longest_wait_s)
-        request.opened.append(reply.chunks)
+        request.open_streams.append(reply.chunks)
         return reply
 
-    def parts_of(self, request: Request) -> GuardedParts | None:
+    def parts_guard_for(self, request: Request) -> GuardedParts | None:
         """For an answer that comes in parts; None where there is nothing to do."""
-        judging = self._judging(request)
+        judging = self._inspection_for(request)
         if judging is None:
             return None
         watching, report = judging
-        return GuardedParts(watching.begin, report, watching.longest_wait_s)
+        return GuardedParts(watching.watch_text, report, watching.longest_wait_s)
 
-    def _judging(self, request: Request) -> tuple[Watching, Report] | None:
-        section, vault = self._sections.of(request), self._vault_of(request)
+    def _inspection_for(self, request: Request) -> tuple[ResponseInspection, AnswerReport] | None:
+        section, vault = self._sections.section_for(request), self._vault_of(request)
         if not (section.is_on or vault):
             return None
-        report = Report(request, self._counts, self._recorder, section.on_error_of, self._note)
-        return Watching(section, self.parts, request, vault, report), report
+        report = AnswerReport(request, self._counts, self._recorder, section.on_error_of, self._note)
+        return ResponseInspection(section, self.parts, request, vault, report), report
 
 
-class KeptAnswerGuard:
+class CachedAnswerGuard:
     """A `pipeline.Middleware` around the semantic cache: what was kept under other rules, or by another
     process, is read again by those for whoever is given it now."""
+
+    step_name = "KeptAnswerGuard"
 
     def __init__(self, guard: AnswerGuard) -> None:
         self._guard = guard
@@ -104,28 +106,28 @@ class KeptAnswerGuard:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The reply of whoever comes next; guarded if it was kept."""
         reply = await call_next(request)
-        return await self._guard.guard(request, reply) if reply.worker == FROM_CACHE else reply
+        return await self._guard.guard_reply(request, reply) if reply.worker == FROM_CACHE else reply
 
 
-class Sections:
+class AnswerSections:
     """The rules for all, and for tenants that name a policy: the same, with what the policy says itself."""
 
-    def __init__(self, section: AnswersSection, own: Mapping[str, AnswersSection | None]) -> None:
+    def __init__(self, section: AnswersConfig, own: Mapping[str, AnswersConfig | None]) -> None:
         self._section = section
-        self._own = {name: _over(section, each) for name, each in own.items() if each is not None}
+        self._own = {name: _overlay_section(section, each) for name, each in own.items() if each is not None}
 
     @property
-    def all(self) -> list[AnswersSection]:
+    def all_sections(self) -> list[AnswersConfig]:
         """Every one."""
         return [self._section, *self._own.values()]
 
-    def of(self, request: Request) -> AnswersSection:
+    def section_for(self, request: Request) -> AnswersConfig:
         """Those for a request."""
-        policy = None if request.tenancy is None else request.tenancy.guard
+        policy = None if request.tenant_policy is None else request.tenant_policy.guard
         return self._own.get(policy or "", self._section)
 
 
-def _over(below: AnswersSection, own: AnswersSection) -> AnswersSection:
+def _overlay_section(below: AnswersConfig, own: AnswersConfig) -> AnswersConfig:
     """A section with what another one says itself, key by key in each part."""
     update = {}
     for name in own.model_fields_set:

@@ -9,12 +9,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import ConfigError
-from radixway.config.guard.answers import ModerationSection
-from radixway.guard.answers.judging import View
-from radixway.guard.answers.pieces import Piece
-from radixway.guard.answers.windows import sentence_end
-from radixway.guard.incident import Finding
-from radixway.pipeline import GuardUnavailable
+from radixway.config.guard.answers import ModerationConfig
+from radixway.guard.answers.judging import TextView
+from radixway.guard.answers.pieces import TextPiece
+from radixway.guard.answers.windows import find_sentence_end
+from radixway.guard.incident import GuardFinding
+from radixway.pipeline import GuardUnavailableError
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession, StreamReader
@@ -25,19 +25,19 @@ _MOST_REPLY_BYTES = 2**20
 _CATEGORY = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{0,63}")
 
 
-class Moderator:
+class ModerationClient:
     """Asks the service. Its key and what it is asked are never logged."""
 
-    def __init__(self, section: ModerationSection) -> None:
+    def __init__(self, section: ModerationConfig) -> None:
         """Raises ConfigError where the key's file cannot be read."""
         self.section = section
         self._key = _key_of(section)
         self._session: ClientSession | None = None
 
-    async def judge(self, text: str) -> dict[str, float]:
+    async def moderate_text(self, text: str) -> dict[str, float]:
         """The categories that the service finds in the text, and their scores; empty where it finds none.
 
-        Raises GuardUnavailable: no answer in time, or none that can be understood.
+        Raises GuardUnavailableError: no answer in time, or none that can be understood.
         """
         import aiohttp
 
@@ -52,11 +52,11 @@ class Moderator:
                 self.section.url, json=asked, headers=headers, allow_redirects=False
             ) as reply:
                 if reply.status != 200:
-                    raise GuardUnavailable(f"the moderation service answered with status {reply.status}")
-                said = json.loads(await _whole(reply.content))
+                    raise GuardUnavailableError(f"the moderation service answered with status {reply.status}")
+                said = json.loads(await _read_limited_body(reply.content))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
-            raise GuardUnavailable(f"the moderation service: {type(error).__name__}") from None
-        return self._found(said)
+            raise GuardUnavailableError(f"the moderation service: {type(error).__name__}") from None
+        return self._parse_categories(said)
 
     async def aclose(self) -> None:
         """Let go of its connections."""
@@ -64,12 +64,13 @@ class Moderator:
             await self._session.close()
             self._session = None
 
-    def _found(self, said: Any) -> dict[str, float]:
+    def _parse_categories(self, said: Any) -> dict[str, float]:
         try:
             found: dict[str, float] = {}
             for result in [said["results"][0], *said["results"][1:]]:
                 scores = {
-                    self._named(name): _score(score) for name, score in result["category_scores"].items()
+                    self._category_name(name): _score(score)
+                    for name, score in result["category_scores"].items()
                 }
                 if self.section.categories:
                     over = [
@@ -78,21 +79,23 @@ class Moderator:
                         if scores.get(name, 0) >= least
                     ]
                 elif result["flagged"]:
-                    flagged = [self._named(name) for name, is_so in result["categories"].items() if is_so]
+                    flagged = [
+                        self._category_name(name) for name, is_so in result["categories"].items() if is_so
+                    ]
                     over = flagged or ["flagged"]
                 else:
                     over = []
                 found |= {name: max(scores.get(name, 1.0), found.get(name, 0.0)) for name in over}
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-            raise GuardUnavailable("the moderation service's answer cannot be understood") from None
+            raise GuardUnavailableError("the moderation service's answer cannot be understood") from None
         return found
 
-    def _named(self, name: str) -> str:
+    def _category_name(self, name: str) -> str:
         """A category as journals may name it: a service that says text in place of names is not quoted."""
         return name if name in self.section.categories or _CATEGORY.fullmatch(name) else "other"
 
 
-class Batches:
+class ModerationBatches:
     """One text on its way past the service, a few sentences at a time.
 
     It is shown what the client will see, but with placeholders as the model wrote them: what was taken out
@@ -101,24 +104,24 @@ class Batches:
 
     rule = "answers.moderation"
 
-    def __init__(self, moderator: Moderator, hold_back: int) -> None:
+    def __init__(self, moderator: ModerationClient, hold_back: int) -> None:
         self.action = moderator.section.action
         self._moderator = moderator
         self._longest = moderator.section.batch_chars + hold_back
-        self._waiting: deque[Piece] = deque()
+        self._waiting: deque[TextPiece] = deque()
         self._told = ""
         self._before = ""
         self._length = 0
         """Characters that were judged."""
         self.stopped = False
-        self._findings: list[Finding] = []
+        self._findings: list[GuardFinding] = []
 
-    async def pass_on(self, view: View, pieces: list[Piece], *, now: bool) -> list[Piece]:
-        """What may leave of all that has come; `now`: all of it is judged. Raises GuardUnavailable."""
+    async def moderate_pieces(self, view: TextView, pieces: list[TextPiece], *, now: bool) -> list[TextPiece]:
+        """What may leave of all that has come; `now`: all of it is judged. Raises GuardUnavailableError."""
         for piece in pieces:
             self._waiting.append(piece)
             self._told += piece.text if piece.told is None else piece.told
-        passed: list[Piece] = []
+        passed: list[TextPiece] = []
         while self._told and not self.stopped:
             end = self._batch_end()
             if end is None and not now:
@@ -128,18 +131,18 @@ class Batches:
                 break
             self._told = self._told[len(batch) :]
             self._before = (self._before + batch)[-_CONTEXT:]
-            passed += self._take(len(batch))
+            passed += self._take_pieces(len(batch))
         if not self._told:
             passed += self._waiting
             self._waiting.clear()
         return passed
 
-    def take_findings(self) -> list[Finding]:
+    def take_findings(self) -> list[GuardFinding]:
         """What was found since the last time; positions are those of what the service was shown."""
         found, self._findings = self._findings, []
         return found
 
-    def give_up(self) -> list[Piece]:
+    def release_unjudged(self) -> list[TextPiece]:
         """All that waits, unjudged."""
         waiting = list(self._waiting)
         self._waiting.clear()
@@ -150,24 +153,24 @@ class Batches:
         least = self._moderator.section.batch_chars
         if len(self._told) <= least:
             return None
-        end = sentence_end(self._told, least - 1, self._longest - least)
+        end = find_sentence_end(self._told, least - 1, self._longest - least)
         if end is not None:
             return end
         return self._longest if len(self._told) > self._longest else None
 
-    async def _passes(self, view: View, batch: str) -> bool:
+    async def _passes(self, view: TextView, batch: str) -> bool:
         if not batch.strip():
             return True
-        found = await self._moderator.judge(self._before + batch)
+        found = await self._moderator.moderate_text(self._before + batch)
         begin, end = self._length, self._length + len(batch)
         self._length = end
-        self._findings += [view.finding(name, begin, end, score) for name, score in found.items()]
+        self._findings += [view.make_finding(name, begin, end, score) for name, score in found.items()]
         self.stopped = bool(found) and self.action == "block"
         return not self.stopped
 
-    def _take(self, length: int) -> list[Piece]:
+    def _take_pieces(self, length: int) -> list[TextPiece]:
         """The pieces of the next `length` characters told."""
-        taken: list[Piece] = []
+        taken: list[TextPiece] = []
         while length > 0:
             piece = self._waiting.popleft()
             told = piece.text if piece.told is None else piece.told
@@ -182,7 +185,7 @@ class Batches:
         return taken
 
 
-async def _whole(content: StreamReader) -> bytes:
+async def _read_limited_body(content: StreamReader) -> bytes:
     """All of a reply, in however many pieces it comes. Raises ValueError for one that is too long."""
     said = b""
     async for piece in content.iter_any():
@@ -200,7 +203,7 @@ def _score(said: float) -> float:
     return score
 
 
-def _key_of(section: ModerationSection) -> str | None:
+def _key_of(section: ModerationConfig) -> str | None:
     if section.api_key_file is not None:
         try:
             return section.api_key_file.expanduser().read_text(encoding="utf-8").strip()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import accumulate
 
-from radixway.guard.answers.letters import letters_of, rot13, weighed
+from radixway.guard.answers.letters import extract_letters, rot13, weigh_letters
 
 N = 8
 """Letters of the n-grams."""
@@ -24,7 +24,7 @@ class SecretIndex:
     """A text that is not to be told."""
 
     def __init__(self, secret: str) -> None:
-        letters, weights = weighed(secret[:_LONGEST])
+        letters, weights = weigh_letters(secret[:_LONGEST])
         self.length = len(letters)
         self.weight = sum(weights)
         self.text = "\0".join((letters, letters[::-1], rot13(letters)))
@@ -37,16 +37,16 @@ class SecretIndex:
                 if len(ends) < _MOST_RUNS:
                     ends.append(at + N)
 
-    def shared_with(self, texts: Iterable[str]) -> frozenset[str]:
+    def shared_ngrams(self, texts: Iterable[str]) -> frozenset[str]:
         """The n-grams that it has in common with these."""
         return frozenset(
             gram
-            for letters in map(letters_of, texts)
+            for letters in map(extract_letters, texts)
             for at in range(len(letters) - N + 1)
             if (gram := letters[at : at + N]) in self._ends
         )
 
-    def begins(self, gram: str) -> list[int]:
+    def find_ngram(self, gram: str) -> list[int]:
         """The places behind an n-gram, wherever it occurs."""
         return self._ends.get(gram, [])
 
@@ -55,7 +55,7 @@ class SecretIndex:
         return self._sums[end] - self._sums[end - length]
 
 
-class Overlap:
+class SecretOverlap:
     """Follows a text that grows letter by letter."""
 
     def __init__(self, index: SecretIndex, known: frozenset[str] = frozenset()) -> None:
@@ -79,7 +79,7 @@ class Overlap:
         """What it weighs."""
         return self._index.weight_of(*self._runs[0]) if self._runs else 0
 
-    def add(self, letter: str) -> None:
+    def add_letter(self, letter: str) -> None:
         """One more letter."""
         self._tail = (self._tail + letter)[-N:]
         if self._tail in self._known:
@@ -91,14 +91,14 @@ class Overlap:
                 (end + 1, length + 1) for end, length in self._runs if end < len(text) and text[end] == letter
             ]
         if self._runs:
-            self._cover(self._runs[0][0] - 1)
+            self._mark_covered(self._runs[0][0] - 1)
             return
-        self._runs = [(end, N) for end in self._index.begins(self._tail)]
+        self._runs = [(end, N) for end in self._index.find_ngram(self._tail)]
         if self._runs:
             for at in range(self._runs[0][0] - N, self._runs[0][0]):
-                self._cover(at)
+                self._mark_covered(at)
 
-    def _cover(self, at: int) -> None:
+    def _mark_covered(self, at: int) -> None:
         if not self._covered[at]:
             self._covered[at] = 1
             self.covered += 1

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from radixway.guard.answers.report import Report
+from radixway.guard.answers.report import AnswerReport
 from radixway.guard.answers.text import WatchedText
 from radixway.guard.answers.whole import Watch
-from radixway.parsers import CallDelta, ReadPart, Text, Thought
+from radixway.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 
 
 class GuardedParts:
     """One answer, part by part; how it is divided changes nothing."""
 
-    def __init__(self, watch: Watch, report: Report, longest_wait_s: float) -> None:
+    def __init__(self, watch: Watch, report: AnswerReport, longest_wait_s: float) -> None:
         self.longest_wait_s = longest_wait_s
         """For the end of a sentence."""
         self._watch = watch
         self._report = report
         self._name = ""
         self._text: WatchedText | None = None
-        self._part: ReadPart = Text("")
+        self._part: ReadPart = TextPart("")
         """The last part of the text that grows."""
         self.changed = False
         """Something is not as the model wrote it: tokens and log-probabilities would tell what was."""
@@ -28,42 +28,42 @@ class GuardedParts:
         """The answer must end."""
 
     @property
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether something is held back."""
-        return self._text is not None and self._text.waits
+        return self._text is not None and self._text.has_pending
 
-    async def hurry(self) -> list[ReadPart]:
+    async def release_overdue(self) -> list[ReadPart]:
         """What has waited long enough."""
         leaving: list[ReadPart] = []
         if self._text is not None:
-            await self._text.hurry()
-            self._leave(self._text, leaving)
+            await self._text.decide_overdue()
+            self._release_text(self._text, leaving)
         return leaving
 
-    async def grow(self, parts: Iterable[ReadPart]) -> list[ReadPart]:
+    async def add_parts(self, parts: Iterable[ReadPart]) -> list[ReadPart]:
         """What may leave with these added."""
         leaving: list[ReadPart] = []
         for part in parts:
             if self.stopped:
                 break
-            await self._grow(part, leaving)
+            await self._add_part(part, leaving)
         return leaving
 
-    async def end(self) -> list[ReadPart]:
+    async def finish_parts(self) -> list[ReadPart]:
         """What was held back; no more will come."""
         leaving: list[ReadPart] = []
         if not self.stopped:
-            await self._close(leaving)
+            await self._close_text(leaving)
         return leaving
 
     def close(self) -> None:
         """It is over, however. May be called again."""
-        self._report.close()
+        self._report.finish_report()
 
-    async def _grow(self, part: ReadPart, leaving: list[ReadPart]) -> None:
-        name = _name_of(part)
+    async def _add_part(self, part: ReadPart, leaving: list[ReadPart]) -> None:
+        name = _part_name(part)
         if name != self._name:
-            await self._close(leaving)
+            await self._close_text(leaving)
             if self.stopped:
                 return
             self._name = name
@@ -72,38 +72,38 @@ class GuardedParts:
         if isinstance(part, CallDelta) and part.name is not None:
             leaving.append(CallDelta(part.index, part.id, part.name))
         assert self._text is not None
-        await self._text.grow(part.arguments if isinstance(part, CallDelta) else part.text)
-        self._leave(self._text, leaving)
+        await self._text.append_text(part.arguments if isinstance(part, CallDelta) else part.text)
+        self._release_text(self._text, leaving)
 
-    async def _close(self, leaving: list[ReadPart]) -> None:
+    async def _close_text(self, leaving: list[ReadPart]) -> None:
         text, self._text, self._name = self._text, None, ""
         if text is not None:
-            await text.grow("", last=True)
-            self._leave(text, leaving)
+            await text.append_text("", last=True)
+            self._release_text(text, leaving)
 
-    def _leave(self, text: WatchedText, leaving: list[ReadPart]) -> None:
-        self._report.hear(text.all_judges())
-        pieces = text.take_until(text.known)
+    def _release_text(self, text: WatchedText, leaving: list[ReadPart]) -> None:
+        self._report.collect_findings(text.all_judges())
+        pieces = text.take_until(text.decided_until)
         self.stopped = text.stopped
         self.changed = self.changed or self.stopped or not all(piece.stayed for piece in pieces)
         new = "".join(piece.text for piece in pieces)
         if new:
-            leaving.append(_like(self._part, new))
+            leaving.append(_copy_part(self._part, new))
 
 
-def _name_of(part: ReadPart) -> str:
+def _part_name(part: ReadPart) -> str:
     match part:
-        case Thought():
+        case ThinkingPart():
             return "reasoning_content"
-        case Text():
+        case TextPart():
             return "content"
     return f"tool_calls[{part.index}].arguments"
 
 
-def _like(part: ReadPart, text: str) -> ReadPart:
+def _copy_part(part: ReadPart, text: str) -> ReadPart:
     match part:
-        case Thought():
-            return Thought(text)
-        case Text():
-            return Text(text)
+        case ThinkingPart():
+            return ThinkingPart(text)
+        case TextPart():
+            return TextPart(text)
     return CallDelta(part.index, arguments=text)

@@ -9,7 +9,7 @@ from typing import Self
 from radixway.pipeline import Chunks
 
 
-class Patient:
+class DeadlineStream:
     """The chunks of a stream, and None whenever what is held back has waited long enough: once, until the
     next chunk comes.
     """
@@ -35,9 +35,9 @@ class Patient:
             if self._told or not self._waits():
                 self._told = False
                 return await anext(self._inner)
-            self._next = asyncio.ensure_future(self._one())
+            self._next = asyncio.ensure_future(self._next_chunk())
         # A task, as not every stream can be asked again once its answer was cancelled.
-        done, _ = await asyncio.wait({self._next}, timeout=self._patience_s())
+        done, _ = await asyncio.wait({self._next}, timeout=self._wait_limit_s())
         if not done:
             self._told, self._deadline = True, None
             return None
@@ -52,10 +52,10 @@ class Patient:
             await asyncio.gather(self._next, return_exceptions=True)
         await self._inner.aclose()
 
-    async def _one(self) -> bytes:
+    async def _next_chunk(self) -> bytes:
         return await anext(self._inner)
 
-    def _patience_s(self) -> float | None:
+    def _wait_limit_s(self) -> float | None:
         if self._told:
             return None
         now = asyncio.get_running_loop().time()

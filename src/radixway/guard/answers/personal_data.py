@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from radixway.config.guard.answers import AnswerPiiSection
-from radixway.guard.answers.judging import Edit, View
-from radixway.guard.answers.windows import CONTEXT, closed_until, last_space, overlap_of, sentence_end
-from radixway.guard.incident import Finding
+from radixway.config.guard.answers import AnswerPiiConfig
+from radixway.guard.answers.judging import TextEdit, TextView
+from radixway.guard.answers.windows import (
+    CONTEXT,
+    find_last_space,
+    find_open_words,
+    find_sentence_end,
+    window_overlap,
+)
+from radixway.guard.incident import GuardFinding
 from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.placeholders import mask_of
-from radixway.pipeline import PersonalData, PersonalDataFinder
+from radixway.guard.placeholders import mask_text
+from radixway.pipeline import PersonalDataFinder, PersonalDataSpan
 
 _BARE_NUMBER = re.compile(r"[:,\[]\s*-?\Z")
 
@@ -27,7 +33,7 @@ class PersonalDataJudge:
 
     def __init__(
         self,
-        section: AnswerPiiSection,
+        section: AnswerPiiConfig,
         finder: PersonalDataFinder,
         is_known: Callable[[str], bool],
         hold_back: int,
@@ -41,47 +47,47 @@ class PersonalDataJudge:
         self._is_known = is_known
         self._hold_back = hold_back
         self._begin = 0
-        self._findings: list[Finding] = []
+        self._findings: list[GuardFinding] = []
 
-    async def grow(self, view: View, *, last: bool) -> Sequence[Edit]:
+    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         """See `Judge`. Raises what the finder raises."""
-        edits: list[Edit] = []
+        edits: list[TextEdit] = []
         text, most = view.text, self._hold_back
         while self.stop is None and self._begin < len(text):
-            end = sentence_end(text, self._begin, most)
+            end = find_sentence_end(text, self._begin, most)
             if end is not None:
-                await self._judge(view, end, end, edits)
+                await self._judge_window(view, end, end, edits)
             elif len(text) - self._begin > most:
                 seen = self._begin + most
-                cut = last_space(text, self._begin + 1, seen - overlap_of(most))
-                await self._judge(view, cut or seen - overlap_of(most), seen, edits)
+                cut = find_last_space(text, self._begin + 1, seen - window_overlap(most))
+                await self._judge_window(view, cut or seen - window_overlap(most), seen, edits)
             elif last:
-                await self._judge(view, len(text), len(text), edits)
+                await self._judge_window(view, len(text), len(text), edits)
             else:
                 break
-        self._settle(view, last=last)
+        self._settle_windows(view, last=last)
         return edits
 
-    async def hurry(self, view: View) -> Sequence[Edit]:
+    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
         """See `Judge`."""
-        edits: list[Edit] = []
-        cut = closed_until(view.text, self._begin)
+        edits: list[TextEdit] = []
+        cut = find_open_words(view.text, self._begin)
         if self.stop is None and cut > self._begin:
-            await self._judge(view, cut, len(view.text), edits, grows=True)
-        self._settle(view, last=False)
+            await self._judge_window(view, cut, len(view.text), edits, grows=True)
+        self._settle_windows(view, last=False)
         return edits
 
-    def take_findings(self) -> list[Finding]:
+    def take_findings(self) -> list[GuardFinding]:
         """See `Judge`."""
         found, self._findings = self._findings, []
         return found
 
-    def _settle(self, view: View, *, last: bool) -> None:
+    def _settle_windows(self, view: TextView, *, last: bool) -> None:
         holds = self.action in ("mask", "block")
         self.safe = self._begin if holds and not last else len(view.text)
 
-    async def _judge(
-        self, view: View, cut: int, seen: int, edits: list[Edit], *, grows: bool = False
+    async def _judge_window(
+        self, view: TextView, cut: int, seen: int, edits: list[TextEdit], *, grows: bool = False
     ) -> None:
         """Decide all that begins in `[self._begin, cut)`, having seen `[…, seen)`, which may still grow."""
         begin = self._begin
@@ -89,7 +95,7 @@ class PersonalDataJudge:
         found = [
             (each, max(each.begin + start, begin), each.end + start)
             for each in await self._finder.find(view.text[start:seen])
-            if self._counts(each) and each.end + start > begin
+            if self._is_counted(each) and each.end + start > begin
         ]
         for _, first, end in found:
             if not first < cut < end:
@@ -98,30 +104,32 @@ class PersonalDataJudge:
             cut = end if is_whole else first
         for each, first, end in found:
             if first < cut:
-                self._found(view, each, first, min(end, cut), edits)
+                self._record_found(view, each, first, min(end, cut), edits)
         self._begin = cut
 
-    def _counts(self, found: PersonalData) -> bool:
+    def _is_counted(self, found: PersonalDataSpan) -> bool:
         section = self._section
         if section.types and found.type not in section.types:
             return False
         return found.confidence >= section.thresholds.get(found.type, section.threshold)
 
-    def _found(self, view: View, found: PersonalData, begin: int, end: int, edits: list[Edit]) -> None:
+    def _record_found(
+        self, view: TextView, found: PersonalDataSpan, begin: int, end: int, edits: list[TextEdit]
+    ) -> None:
         if self.stop is not None or self._is_known(view.text[begin:end]):
             return
         for first, after in view.own_parts(begin, end):
             text = view.text[first:after]
             if not any(map(str.isalnum, text)):
                 continue
-            self._findings.append(view.finding(found.type, first, after, found.confidence))
+            self._findings.append(view.make_finding(found.type, first, after, found.confidence))
             if self.action == "block":
                 self.stop = first
                 return
             if self.action == "mask" and (found.type in self._section.types or found.type not in SOFT_TYPES):
-                edits.append(Edit(first, after, self._mask(view, found, first, text)))
+                edits.append(TextEdit(first, after, self._masked_text(view, found, first, text)))
 
-    def _mask(self, view: View, found: PersonalData, begin: int, text: str) -> str:
+    def _masked_text(self, view: TextView, found: PersonalDataSpan, begin: int, text: str) -> str:
         if view.in_json and _BARE_NUMBER.search(view.text, max(0, begin - 64), begin):
             return "0"
-        return mask_of(found.type, text, self._section.mask)
+        return mask_text(found.type, text, self._section.mask)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """A stretch of the text as it came, `[origin, origin + size)`, and what the client gets in its place."""
 
     text: str
@@ -21,37 +21,37 @@ class Piece:
         """It is what came."""
         return self.told is None
 
-    def split(self, at: int) -> tuple[Piece, Piece]:
+    def split(self, at: int) -> tuple[TextPiece, TextPiece]:
         """Before and from character `at` of its text. What was put in comes with the second half."""
         if self.told is None:
             return (
-                Piece(self.text[:at], self.origin, at),
-                Piece(self.text[at:], self.origin + at, self.size - at),
+                TextPiece(self.text[:at], self.origin, at),
+                TextPiece(self.text[at:], self.origin + at, self.size - at),
             )
         return (
-            Piece(self.text[:at], self.origin, 0, ""),
-            Piece(self.text[at:], self.origin, self.size, self.told),
+            TextPiece(self.text[:at], self.origin, 0, ""),
+            TextPiece(self.text[at:], self.origin, self.size, self.told),
         )
 
 
-class Pieces:
+class PieceQueue:
     """A queue of them, in the order of the text."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
-        self._pieces: deque[Piece] = deque()
+        self._pieces: deque[TextPiece] = deque()
 
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def add(self, piece: Piece) -> None:
+    def append_piece(self, piece: TextPiece) -> None:
         """At the end."""
         self._pieces.append(piece)
 
-    def take(self, length: int) -> list[Piece]:
+    def take_length(self, length: int) -> list[TextPiece]:
         """The next `length` characters of the client's text."""
-        taken: list[Piece] = []
+        taken: list[TextPiece] = []
         while length > 0:
             piece = self._pieces.popleft()
             if len(piece.text) > length:
@@ -61,9 +61,9 @@ class Pieces:
             taken.append(piece)
         return taken
 
-    def take_until(self, origin: int) -> list[Piece]:
+    def take_until(self, origin: int) -> list[TextPiece]:
         """All that stands for what came before `origin`."""
-        taken: list[Piece] = []
+        taken: list[TextPiece] = []
         while self._pieces and self._pieces[0].origin < origin:
             piece = self._pieces.popleft()
             if piece.told is None and piece.origin + piece.size > origin:

@@ -13,10 +13,10 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from radixway.guard.answers.forms import Field, Form, Json
-from radixway.guard.answers.json_text import decode, encode
-from radixway.guard.answers.pieces import Piece
-from radixway.guard.answers.report import Report
+from radixway.guard.answers.forms import AnswerField, AnswerForm, Json
+from radixway.guard.answers.json_text import decode_json, encode_json
+from radixway.guard.answers.pieces import TextPiece
+from radixway.guard.answers.report import AnswerReport
 from radixway.guard.answers.text import WatchedText
 from radixway.guard.answers.whole import Watch
 from radixway.web.server_sent_events import DONE_DATA, DONE_EVENT, event_data, replace_data, write_event
@@ -31,7 +31,7 @@ _HALF = "\ufffd"
 
 
 @dataclass(slots=True, eq=False)
-class Told:
+class ReleasedText:
     """A text, and what the client has of it."""
 
     text: WatchedText
@@ -43,9 +43,9 @@ class Told:
     hidden_until: int = 0
     """Where what was changed last ends, in the worker's words."""
 
-    def take(self, until: int) -> tuple[str, bool]:
+    def release_until(self, until: int) -> tuple[str, bool]:
         """What the client gets up to there, and whether any of it is not as it came."""
-        pieces: list[Piece] = self.text.take_until(until)
+        pieces: list[TextPiece] = self.text.take_until(until)
         for piece in pieces:
             if not piece.stayed:
                 self.hidden_until = piece.origin + piece.size
@@ -56,11 +56,11 @@ class Told:
 
 
 @dataclass(slots=True, eq=False)
-class Spot:
+class EventTextSpan:
     """A text's stretch in one event: `[begin, end)` in the worker's words."""
 
-    told: Told
-    field: Field
+    told: ReleasedText
+    field: AnswerField
     at: int
     """Which of the event's answers, and of that one's fields."""
     nth: int
@@ -69,21 +69,21 @@ class Spot:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingEvent:
     """An event."""
 
     raw: bytes
     data: Any = None
     """What it says; None where it is no answer."""
-    spots: list[Spot] = field(default_factory=list)
+    spots: list[EventTextSpan] = field(default_factory=list)
     divided: bool = False
 
-    def rewritten(self) -> bytes:
+    def encode_event(self) -> bytes:
         """Its bytes with what `data` says now."""
-        return replace_data(self.raw, encode(self.data))
+        return replace_data(self.raw, encode_json(self.data))
 
 
-class Unreadable(Exception):
+class UnreadableEventError(Exception):
     """An event looks like JSON, and is none."""
 
     def __init__(self, why: Exception) -> None:
@@ -94,136 +94,140 @@ class Unreadable(Exception):
 class EventQueue:
     """Takes the worker's events and gives out the client's. No I/O but what judges do."""
 
-    def __init__(self, form: Form, watch: Watch, report: Report) -> None:
+    def __init__(self, form: AnswerForm, watch: Watch, report: AnswerReport) -> None:
         self._form = form
         self._watch = watch
         self._report = report
-        self._waiting: deque[Waiting] = deque()
-        self._now: dict[int, Told] = {}
+        self._waiting: deque[PendingEvent] = deque()
+        self._now: dict[int, ReleasedText] = {}
         """By answer: the text that grows."""
         self._field: dict[int, str] = {}
-        self._wholes = Wholes()
+        self._wholes = CumulativeTexts()
         self._head: Json = {}
         self._finished: set[int] = set()
         self.ended = False
         """The guard has ended the stream."""
 
     @property
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether something is held back."""
         return bool(self._waiting)
 
-    async def take(self, raw: bytes) -> bytes:
+    async def push_event(self, raw: bytes) -> bytes:
         """One event; what may leave now. Raises GuardFailed for one that cannot be read, and may not pass."""
         raw = raw.removeprefix(BOM_UTF8)  # which readers pass over
         try:
-            return await self._take(raw)
-        except Unreadable as unreadable:
+            return await self._push_event(raw)
+        except UnreadableEventError as unreadable:
             parts = _take_apart(raw)
             if not parts:
-                return self._pass(raw, unreadable)
-        return b"".join([await self._take_part(part) for part in parts])
+                return self._pass_unreadable(raw, unreadable)
+        return b"".join([await self._push_partial(part) for part in parts])
 
-    async def _take_part(self, raw: bytes) -> bytes:
+    async def _push_partial(self, raw: bytes) -> bytes:
         try:
-            return await self._take(raw)
-        except Unreadable as unreadable:
-            return self._pass(raw, unreadable)
+            return await self._push_event(raw)
+        except UnreadableEventError as unreadable:
+            return self._pass_unreadable(raw, unreadable)
 
-    def _pass(self, raw: bytes, unreadable: Unreadable) -> bytes:
-        self._report.unreadable(unreadable.why)
-        self._waiting.append(Waiting(raw))
-        return self._leaving()
+    def _pass_unreadable(self, raw: bytes, unreadable: UnreadableEventError) -> bytes:
+        self._report.report_unreadable(unreadable.why)
+        self._waiting.append(PendingEvent(raw))
+        return self._release_ready()
 
-    async def _take(self, raw: bytes) -> bytes:
-        """Raises Unreadable."""
+    async def _push_event(self, raw: bytes) -> bytes:
+        """Raises UnreadableEventError."""
         if self.ended:
             return b""
         said = event_data(raw)
-        event = Waiting(raw)
+        event = PendingEvent(raw)
         if said.startswith(DONE_DATA):
-            await self.end()
+            await self.finish_stream()
         elif _LIKE_JSON.match(said):
             try:
-                data = decode(said)
+                data = decode_json(said)
             except (ValueError, RecursionError, OverflowError) as error:
-                raise Unreadable(error) from None
-            await self._read(event, data)
+                raise UnreadableEventError(error) from None
+            await self._read_answers(event, data)
         self._waiting.append(event)
-        return self._leaving()
+        return self._release_ready()
 
-    async def hurry(self) -> bytes:
+    async def release_overdue(self) -> bytes:
         """What has waited long enough."""
         for told in self._now.values():
-            await told.text.hurry()
-            self._report.hear(told.text.all_judges())
-        return self._leaving(divided_from=1)
+            await told.text.decide_overdue()
+            self._report.collect_findings(told.text.all_judges())
+        return self._release_ready(divided_from=1)
 
-    async def end(self) -> bytes:
+    async def finish_stream(self) -> bytes:
         """No text follows; what may leave now."""
         for index in list(self._now):
-            await self._close(index)
-        return self._leaving()
+            await self._close_answer(index)
+        return self._release_ready()
 
-    async def _read(self, event: Waiting, data: Any) -> None:
-        answers = self._form.answers(data)
+    async def _read_answers(self, event: PendingEvent, data: Any) -> None:
+        answers = self._form.list_answers(data)
         if not answers:
             return
         event.data = data
         if isinstance(data, dict):
             self._head = data
         for at, (index, answer) in enumerate(answers):
-            for nth, each in enumerate(self._form.fields(answer)):
-                event.spots.append(await self._grow(index, answer, each, at, nth))
+            for nth, each in enumerate(self._form.text_fields(answer)):
+                event.spots.append(await self._extend_text(index, answer, each, at, nth))
             if self._form.is_finished(answer):
                 self._finished.add(index)
-                await self._close(index)
+                await self._close_answer(index)
 
-    async def _grow(self, index: int, answer: Json, said: Field, at: int, nth: int) -> Spot:
+    async def _extend_text(
+        self, index: int, answer: Json, said: AnswerField, at: int, nth: int
+    ) -> EventTextSpan:
         if self._field.get(index) != said.name:
-            await self._close(index)  # a model that answers does not go on thinking
+            await self._close_answer(index)  # a model that answers does not go on thinking
         told = self._now.get(index)
         if told is None:
-            watched = self._watch(f"{self._form.place(index)}.{said.name}", in_json=said.in_json)
-            told = self._now[index] = Told(watched, index)
+            watched = self._watch(f"{self._form.place_name(index)}.{said.name}", in_json=said.in_json)
+            told = self._now[index] = ReleasedText(watched, index)
             self._field[index] = said.name
         begin = told.text.length
-        await told.text.grow(self._wholes.new(index, answer, said.text, begin))
-        self._report.hear(told.text.all_judges())
-        return Spot(told, said, at, nth, begin, told.text.length)
+        await told.text.append_text(self._wholes.new_text(index, answer, said.text, begin))
+        self._report.collect_findings(told.text.all_judges())
+        return EventTextSpan(told, said, at, nth, begin, told.text.length)
 
-    async def _close(self, index: int) -> None:
+    async def _close_answer(self, index: int) -> None:
         told = self._now.pop(index, None)
         if told is not None:
-            await told.text.grow("", last=True)
-            self._report.hear(told.text.all_judges())
+            await told.text.append_text("", last=True)
+            self._report.collect_findings(told.text.all_judges())
 
-    def _leaving(self, divided_from: int = _LONG) -> bytes:
+    def _release_ready(self, divided_from: int = _LONG) -> bytes:
         leaving: list[bytes] = []
         while self._waiting and not self.ended:
             event = self._waiting[0]
-            if any(spot.told.text.known < spot.end for spot in event.spots):
-                leaving.append(self._first_part(event, divided_from))
+            if any(spot.told.text.decided_until < spot.end for spot in event.spots):
+                leaving.append(self._split_event(event, divided_from))
                 break
             self._waiting.popleft()
-            leaving.append(self._left(event))
+            leaving.append(self._release_event(event))
         return b"".join(leaving)
 
-    def _left(self, event: Waiting) -> bytes:
+    def _release_event(self, event: PendingEvent) -> bytes:
         """The event as it leaves."""
         rewrite = event.divided
-        answers = self._form.answers(event.data) if event.spots else []
+        answers = self._form.list_answers(event.data) if event.spots else []
         for spot in event.spots:
             told, answer = spot.told, answers[spot.at][1]
             is_last = told.text.stopped and spot.end > told.text.stop_at
-            changed = self._tell(spot, answer, told.take(spot.end), cut=is_last)
+            changed = self._rewrite_field(spot, answer, told.release_until(spot.end), cut=is_last)
             if is_last:
-                self._form.unfinish(answer)
-                return (event.rewritten() if spot.field.text else b"") + self._cut(told)
+                self._form.clear_finish_reason(answer)
+                return (event.encode_event() if spot.field.text else b"") + self._cut_answers(told)
             rewrite = rewrite or changed
-        return event.rewritten() if rewrite else event.raw
+        return event.encode_event() if rewrite else event.raw
 
-    def _tell(self, spot: Spot, answer: Json, taken: tuple[str, bool], *, cut: bool = False) -> bool:
+    def _rewrite_field(
+        self, spot: EventTextSpan, answer: Json, taken: tuple[str, bool], *, cut: bool = False
+    ) -> bool:
         """Put in what the client gets, if that is not what came. Whether it is not."""
         new, changed = taken
         told = spot.told
@@ -231,33 +235,33 @@ class EventQueue:
         if hidden:
             self._form.drop_tokens(answer)
         if not self._wholes.are:
-            spot.field.set(new)
+            spot.field.set_text(new)
         elif hidden:
-            spot.field.set("".join(told.said))
+            spot.field.set_text("".join(told.said))
         return hidden
 
-    def _first_part(self, event: Waiting, least: int) -> bytes:
+    def _split_event(self, event: PendingEvent, least: int) -> bytes:
         """What is decided of a long event, as an event of its own."""
         if len(event.spots) != 1 or self._wholes.are:
             return b""
         spot = event.spots[0]
-        until = spot.told.text.known
+        until = spot.told.text.decided_until
         if spot.end - spot.begin < least or until <= spot.begin:
             return b""
-        part = Waiting(event.raw, decode(event_data(event.raw)))
-        answer = self._form.answers(part.data)[spot.at][1]
-        field = self._form.fields(answer)[spot.nth]
-        self._tell(replace(spot, field=field), answer, spot.told.take(until))
+        part = PendingEvent(event.raw, decode_json(event_data(event.raw)))
+        answer = self._form.list_answers(part.data)[spot.at][1]
+        field = self._form.text_fields(answer)[spot.nth]
+        self._rewrite_field(replace(spot, field=field), answer, spot.told.release_until(until))
         self._form.drop_tokens(answer)
-        self._form.unfinish(answer)
+        self._form.clear_finish_reason(answer)
         if event.divided:
-            self._form.continue_from(answer)
+            self._form.mark_continuation(answer)
         else:
-            self._form.continue_from(self._form.answers(event.data)[spot.at][1])
+            self._form.mark_continuation(self._form.list_answers(event.data)[spot.at][1])
         spot.begin, event.divided = until, True
-        return part.rewritten()
+        return part.encode_event()
 
-    def _cut(self, stopped: Told) -> bytes:
+    def _cut_answers(self, stopped: ReleasedText) -> bytes:
         """Every answer ends here."""
         self.ended = True
         self._waiting.clear()
@@ -265,11 +269,11 @@ class EventQueue:
         for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
             told = stopped if index == stopped.index else self._now[index]
             said = "".join(told.said) if self._wholes.are else ""
-            events.append(write_event(encode(self._form.closing(self._head, index, said))))
+            events.append(write_event(encode_json(self._form.closing_event(self._head, index, said))))
         return b"".join(events) + DONE_EVENT
 
 
-class Wholes:
+class CumulativeTexts:
     """Tells events of `/generate` that repeat the text so far from those that bring only what is new."""
 
     def __init__(self) -> None:
@@ -278,7 +282,7 @@ class Wholes:
         self._said: dict[int, str] = {}
         self._known = False
 
-    def new(self, index: int, answer: Json, text: str, have: int) -> str:
+    def new_text(self, index: int, answer: Json, text: str, have: int) -> str:
         """What of an event's text is new, `have` characters of its answer being known."""
         meta = answer.get("meta_info")
         if meta is None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from radixway.config.guard.pii import OnError
-from radixway.guard.answers.judging import Judge
-from radixway.guard.answers.moderation import Batches
-from radixway.guard.blocks import GuardFailed
-from radixway.guard.incident import Finding, Incident, Recorder
+from radixway.guard.answers.judging import TextJudge
+from radixway.guard.answers.moderation import ModerationBatches
+from radixway.guard.blocks import GuardFailedError
+from radixway.guard.incident import GuardFinding, GuardIncident, IncidentRecorder
 from radixway.pipeline import Request
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +20,10 @@ _MOST_FINDINGS = 100
 """Of one rule, in one reply, that are told one by one."""
 
 
-class AnswerCounts:
+class AnswerGuardMetrics:
     """For `/metrics` and `/health`."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: MetricsRegistry) -> None:
         self.found = metrics.counter(
             "radixway_guard_answers", "Answers in which the guard found something", "rule", "action"
         )
@@ -38,14 +38,14 @@ class AnswerCounts:
         return {"state": "failing" if self.failing else "ok", "errors": dict(self.failing)}
 
 
-class Report:
+class AnswerReport:
     """Of one reply. It holds types and positions, no text."""
 
     def __init__(
         self,
         request: Request,
-        counts: AnswerCounts,
-        recorder: Recorder | None,
+        counts: AnswerGuardMetrics,
+        recorder: IncidentRecorder | None,
         on_error: Callable[[str], OnError],
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -55,14 +55,14 @@ class Report:
         self._recorder = recorder
         self._on_error = on_error
         self._note = note
-        self._findings: dict[str, list[Finding]] = {}
+        self._findings: dict[str, list[GuardFinding]] = {}
         self._actions: dict[str, str] = {}
         self._many: dict[str, int] = {}
         self._failed: dict[str, str] = {}
         self._heard: set[str] = set()
         self._closed = False
 
-    def hear(self, judges: Iterable[Judge | Batches]) -> None:
+    def collect_findings(self, judges: Iterable[TextJudge | ModerationBatches]) -> None:
         """What they found since the last time. The answer is not kept for others from then on."""
         self._heard.add("answers")
         for judge in judges:
@@ -76,7 +76,7 @@ class Report:
             self._many[judge.rule] = self._many.get(judge.rule, 0) + len(found)
             self._actions[judge.rule] = judge.action
 
-    def failed(self, rule: str, error: Exception) -> bool:
+    def report_failure(self, rule: str, error: Exception) -> bool:
         """A rule could not judge. Whether the answer goes on without it."""
         outcome = self._on_error(rule)
         self._counts.failures(rule, outcome).inc()
@@ -86,12 +86,12 @@ class Report:
         self._request.uncacheable = self._request.uncacheable or "guard_failed"
         return outcome == "allow"
 
-    def unreadable(self, error: Exception) -> None:
-        """A reply or an event is no JSON. Raises GuardFailed where such may not pass."""
-        if not self.failed("answers", error):
-            raise GuardFailed(["answers"])
+    def report_unreadable(self, error: Exception) -> None:
+        """A reply or an event is no JSON. Raises GuardFailedError where such may not pass."""
+        if not self.report_failure("answers", error):
+            raise GuardFailedError(["answers"])
 
-    def close(self) -> None:
+    def finish_report(self) -> None:
         """The reply is over, however. May be called again."""
         if self._closed:
             return
@@ -102,7 +102,7 @@ class Report:
         for rule, outcome in self._failed.items():
             request.journal.add("guard_answer", rule=rule, action="error", outcome=outcome)
             self._note(f"error {rule}")
-            self._record(rule, "error", (), {"outcome": outcome})
+            self._record_incident(rule, "error", (), {"outcome": outcome})
         for rule, found in self._findings.items():
             action = self._actions[rule]
             self._counts.found(rule, action).inc()
@@ -113,13 +113,17 @@ class Report:
             request.journal.add(
                 "guard_answer", rule=rule, action=action, found=self._many[rule], findings=told
             )
-            self._record(rule, action, tuple(found), {"found": str(self._many[rule])})
+            self._record_incident(rule, action, tuple(found), {"found": str(self._many[rule])})
 
-    def _record(self, rule: str, action: str, found: tuple[Finding, ...], notes: dict[str, str]) -> None:
+    def _record_incident(
+        self, rule: str, action: str, found: tuple[GuardFinding, ...], notes: dict[str, str]
+    ) -> None:
         if self._recorder is None:
             return
         request = self._request
-        model = request.answering or request.known_model
-        self._recorder.record(
-            Incident(request.id, request.tenant, request.asker, model, rule, action, found, notes)
+        model = request.resolved_model or request.metrics_model
+        self._recorder.record_incident(
+            GuardIncident(
+                request.id, request.tenant, request.user_or_claimed, model, rule, action, found, notes
+            )
         )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Self
 
-from radixway.guard.answers.patience import Patient
+from radixway.guard.answers.patience import DeadlineStream
 from radixway.guard.answers.queue import EventQueue
-from radixway.guard.answers.report import Report
-from radixway.pipeline import Chunks, StreamBroken
+from radixway.guard.answers.report import AnswerReport
+from radixway.pipeline import Chunks, StreamBrokenError
 from radixway.web.server_sent_events import split_events
 
 
 class GuardedEvents(Chunks):
     """Passes on what is decided. A stream that a guard ends is closed at the worker at once."""
 
-    def __init__(self, inner: Chunks, queue: EventQueue, report: Report, longest_wait_s: float) -> None:
-        self._inner = Patient(inner, lambda: queue.waits, longest_wait_s)
+    def __init__(self, inner: Chunks, queue: EventQueue, report: AnswerReport, longest_wait_s: float) -> None:
+        self._inner = DeadlineStream(inner, lambda: queue.has_pending, longest_wait_s)
         self._queue = queue
         self._report = report
-        self._chunks = self._all()
+        self._chunks = self._guarded_chunks()
 
     def __aiter__(self) -> Self:
         return self
@@ -31,26 +31,26 @@ class GuardedEvents(Chunks):
         """See `Chunks`."""
         await self._chunks.aclose()
         await self._inner.aclose()
-        self._report.close()
+        self._report.finish_report()
 
-    async def _all(self) -> AsyncGenerator[bytes]:
+    async def _guarded_chunks(self) -> AsyncGenerator[bytes]:
         queue = self._queue
         try:
             async for chunk in self._inner:
-                if leaving := await self._take(chunk):
+                if leaving := await self._push_chunk(chunk):
                     yield leaving
                 if queue.ended:
                     await self._inner.aclose()
                     break
-        except StreamBroken:
-            if leaving := await queue.end():
+        except StreamBrokenError:
+            if leaving := await queue.finish_stream():
                 yield leaving
             raise
-        if leaving := await queue.end():
+        if leaving := await queue.finish_stream():
             yield leaving
-        self._report.close()
+        self._report.finish_report()
 
-    async def _take(self, chunk: bytes | None) -> bytes:
+    async def _push_chunk(self, chunk: bytes | None) -> bytes:
         if chunk is None:
-            return await self._queue.hurry()
-        return b"".join([await self._queue.take(event) for event in split_events(chunk)])
+            return await self._queue.release_overdue()
+        return b"".join([await self._queue.push_event(event) for event in split_events(chunk)])

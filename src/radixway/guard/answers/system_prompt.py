@@ -7,11 +7,11 @@ import codecs
 from collections import deque
 from collections.abc import Sequence
 
-from radixway.config.guard.answers import SystemPromptSection
-from radixway.guard.answers.judging import Edit, View
-from radixway.guard.answers.letters import WORD, letters_in, letters_of
-from radixway.guard.answers.overlap import N, Overlap, SecretIndex
-from radixway.guard.incident import Finding
+from radixway.config.guard.answers import SystemPromptConfig
+from radixway.guard.answers.judging import TextEdit, TextView
+from radixway.guard.answers.letters import WORD, extract_letters, fold_letter
+from radixway.guard.answers.overlap import N, SecretIndex, SecretOverlap
+from radixway.guard.incident import GuardFinding
 
 _LEAST_CODE = 24
 """Digits from which a row may be a code."""
@@ -21,7 +21,7 @@ _BETWEEN_HEX = frozenset(" \n\t:,-x\\%")
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
-class Decoding:
+class DigitDecoder:
     """A row of digits, decoded as it grows. Digits that break off are forgotten."""
 
     def __init__(self, *, digits: frozenset[str], between: frozenset[str], group: int) -> None:
@@ -34,11 +34,11 @@ class Decoding:
         """Where the row began."""
         self.length = 0
 
-    def takes(self, char: str) -> bool:
+    def accepts_char(self, char: str) -> bool:
         """Whether a character means anything to it now."""
         return self.begin is not None or char in self._digits
 
-    def add(self, char: str, at: int) -> str:
+    def decode_char(self, char: str, at: int) -> str:
         """What one more character tells."""
         if char not in self._digits:
             if char not in self._between:
@@ -64,7 +64,7 @@ class SystemPromptJudge:
     rule = "answers.system_prompt"
 
     def __init__(
-        self, section: SystemPromptSection, index: SecretIndex, known: frozenset[str], hold_back: int
+        self, section: SystemPromptConfig, index: SecretIndex, known: frozenset[str], hold_back: int
     ) -> None:
         """`known`: what the index shares with texts that the client has anyway."""
         self.action = section.action
@@ -74,10 +74,10 @@ class SystemPromptJudge:
         self._covers = max(1, int(section.share * index.length))
         self._is_long = index.weight >= 2 * self._least
         self._hold_back = hold_back
-        self._plain = Overlap(index, known)
+        self._plain = SecretOverlap(index, known)
         self._coded = [
-            (Decoding(digits=_BASE64, between=frozenset("\r\n"), group=4), Overlap(index, known)),
-            (Decoding(digits=_HEX, between=_BETWEEN_HEX, group=2), Overlap(index, known)),
+            (DigitDecoder(digits=_BASE64, between=frozenset("\r\n"), group=4), SecretOverlap(index, known)),
+            (DigitDecoder(digits=_HEX, between=_BETWEEN_HEX, group=2), SecretOverlap(index, known)),
         ]
         self._places: deque[int] = deque(maxlen=hold_back)
         """Where the latest letters stand."""
@@ -86,62 +86,62 @@ class SystemPromptJudge:
         self._told_largely = False
         self._run: tuple[int, int] | None = None
         """A run that is found already, and goes on."""
-        self._findings: list[tuple[View, int, int]] = []
+        self._findings: list[tuple[TextView, int, int]] = []
 
-    async def grow(self, view: View, *, last: bool) -> Sequence[Edit]:
+    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         """See `Judge`. Nothing is changed: what is told is told."""
         text, holds = view.text, self.action == "block"
         while self._seen < len(text) and self.stop is None:
             at, char = self._seen, text[self._seen]
             self._seen += 1
-            letters = letters_in(char)
-            begin = self._add(letters, at) if letters else None
+            letters = fold_letter(char)
+            begin = self._match_letters(letters, at) if letters else None
             for decoding, overlap in self._coded:
-                if decoding.takes(char) and self._digit(decoding, overlap, char, at):
+                if decoding.accepts_char(char) and self._match_digit(decoding, overlap, char, at):
                     begin = decoding.begin
             if begin is not None:
                 self._run = (begin if self._run is None else min(begin, self._run[0]), at + 1)
                 self.stop = max(self._held, self._held_from()) if holds else None
             elif self._run is not None and letters:
-                self._close(view)
+                self._report_leak(view)
         if last or self.stop is not None:
-            self._close(view)
+            self._report_leak(view)
         if holds:
             self._held = max(self._held, self._held_from())
         self.safe = len(text) if last or not holds else self._held
         return ()
 
-    async def hurry(self, view: View) -> Sequence[Edit]:
+    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
         """See `Judge`: a run that may be one goes on waiting."""
         return ()
 
-    def take_findings(self) -> list[Finding]:
+    def take_findings(self) -> list[GuardFinding]:
         """See `Judge`."""
         found, self._findings = self._findings, []
-        return [view.finding("system_prompt_leak", begin, end, 1.0) for view, begin, end in found]
+        return [view.make_finding("system_prompt_leak", begin, end, 1.0) for view, begin, end in found]
 
-    def _add(self, letters: str, at: int) -> int | None:
+    def _match_letters(self, letters: str, at: int) -> int | None:
         """More letters. Where the run began that gives the prompt away, if one does by now."""
         plain = self._plain
         for letter in letters:
-            plain.add(letter)
+            plain.add_letter(letter)
             self._places.append(at)
-        if not self._gives_away(plain):
+        if not self._is_leak(plain):
             return None
         return self._places[-plain.length if plain.length <= len(self._places) else 0]
 
-    def _digit(self, decoding: Decoding, overlap: Overlap, char: str, at: int) -> bool:
+    def _match_digit(self, decoding: DigitDecoder, overlap: SecretOverlap, char: str, at: int) -> bool:
         """One more character of what may be a code. Whether the code gives the prompt away by now."""
-        for letter in letters_of(decoding.add(char, at)):
-            overlap.add(letter)
-        return decoding.begin is not None and decoding.length >= _LEAST_CODE and self._gives_away(overlap)
+        for letter in extract_letters(decoding.decode_char(char, at)):
+            overlap.add_letter(letter)
+        return decoding.begin is not None and decoding.length >= _LEAST_CODE and self._is_leak(overlap)
 
-    def _gives_away(self, overlap: Overlap) -> bool:
+    def _is_leak(self, overlap: SecretOverlap) -> bool:
         largely = self._is_long and not self._told_largely and overlap.covered >= self._covers
         self._told_largely = self._told_largely or largely
         return largely or (overlap.length > 0 and overlap.weight >= self._least)
 
-    def _close(self, view: View) -> None:
+    def _report_leak(self, view: TextView) -> None:
         if self._run is not None:
             self._findings.append((view, *self._run))
             self._run = None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from radixway.guard.answers.judging import Edit, Judge, View
-from radixway.guard.answers.moderation import Batches
-from radixway.guard.answers.pieces import Piece, Pieces
-from radixway.guard.placeholders import Restored, Restorer
+from radixway.guard.answers.judging import TextEdit, TextJudge, TextView
+from radixway.guard.answers.moderation import ModerationBatches
+from radixway.guard.answers.pieces import PieceQueue, TextPiece
+from radixway.guard.placeholders import PlaceholderRestorer, RestoredText
 
 _LONE = re.compile(r"[\ud800-\udfff]")
 """Halves of surrogate pairs, of which tokenizers and services make nothing."""
@@ -26,11 +26,11 @@ class WatchedText:
 
     def __init__(
         self,
-        view: View,
-        judges: Sequence[Judge],
+        view: TextView,
+        judges: Sequence[TextJudge],
         failed: Failed,
-        restorer: Restorer | None = None,
-        batches: Batches | None = None,
+        restorer: PlaceholderRestorer | None = None,
+        batches: ModerationBatches | None = None,
     ) -> None:
         self.view = view
         self.judges = list(judges)
@@ -41,9 +41,9 @@ class WatchedText:
         """Characters that have come."""
         self._failed = failed
         self._restorer = restorer
-        self._undecided = Pieces()
-        self._decided = Pieces()
-        self._edits: list[Edit] = []
+        self._undecided = PieceQueue()
+        self._decided = PieceQueue()
+        self._edits: list[TextEdit] = []
         self._at = 0
         """The place in the view up to which it is decided."""
         self._origin = 0
@@ -51,7 +51,7 @@ class WatchedText:
         self._known = 0
         self._last = False
 
-    def all_judges(self) -> list[Judge | Batches]:
+    def all_judges(self) -> list[TextJudge | ModerationBatches]:
         """Whoever may have found something."""
         return [*self.judges, *([] if self.batches is None else [self.batches])]
 
@@ -61,57 +61,59 @@ class WatchedText:
         return self._known
 
     @property
-    def known(self) -> int:
+    def decided_until(self) -> int:
         """Up to where in the worker's words it is decided what becomes of them."""
         return self.length if self._last or self.stopped else self._known
 
     @property
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether something is held back."""
-        return self.known < self.length
+        return self.decided_until < self.length
 
-    async def grow(self, text: str, *, last: bool = False) -> None:
+    async def append_text(self, text: str, *, last: bool = False) -> None:
         """More of it, or its end."""
         if self.stopped or self._last:
             return
         self.length += len(text)
-        self._read(text, last=last)
+        self._extend_view(text, last=last)
         for judge in list(self.judges):
-            await self._ask(judge, last=last)
+            await self._run_judge(judge, last=last)
         await self._decide(last=last)
         self._last = last
 
-    async def hurry(self) -> None:
+    async def decide_overdue(self) -> None:
         """It has waited long enough."""
         if self.stopped or self._last:
             return
         for judge in list(self.judges):
-            await self._ask(judge, last=False, hurry=True)
+            await self._run_judge(judge, last=False, hurry=True)
         await self._decide(last=False, hurry=True)
 
-    def take_until(self, place: int) -> list[Piece]:
+    def take_until(self, place: int) -> list[TextPiece]:
         """What the client gets for the worker's words up to `place`, as far as that is known."""
         return self._decided.take_until(place)
 
-    def _read(self, text: str, *, last: bool) -> None:
+    def _extend_view(self, text: str, *, last: bool) -> None:
         if self._restorer is None:
-            parts = [Restored(text, text)] if text else []
+            parts = [RestoredText(text, text)] if text else []
         else:
-            parts = self._restorer.grow(text) + (self._restorer.end() if last else [])
+            parts = self._restorer.restore_delta(text) + (self._restorer.restore_rest() if last else [])
         for part in parts:
             size = len(part.written)
             told = None if part.is_own else part.written
             said = _LONE.sub("\ufffd", part.text)
-            self._undecided.add(Piece(said, self._origin, size, told))
+            self._undecided.append_piece(TextPiece(said, self._origin, size, told))
             self._origin += size
             begin = len(self.view.text)
             self.view.text += said
             if not part.is_own:
                 self.view.restored.append((begin, len(self.view.text)))
 
-    async def _ask(self, judge: Judge, *, last: bool, hurry: bool = False) -> None:
+    async def _run_judge(self, judge: TextJudge, *, last: bool, hurry: bool = False) -> None:
         try:
-            self._edits += await (judge.hurry(self.view) if hurry else judge.grow(self.view, last=last))
+            self._edits += await (
+                judge.judge_overdue(self.view) if hurry else judge.judge_view(self.view, last=last)
+            )
         except Exception as error:  # noqa: BLE001 - what fails for whatever reason is told, or ends it
             if self._failed(judge.rule, error):
                 self.judges.remove(judge)
@@ -124,32 +126,34 @@ class WatchedText:
         stopped = stop is not None and limit >= stop
         if stop is not None and stopped:
             limit = max(stop, self._at)
-        pieces = self._apply(limit, whole=stopped)
+        pieces = self._apply_edits(limit, whole=stopped)
         if (batches := self.batches) is not None:
             pieces = await self._moderate(batches, pieces, now=last or hurry or stopped)
             stopped = stopped or batches.stopped
         for piece in pieces:
-            self._decided.add(piece)
+            self._decided.append_piece(piece)
             self._known = piece.origin + piece.size
         self.stopped = stopped
 
-    async def _moderate(self, batches: Batches, pieces: list[Piece], *, now: bool) -> list[Piece]:
+    async def _moderate(
+        self, batches: ModerationBatches, pieces: list[TextPiece], *, now: bool
+    ) -> list[TextPiece]:
         try:
-            return await batches.pass_on(self.view, pieces, now=now)
+            return await batches.moderate_pieces(self.view, pieces, now=now)
         except Exception as error:  # noqa: BLE001 - as above
             if self._failed(batches.rule, error):
                 self.batches = None
-                return batches.give_up()
+                return batches.release_unjudged()
             batches.stopped = True
             return []
 
-    def _apply(self, limit: int, *, whole: bool) -> list[Piece]:
+    def _apply_edits(self, limit: int, *, whole: bool) -> list[TextPiece]:
         """The view up to `limit`, changed as the judges say.
 
         An edit that reaches beyond the limit is made `whole`, or waits with all that follows.
         """
         edits = sorted(self._edits, key=lambda edit: (edit.begin, -edit.end))
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         while edits and edits[0].begin < limit:
             edit = edits[0]
             if edit.end > limit and not whole:
@@ -158,13 +162,13 @@ class WatchedText:
             del edits[0]
             if edit.end <= self._at:
                 continue  # inside another one
-            pieces += self._undecided.take(max(0, edit.begin - self._at))
-            gone = self._undecided.take(edit.end - max(edit.begin, self._at))
+            pieces += self._undecided.take_length(max(0, edit.begin - self._at))
+            gone = self._undecided.take_length(edit.end - max(edit.begin, self._at))
             size = sum(piece.size for piece in gone)
-            pieces.append(Piece(edit.new, gone[0].origin, size, edit.new))
+            pieces.append(TextPiece(edit.new, gone[0].origin, size, edit.new))
             self._at = edit.end
         if limit > self._at:
-            pieces += self._undecided.take(limit - self._at)
+            pieces += self._undecided.take_length(limit - self._at)
             self._at = limit
         self._edits = edits
         return pieces

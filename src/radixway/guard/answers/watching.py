@@ -10,18 +10,18 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import blake2b
 
-from radixway.config.guard.answers import AnswersSection
-from radixway.guard.answers.addresses import hosts_in
+from radixway.config.guard.answers import AnswersConfig
+from radixway.guard.answers.addresses import extract_hosts
 from radixway.guard.answers.exfiltration import ExfiltrationJudge
-from radixway.guard.answers.judging import Judge, View
-from radixway.guard.answers.moderation import Batches, Moderator
+from radixway.guard.answers.judging import TextJudge, TextView
+from radixway.guard.answers.moderation import ModerationBatches, ModerationClient
 from radixway.guard.answers.overlap import SecretIndex
 from radixway.guard.answers.personal_data import PersonalDataJudge
-from radixway.guard.answers.report import Report
+from radixway.guard.answers.report import AnswerReport
 from radixway.guard.answers.system_prompt import SystemPromptJudge
 from radixway.guard.answers.text import WatchedText
-from radixway.guard.placeholders import Vault
-from radixway.guard.texts import Passage, read_texts
+from radixway.guard.placeholders import PlaceholderVault
+from radixway.guard.texts import TextPassage, read_texts
 from radixway.pipeline import BadRequest, PersonalDataFinder, Request
 
 _MOST_INDICES = 64
@@ -29,13 +29,13 @@ _HOST = re.compile(r"[\w.\-:\[\]]+")
 """What may stand for a host; browsers take nothing else."""
 
 
-class Indices:
+class SecretIndexCache:
     """Of the latest system prompts, by digest: many requests have the same."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, SecretIndex] = OrderedDict()
 
-    def of(self, secret: str) -> SecretIndex:
+    def index_of(self, secret: str) -> SecretIndex:
         """Built if it is not kept."""
         digest = blake2b(secret.encode("utf-8", "surrogatepass")).digest()
         index = self._kept.get(digest)
@@ -48,24 +48,24 @@ class Indices:
 
 
 @dataclass(slots=True)
-class WatchingParts:
+class InspectionTools:
     """What all replies are judged with."""
 
     finder: PersonalDataFinder | None = None
-    moderators: Sequence[Moderator] = ()
-    indices: Indices = field(default_factory=Indices)
+    moderators: Sequence[ModerationClient] = ()
+    indices: SecretIndexCache = field(default_factory=SecretIndexCache)
 
 
-class Watching:
+class ResponseInspection:
     """Of one reply."""
 
     def __init__(
         self,
-        section: AnswersSection,
-        parts: WatchingParts,
+        section: AnswersConfig,
+        parts: InspectionTools,
         request: Request,
-        vault: Vault | None,
-        report: Report,
+        vault: PlaceholderVault | None,
+        report: AnswerReport,
     ) -> None:
         self._section = section
         self._parts = parts
@@ -78,74 +78,84 @@ class Watching:
         """For the end of a sentence."""
         return self._section.hold_back.milliseconds / 1e3
 
-    def begin(self, where: str, *, in_json: bool = False) -> WatchedText:
+    def watch_text(self, where: str, *, in_json: bool = False) -> WatchedText:
         """A text of the reply begins."""
-        restorer = self._vault.restorer(in_json=in_json) if self._vault else None
+        restorer = self._vault.stream_restorer(in_json=in_json) if self._vault else None
         return WatchedText(
-            View(where, in_json=in_json), self._judges(), self._report.failed, restorer, self._batches()
+            TextView(where, in_json=in_json),
+            self._judges(),
+            self._report.report_failure,
+            restorer,
+            self._batches(),
         )
 
-    def _judges(self) -> Sequence[Judge]:
+    def _judges(self) -> Sequence[TextJudge]:
         section, hold_back = self._section, self._section.hold_back.characters
-        judges: list[Judge] = []
+        judges: list[TextJudge] = []
         if section.pii.action != "off" and self._parts.finder is not None:
             judges.append(PersonalDataJudge(section.pii, self._parts.finder, self._is_known, hold_back))
-        if section.system_prompt.action != "off" and self._index is not None:
-            judges.append(SystemPromptJudge(section.system_prompt, self._index, self._shared, hold_back))
+        if section.system_prompt.action != "off" and self._secret_index is not None:
+            judges.append(
+                SystemPromptJudge(section.system_prompt, self._secret_index, self._known_ngrams, hold_back)
+            )
         if section.exfiltration.action != "off":
-            judges.append(ExfiltrationJudge(section.exfiltration, self._allows, self._all_said, hold_back))
+            judges.append(
+                ExfiltrationJudge(
+                    section.exfiltration, self._is_host_allowed, self._full_conversation_text, hold_back
+                )
+            )
         return judges
 
-    def _batches(self) -> Batches | None:
+    def _batches(self) -> ModerationBatches | None:
         asked = self._section.moderation
         moderator = next((each for each in self._parts.moderators if each.section is asked), None)
-        return None if moderator is None else Batches(moderator, self._section.hold_back.characters)
+        return None if moderator is None else ModerationBatches(moderator, self._section.hold_back.characters)
 
     @cached_property
-    def _passages(self) -> list[Passage]:
+    def _passages(self) -> list[TextPassage]:
         try:
             return read_texts(self._request.body).passages
         except BadRequest:  # a worker that answers has understood it otherwise
             return []
 
     @cached_property
-    def _said(self) -> str:
+    def _conversation_text(self) -> str:
         return "\n".join(passage.text for passage in self._passages).lower()
 
-    def _all_said(self) -> str:
-        return self._said
+    def _full_conversation_text(self) -> str:
+        return self._conversation_text
 
     def _is_known(self, text: str) -> bool:
-        return self._section.pii.may_repeat and text.lower() in self._said
+        return self._section.pii.may_repeat and text.lower() in self._conversation_text
 
     @cached_property
-    def _index(self) -> SecretIndex | None:
-        secret = "\n".join(_prompts(self._passages))
-        return self._parts.indices.of(secret) if secret else None
+    def _secret_index(self) -> SecretIndex | None:
+        secret = "\n".join(_system_prompts(self._passages))
+        return self._parts.indices.index_of(secret) if secret else None
 
     @cached_property
-    def _shared(self) -> frozenset[str]:
-        assert self._index is not None
+    def _known_ngrams(self) -> frozenset[str]:
+        assert self._secret_index is not None
         others = (passage.text for passage in self._passages if passage.speaker == "user")
-        return self._index.shared_with(others)
+        return self._secret_index.shared_ngrams(others)
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def _named_hosts(self) -> frozenset[str]:
         named_by = self._section.exfiltration.named_by
         texts = [passage.text for passage in self._passages if passage.speaker in named_by]
-        return frozenset(host for text in texts for host in hosts_in(text))
+        return frozenset(host for text in texts for host in extract_hosts(text))
 
-    def _allows(self, host: str) -> bool:
+    def _is_host_allowed(self, host: str) -> bool:
         if not _HOST.fullmatch(host):
             return False
         for allowed in self._section.exfiltration.hosts:
             name = allowed.lower()
             if fnmatchcase(host, name) or (name.startswith("*.") and host == name[2:]):
                 return True
-        return host in self._named
+        return host in self._named_hosts
 
 
-def _prompts(passages: Sequence[Passage]) -> list[str]:
+def _system_prompts(passages: Sequence[TextPassage]) -> list[str]:
     """What the system says to the model, but for the tools' descriptions, which are no secret."""
     return [
         passage.text

@@ -20,13 +20,13 @@ _WORD = re.compile(r"\S+")
 _SPACE = re.compile(r"\s")
 
 
-def sentence_end(text: str, begin: int, most: int) -> int | None:
+def find_sentence_end(text: str, begin: int, most: int) -> int | None:
     """Where the sentence that begins at `begin` ends, if it does within `most` characters."""
     found = _END.search(text, begin, min(len(text), begin + most + 1))
     return found.end() if found is not None and found.end() - begin <= most else None
 
 
-def last_space(text: str, begin: int, end: int) -> int | None:
+def find_last_space(text: str, begin: int, end: int) -> int | None:
     """Behind the last space of `[begin, end)`."""
     for at in range(end - 1, begin - 1, -1):
         if _SPACE.match(text, at):
@@ -34,12 +34,12 @@ def last_space(text: str, begin: int, end: int) -> int | None:
     return None
 
 
-def overlap_of(most: int) -> int:
+def window_overlap(most: int) -> int:
     """How much of a window that had to be cut is seen again in the next one."""
     return min(48, most // 3)
 
 
-def closed_until(text: str, begin: int) -> int:
+def find_open_words(text: str, begin: int) -> int:
     """Where the words at the end begin that may be part of something longer: numbers, names, addresses.
 
     The last word of all is always one of them, unless there is a space behind it.

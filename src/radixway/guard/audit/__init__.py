@@ -3,33 +3,33 @@
 Append-only and chained by hashes. Users are pseudonyms in it, which can be erased.
 """
 
-from radixway.guard.audit.chain import Chain, ChainBroken
-from radixway.guard.audit.entry import Fields, Seal, canonical
-from radixway.guard.audit.head import Head
-from radixway.guard.audit.log import AuditLog, AuditUnavailable
+from radixway.guard.audit.chain import HashChain, HashChainError
+from radixway.guard.audit.entry import EntryHasher, Fields, encode_entry
+from radixway.guard.audit.head import ChainHead
+from radixway.guard.audit.log import AuditLog, AuditUnavailableError
 from radixway.guard.audit.pseudonyms import find_pseudonym
-from radixway.guard.audit.reading import entries
-from radixway.guard.audit.room import AuditRoom, build_audit, directory_of, seal_of
+from radixway.guard.audit.reading import search_entries
+from radixway.guard.audit.room import AuditService, build_audit, directory_of, seal_of
 from radixway.guard.audit.saying import name_or_digest
-from radixway.guard.audit.verify import Broken, Verdict, verify
+from radixway.guard.audit.verify import BrokenEntry, ChainVerdict, verify_log
 
 __all__ = [
     "AuditLog",
-    "AuditRoom",
-    "AuditUnavailable",
-    "Broken",
-    "Chain",
-    "ChainBroken",
+    "AuditService",
+    "AuditUnavailableError",
+    "BrokenEntry",
+    "ChainHead",
+    "ChainVerdict",
+    "EntryHasher",
     "Fields",
-    "Head",
-    "Seal",
-    "Verdict",
+    "HashChain",
+    "HashChainError",
     "build_audit",
-    "canonical",
     "directory_of",
-    "entries",
+    "encode_entry",
     "find_pseudonym",
     "name_or_digest",
     "seal_of",
-    "verify",
+    "search_entries",
+    "verify_log",
 ]

@@ -13,32 +13,32 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from radixway.guard.audit.entry import Fields, Seal, canonical, seconds_of, time_of
+from radixway.guard.audit.entry import EntryHasher, Fields, encode_entry, entry_time_s, format_entry_time
 from radixway.guard.audit.files import (
     LogFile,
-    Tail,
-    append,
-    file_name,
-    files_in,
-    locked,
+    LogTail,
+    append_bytes,
+    list_log_files,
+    lock_directory,
+    log_file_name,
     read_tail,
     sync_directory,
 )
-from radixway.guard.audit.head import HEAD_FILE, NOWHERE, Head, HeadChanged, read_head, write_head
+from radixway.guard.audit.head import HEAD_FILE, NOWHERE, ChainHead, ChainHeadError, read_head, write_head
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
 
 
-class ChainBroken(Exception):
+class HashChainError(Exception):
     """There is no going on from what the files end with; the text says why."""
 
 
-class Chain:
+class HashChain:
     """One directory. Every method blocks, and may raise OSError; it belongs to one thread at a time."""
 
-    def __init__(self, directory: Path, seal: Seal, *, max_file_bytes: int = 64 * 2**20) -> None:
+    def __init__(self, directory: Path, seal: EntryHasher, *, max_file_bytes: int = 64 * 2**20) -> None:
         self.directory = directory
         self._seal = seal
         self._max_file_bytes = max_file_bytes
@@ -46,37 +46,37 @@ class Chain:
         """The newest file and its size, as this process left them."""
         self._head = NOWHERE
         """Where the chain ended then."""
-        self._kept: Head | None = None
+        self._kept: ChainHead | None = None
         """What `head.json` says, as this process left it."""
 
-    def open(self, now: float) -> None:
-        """Make the directory if need be, and see whether the chain can go on. Raises ChainBroken."""
+    def open_chain(self, now: float) -> None:
+        """Make the directory if need be, and see whether the chain can go on. Raises HashChainError."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.append([], now)
+        self.append_entries([], now)
 
-    def append(self, entries: Sequence[Fields], now: float) -> Head:
-        """Seal and write entries; those that carry no time of their own are of `now`. Raises ChainBroken.
+    def append_entries(self, entries: Sequence[Fields], now: float) -> ChainHead:
+        """Seal and write entries; those that carry no time of their own are of `now`. Raises HashChainError.
 
         Where writing fails, some of them may have been written; half a line is mended by the next call.
         """
-        with locked(self.directory):
-            return self._append(entries, now)
+        with lock_directory(self.directory):
+            return self._write_entries(entries, now)
 
-    def retire(self, before: float, now: float, why: str) -> int:
-        """Remove the files whose entries are all older than that; how many went. Raises ChainBroken.
+    def remove_old_files(self, before: float, now: float, why: str) -> int:
+        """Remove the files whose entries are all older than that; how many went. Raises HashChainError.
 
         What goes is told in an entry first, with the hash that the rest hangs on.
         """
-        with locked(self.directory):
-            self._append([], now)  # mends what is to be mended, in its own file
-            old = list(self._older_than(before, time_of(now)[:10]))
+        with lock_directory(self.directory):
+            self._write_entries([], now)  # mends what is to be mended, in its own file
+            old = list(self._older_than(before, format_entry_time(now)[:10]))
             if not old:
                 return 0
             told = [
                 {"first": file.first, "last": last["seq"], "hash": last["hash"], "until": last["time"]}
                 for file, last in old
             ]
-            self._append([{"kind": "retention", "why": why, "removed": told, **_HEAD_IS_KEPT}], now)
+            self._write_entries([{"kind": "retention", "why": why, "removed": told, **_HEAD_IS_KEPT}], now)
             for file, _ in old:  # the oldest first: what is left is always one piece
                 file.path.unlink()
             sync_directory(self.directory)
@@ -84,36 +84,36 @@ class Chain:
 
     def _older_than(self, before: float, today: str) -> Iterator[tuple[LogFile, Fields]]:
         """Files that may go, and the last entry of each; never the one that is written to."""
-        for file in files_in(self.directory):
+        for file in list_log_files(self.directory):
             last = read_tail(file.path).entry
-            if file.day >= today or last is None or seconds_of(last) >= before:
+            if file.day >= today or last is None or entry_time_s(last) >= before:
                 return
             yield file, last
 
-    def _append(self, entries: Sequence[Fields], now: float) -> Head:
-        files = files_in(self.directory)
-        tail, head = self._end(files)
+    def _write_entries(self, entries: Sequence[Fields], now: float) -> ChainHead:
+        files = list_log_files(self.directory)
+        tail, head = self._find_end(files)
         missed = self._compare_head(head) if self._left is None else []
         if not tail.is_ended:
-            append(files[-1].path, b"\n")
+            append_bytes(files[-1].path, b"\n")
         first = head.seq + 1
-        begin = [self._begin()] if head is NOWHERE else []
-        lines, head = self._sealed([*_told_of(tail), *begin, *missed, *entries], head, now)
+        begin = [self._first_entry()] if head is NOWHERE else []
+        lines, head = self._seal_entries([*_describe_tail(tail), *begin, *missed, *entries], head, now)
         if lines:
             raw = b"".join(lines)
             newest = files[-1] if files else None
             if newest is not None and (tail.torn or self._has_room(newest, len(raw), now)):
                 path = newest.path
             else:
-                path = self.directory / file_name(first, self._day(newest, now))
+                path = self.directory / log_file_name(first, self._file_day(newest, now))
             self._left = None
-            append(path, raw)
+            append_bytes(path, raw)
             self._left, self._head = (path, path.stat().st_size), head
         if self._kept != head:
-            self._keep_head(head)
+            self._save_head(head)
         return head
 
-    def _keep_head(self, head: Head) -> None:
+    def _save_head(self, head: ChainHead) -> None:
         """The entries are written: where this fails they must not be written again, but the next time it is
         tried again."""
         try:
@@ -125,13 +125,13 @@ class Chain:
         else:
             self._kept = head
 
-    def _compare_head(self, found: Head) -> list[Fields]:
+    def _compare_head(self, found: ChainHead) -> list[Fields]:
         """What is to be said where the files do not end as they did. `found`: where they end."""
         missed: list[Fields] = []
         try:
             self._kept = read_head(self.directory, self._seal)
             state = "missing"
-        except HeadChanged:
+        except ChainHeadError:
             self._kept, state = None, "changed"
         if self._kept is None:
             if found is not NOWHERE:
@@ -143,17 +143,21 @@ class Chain:
             missed.append({"kind": "truncated", "last": known.seq, "last_hash": known.hash})
         return missed
 
-    def _sealed(self, entries: Sequence[Fields], head: Head, now: float) -> tuple[list[bytes], Head]:
+    def _seal_entries(
+        self, entries: Sequence[Fields], head: ChainHead, now: float
+    ) -> tuple[list[bytes], ChainHead]:
         """Their lines, and the head behind them."""
         lines = []
         for number, fields in enumerate(entries, head.seq + 1):
-            sealed = self._seal.close({"time": time_of(now), **fields, "seq": number, "prev": head.hash})
-            lines.append(canonical(sealed) + b"\n")
-            head = Head(number, sealed["hash"])
+            sealed = self._seal.seal_entry(
+                {"time": format_entry_time(now), **fields, "seq": number, "prev": head.hash}
+            )
+            lines.append(encode_entry(sealed) + b"\n")
+            head = ChainHead(number, sealed["hash"])
         return lines, head
 
-    def _end(self, files: Sequence[LogFile]) -> tuple[Tail, Head]:
-        """What the newest file ends with, and where the chain does. Raises ChainBroken."""
+    def _find_end(self, files: Sequence[LogFile]) -> tuple[LogTail, ChainHead]:
+        """What the newest file ends with, and where the chain does. Raises HashChainError."""
         if not files:
             self._left = None
             return _CLEAN, NOWHERE
@@ -162,43 +166,43 @@ class Chain:
             return _CLEAN, self._head
         self._left = None
         tail = read_tail(newest.path)
-        return tail, self._head_of(files, tail)
+        return tail, self._find_head(files, tail)
 
-    def _head_of(self, files: Sequence[LogFile], tail: Tail) -> Head:
-        """Where the chain ends; there are files. Raises ChainBroken."""
+    def _find_head(self, files: Sequence[LogFile], tail: LogTail) -> ChainHead:
+        """Where the chain ends; there are files. Raises HashChainError."""
         entry = tail.entry
         if entry is None:  # the newest file was only just begun
             if files[-1].first == 0:
                 return NOWHERE
             entry = read_tail(files[-2].path).entry if len(files) > 1 else None
-        if entry is None or not self._seal.holds(entry):
-            raise ChainBroken(
+        if entry is None or not self._seal.verify_entry(entry):
+            raise HashChainError(
                 f"{files[-1].path}: the last entry does not hold: changed, or written under another key"
             )
-        return Head(entry["seq"], entry["hash"])
+        return ChainHead(entry["seq"], entry["hash"])
 
     def _has_room(self, newest: LogFile, size: int, now: float) -> bool:
         full = newest.path.stat().st_size
         if not full:
             return True
-        return newest.day >= time_of(now)[:10] and full + size <= self._max_file_bytes
+        return newest.day >= format_entry_time(now)[:10] and full + size <= self._max_file_bytes
 
     @staticmethod
-    def _day(newest: LogFile | None, now: float) -> str:
+    def _file_day(newest: LogFile | None, now: float) -> str:
         """Today, but never before the day of another file: a clock may go back."""
-        day = time_of(now)[:10]
+        day = format_entry_time(now)[:10]
         return day if newest is None else max(day, newest.day)
 
-    def _begin(self) -> Fields:
+    def _first_entry(self) -> Fields:
         return {"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_IS_KEPT}
 
 
 _HEAD_IS_KEPT = {"head": True}
 """In an entry: from there on `head.json` must be there."""
-_CLEAN = Tail(None, b"", is_ended=True)
+_CLEAN = LogTail(None, b"", is_ended=True)
 
 
-def _told_of(tail: Tail) -> list[Fields]:
+def _describe_tail(tail: LogTail) -> list[Fields]:
     """What is to be said of a broken end."""
     if not tail.torn:
         return []

@@ -23,7 +23,7 @@ SHORTEST_KEY = 16
 """Bytes."""
 
 
-class Seal:
+class EntryHasher:
     """How entries are hashed: SHA-256, or HMAC-SHA-256 under a key."""
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -33,45 +33,45 @@ class Seal:
         self._key = key
         self.name = "sha256" if key is None else "hmac-sha256"
 
-    def hash(self, fields: Mapping[str, Any]) -> str:
+    def hash_entry(self, fields: Mapping[str, Any]) -> str:
         """Of everything in an entry but its own hash."""
-        raw = canonical({name: value for name, value in fields.items() if name != "hash"})
+        raw = encode_entry({name: value for name, value in fields.items() if name != "hash"})
         if self._key is None:
             return hashlib.sha256(raw).hexdigest()
         return hmac.new(self._key, raw, hashlib.sha256).hexdigest()
 
-    def close(self, fields: Mapping[str, Any]) -> Fields:
+    def seal_entry(self, fields: Mapping[str, Any]) -> Fields:
         """The entry with its hash."""
-        return {**fields, "hash": self.hash(fields)}
+        return {**fields, "hash": self.hash_entry(fields)}
 
-    def holds(self, entry: Mapping[str, Any]) -> bool:
+    def verify_entry(self, entry: Mapping[str, Any]) -> bool:
         """Whether its hash is its own."""
         given = entry.get("hash")
-        return isinstance(given, str) and hmac.compare_digest(given.encode(), self.hash(entry).encode())
+        return isinstance(given, str) and hmac.compare_digest(given.encode(), self.hash_entry(entry).encode())
 
 
-def canonical(fields: Mapping[str, Any]) -> bytes:
+def encode_entry(fields: Mapping[str, Any]) -> bytes:
     """The one way in which an entry is written, without the end of the line."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace")
 
 
-def read_line(line: bytes) -> Fields | None:
+def parse_entry(line: bytes) -> Fields | None:
     """The entry on a line; None where it is not one, or is written in another way than ours."""
     try:
         entry = json.loads(line)
-        if isinstance(entry, dict) and isinstance(entry.get("seq"), int) and canonical(entry) == line:
+        if isinstance(entry, dict) and isinstance(entry.get("seq"), int) and encode_entry(entry) == line:
             return entry
     except (ValueError, RecursionError):
         pass
     return None
 
 
-def time_of(now: float) -> str:
+def format_entry_time(now: float) -> str:
     """Seconds since the epoch as an entry writes them: UTC, to the microsecond."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def seconds_of(entry: Mapping[str, Any]) -> float:
+def entry_time_s(entry: Mapping[str, Any]) -> float:
     """When an entry was written. Raises ValueError where it does not say."""
     return datetime.strptime(str(entry.get("time")), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()

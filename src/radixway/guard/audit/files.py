@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from radixway.guard.audit.entry import Fields, read_line
+from radixway.guard.audit.entry import Fields, parse_entry
 
 _NAME = re.compile(r"(\d{12,})-(\d{4}-\d{2}-\d{2})\.jsonl")
 _STEP = 1 << 16
@@ -33,7 +33,7 @@ class LogFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class LogTail:
     """The end of a file.
 
     [ … entry ]\n[ torn ]          torn: what a crash left behind the last entry, in most cases nothing
@@ -46,7 +46,7 @@ class Tail:
     """Its last line is, so that another may follow."""
 
 
-def files_in(directory: Path) -> list[LogFile]:
+def list_log_files(directory: Path) -> list[LogFile]:
     """The log's files in their order. Raises OSError."""
     found = []
     for path in directory.iterdir():
@@ -56,12 +56,12 @@ def files_in(directory: Path) -> list[LogFile]:
     return sorted(found)
 
 
-def file_name(first: int, day: str) -> str:
+def log_file_name(first: int, day: str) -> str:
     """Of the file that begins with the entry of that number."""
     return f"{first:012d}-{day}.jsonl"
 
 
-def read_tail(path: Path) -> Tail:
+def read_tail(path: Path) -> LogTail:
     """Read a file from its end, no further than needed. Raises OSError."""
     with path.open("rb") as file:
         at = file.seek(0, os.SEEK_END)
@@ -77,7 +77,7 @@ def read_tail(path: Path) -> Tail:
     return _tail_of(raw, is_all=True)
 
 
-def _tail_of(raw: bytes, *, is_all: bool) -> Tail:
+def _tail_of(raw: bytes, *, is_all: bool) -> LogTail:
     """Of the last bytes of a file."""
     is_ended = not raw or raw.endswith(b"\n")
     raw = raw.removesuffix(b"\n")
@@ -86,15 +86,15 @@ def _tail_of(raw: bytes, *, is_all: bool) -> Tail:
         begin = raw.rfind(b"\n", 0, end) + 1
         if begin == 0 and not is_all:
             break  # its line may begin earlier
-        entry = read_line(raw[begin:end])
+        entry = parse_entry(raw[begin:end])
         if entry is not None:
-            return Tail(entry, raw[end + 1 :], is_ended)
+            return LogTail(entry, raw[end + 1 :], is_ended)
         end = begin - 1
-    return Tail(None, raw, is_ended)
+    return LogTail(None, raw, is_ended)
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def lock_directory(directory: Path) -> Iterator[None]:
     """Be the only process that appends, as long as it lasts. A process that dies lets go. Raises OSError."""
     import fcntl  # there is none on Windows, and no gateway
 
@@ -106,7 +106,7 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def append(path: Path, raw: bytes) -> None:
+def append_bytes(path: Path, raw: bytes) -> None:
     """Add to the end, on the disk when this returns. Raises OSError; a part may then be there."""
     is_new = not path.exists()
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -121,7 +121,7 @@ def append(path: Path, raw: bytes) -> None:
         sync_directory(path.parent)
 
 
-def replace(path: Path, raw: bytes) -> None:
+def replace_file(path: Path, raw: bytes) -> None:
     """Put a file in the place of another, whole or not at all. Raises OSError."""
     beside = path.with_name(f"{path.name}.new")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from radixway.guard.audit.entry import GENESIS, Fields, Seal, canonical, read_line
-from radixway.guard.audit.files import replace
+from radixway.guard.audit.entry import GENESIS, EntryHasher, Fields, encode_entry, parse_entry
+from radixway.guard.audit.files import replace_file
 
 HEAD_FILE = "head.json"
 
 
-class Head(NamedTuple):
+class ChainHead(NamedTuple):
     """Where a log ends: keep it elsewhere, and no entry up to it can go or change unnoticed."""
 
     seq: int
@@ -27,27 +27,27 @@ class Head(NamedTuple):
         return f"{self.seq}:{self.hash}"
 
 
-NOWHERE = Head(-1, GENESIS)
+NOWHERE = ChainHead(-1, GENESIS)
 """The head of a log without entries."""
 
 
-class HeadChanged(Exception):
+class ChainHeadError(Exception):
     """The file is not as it was written, or was written under another key."""
 
 
-def read_head(directory: Path, seal: Seal) -> Head | None:
-    """What the file says; None where there is none. Raises OSError and HeadChanged."""
+def read_head(directory: Path, seal: EntryHasher) -> ChainHead | None:
+    """What the file says; None where there is none. Raises OSError and ChainHeadError."""
     try:
         raw = (directory / HEAD_FILE).read_bytes()
     except FileNotFoundError:
         return None
-    fields = read_line(raw.removesuffix(b"\n"))
-    if fields is None or not isinstance(fields.get("last"), str) or not seal.holds(fields):
-        raise HeadChanged(f"{HEAD_FILE} does not hold: changed, or written under another key")
-    return Head(fields["seq"], fields["last"])
+    fields = parse_entry(raw.removesuffix(b"\n"))
+    if fields is None or not isinstance(fields.get("last"), str) or not seal.verify_entry(fields):
+        raise ChainHeadError(f"{HEAD_FILE} does not hold: changed, or written under another key")
+    return ChainHead(fields["seq"], fields["last"])
 
 
-def write_head(directory: Path, seal: Seal, head: Head) -> None:
+def write_head(directory: Path, seal: EntryHasher, head: ChainHead) -> None:
     """Keep `head`. Raises OSError."""
     fields: Fields = {"kind": "head", "seq": head.seq, "last": head.hash}
-    replace(directory / HEAD_FILE, canonical(seal.close(fields)) + b"\n")
+    replace_file(directory / HEAD_FILE, encode_entry(seal.seal_entry(fields)) + b"\n")

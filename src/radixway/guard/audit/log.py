@@ -15,11 +15,11 @@ from time import time
 from typing import Any, TypeVar
 
 from radixway.config import ConfigError
-from radixway.guard.audit.chain import Chain, ChainBroken
-from radixway.guard.audit.entry import Fields, Seal, time_of
-from radixway.guard.audit.pseudonyms import FILE, Pseudonyms
-from radixway.guard.audit.saying import name_or_digest, said_of
-from radixway.guard.incident import Incident
+from radixway.guard.audit.chain import HashChain, HashChainError
+from radixway.guard.audit.entry import EntryHasher, Fields, format_entry_time
+from radixway.guard.audit.pseudonyms import FILE, PseudonymStore
+from radixway.guard.audit.saying import incident_fields, name_or_digest
+from radixway.guard.incident import GuardIncident
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +30,23 @@ _LARGEST_BATCH = 1000
 _MOST_WAITING = 50_000
 """Entries that wait for a disk that fails; what comes then is counted, and lost."""
 _IDLE_S = 3600.0
-_FAILURES = (OSError, ChainBroken, sqlite3.Error)
+_FAILURES = (OSError, HashChainError, sqlite3.Error)
 
 
-class AuditUnavailable(Exception):
+class AuditUnavailableError(Exception):
     """The log cannot be written now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingEntry:
     """What is to become an entry: an incident, or an entry's fields."""
 
     at: float
-    what: Incident | Fields
+    what: GuardIncident | Fields
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _LogTask:
     """What somebody waits for."""
 
     do: Callable[[], Any]
@@ -59,7 +59,7 @@ class AuditLog:
     def __init__(
         self,
         directory: Path,
-        seal: Seal,
+        seal: EntryHasher,
         *,
         retention_days: int | None = None,
         max_file_bytes: int = 64 * 2**20,
@@ -77,27 +77,27 @@ class AuditLog:
         """That there was no room for."""
         self.problem: str | None = None
         """Why it cannot be written, while it cannot."""
-        self._chain = Chain(directory, seal, max_file_bytes=max_file_bytes)
-        self._people: Pseudonyms | None = None
+        self._chain = HashChain(directory, seal, max_file_bytes=max_file_bytes)
+        self._people: PseudonymStore | None = None
         self._retention_days = retention_days
         self._retry_s = retry_s
         self._patience_s = patience_s
         self._clock = clock
-        self._queue: SimpleQueue[_Waiting | _Work | None] = SimpleQueue()
+        self._queue: SimpleQueue[_PendingEntry | _LogTask | None] = SimpleQueue()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="radixway-audit", daemon=True)
+        self._thread = threading.Thread(target=self._run_writer, name="radixway-audit", daemon=True)
         self._told_lost = 0
         self._swept_on = -1
 
-    async def open(self) -> None:
+    async def open_log(self) -> None:
         """Find the end of the chain, and begin to write. Raises ConfigError for files that cannot be used."""
         try:
-            await asyncio.to_thread(self._open)
+            await asyncio.to_thread(self._open_files)
         except _FAILURES as error:
             raise ConfigError(f"guard.audit: {self.directory} cannot be used: {error}") from error
         self._thread.start()
 
-    async def close(self) -> None:
+    async def close_log(self) -> None:
         """Write what waits, unless the disk fails, and let go of the files."""
         self._stopping.set()
         self._queue.put(None)
@@ -106,71 +106,71 @@ class AuditLog:
         if self._people is not None:
             self._people.close()
 
-    def record(self, incident: Incident) -> None:
+    def record_incident(self, incident: GuardIncident) -> None:
         """See `Recorder`."""
-        self._put(incident)
+        self._enqueue_entry(incident)
 
-    def note(self, kind: str, **fields: Any) -> None:
+    def record_event(self, kind: str, **fields: Any) -> None:
         """Record something else than an incident; `fields` are JSON values that hold no text of anybody's."""
         named = {name: name_or_digest(fields[name]) for name in ("tenant",) if name in fields}
-        self._put({"kind": kind, **fields, **named})
+        self._enqueue_entry({"kind": kind, **fields, **named})
 
-    async def flush(self) -> None:
-        """Wait until everything is on the disk that was recorded by now. Raises AuditUnavailable."""
-        await self.work(lambda pseudonyms: None)
+    async def flush_entries(self) -> None:
+        """Wait until everything is on the disk that was recorded by now. Raises AuditUnavailableError."""
+        await self.run_on_pseudonyms(lambda pseudonyms: None)
 
-    async def work(self, do: Callable[[Pseudonyms], T]) -> T:
-        """Do something with the pseudonyms, after what waits. Raises AuditUnavailable."""
+    async def run_on_pseudonyms(self, do: Callable[[PseudonymStore], T]) -> T:
+        """Do something with the pseudonyms, after what waits. Raises AuditUnavailableError."""
         people = self._people
         if people is None or self._stopping.is_set():
-            raise AuditUnavailable("the audit log is closed")
+            raise AuditUnavailableError("the audit log is closed")
         if self.problem is not None:
-            raise AuditUnavailable(self.problem)
+            raise AuditUnavailableError(self.problem)
         done: Future[T] = Future()
-        self._queue.put(_Work(lambda: do(people), done))
+        self._queue.put(_LogTask(lambda: do(people), done))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(done), self._patience_s)
         except TimeoutError:
-            raise AuditUnavailable(self.problem or "the audit log is busy") from None
+            raise AuditUnavailableError(self.problem or "the audit log is busy") from None
         except _FAILURES as error:
-            raise AuditUnavailable(str(error)) from None
+            raise AuditUnavailableError(str(error)) from None
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
         waiting = self._queue.qsize()
         return {"path": str(self.directory), "error": self.problem, "waiting": waiting, "lost": self.lost}
 
-    def _put(self, what: Incident | Fields) -> None:
+    def _enqueue_entry(self, what: GuardIncident | Fields) -> None:
         if self._queue.qsize() >= _MOST_WAITING:
             self.lost += 1
         else:
-            self._queue.put(_Waiting(self._clock(), what))
+            self._queue.put(_PendingEntry(self._clock(), what))
 
-    def _open(self) -> None:
-        self._chain.open(self._clock())
-        self._people = Pseudonyms(self.directory / FILE)
-        self._sweep()
+    def _open_files(self) -> None:
+        self._chain.open_chain(self._clock())
+        self._people = PseudonymStore(self.directory / FILE)
+        self._remove_expired()
 
-    def _run(self) -> None:
+    def _run_writer(self) -> None:
         is_open = True
         while is_open:
-            waiting, works, is_open = self._take()
-            if not self._write_at_last(waiting, works):
+            waiting, works, is_open = self._take_pending()
+            if not self._write_with_retries(waiting, works):
                 log.error("audit: %d entries could not be written: %s", len(waiting), self.problem)
                 self.lost += len(waiting)
             for work in works:
-                _do(work)
+                _run_task(work)
 
-    def _take(self) -> tuple[list[_Waiting], list[_Work], bool]:
+    def _take_pending(self) -> tuple[list[_PendingEntry], list[_LogTask], bool]:
         """What waits, and whether more is to come."""
-        waiting: list[_Waiting] = []
-        works: list[_Work] = []
+        waiting: list[_PendingEntry] = []
+        works: list[_LogTask] = []
         try:
             item = self._queue.get(timeout=_IDLE_S)
         except Empty:
             return [], [], True  # time to see what has grown old
         while item is not None:
-            if isinstance(item, _Work):
+            if isinstance(item, _LogTask):
                 works.append(item)  # what came before it is written first: see `_run`
                 break
             waiting.append(item)
@@ -182,20 +182,20 @@ class AuditLog:
                 break
         return waiting, works, item is not None
 
-    def _write_at_last(self, waiting: list[_Waiting], works: list[_Work]) -> bool:
+    def _write_with_retries(self, waiting: list[_PendingEntry], works: list[_LogTask]) -> bool:
         """Write, again and again until it is done; not done where we are to stop before that.
 
         Whoever waits for `works` is told of the first failure; those are not done then.
         """
         while True:
             try:
-                self._write(waiting)
+                self._write_entries(waiting)
             except _FAILURES as error:
                 if self.problem is None:
                     log.error("audit: %s cannot be written, entries wait: %s", self.directory, error)
                 self.problem = str(error) or type(error).__name__
                 for work in works:
-                    _refuse(work, error)
+                    _fail_task(work, error)
                 works.clear()
                 if self._stopping.wait(self._retry_s):
                     return False
@@ -209,41 +209,41 @@ class AuditLog:
                 self.problem = None
                 return True
 
-    def _write(self, waiting: list[_Waiting]) -> None:
+    def _write_entries(self, waiting: list[_PendingEntry]) -> None:
         now, lost = self._clock(), self.lost
-        entries = [{"time": time_of(each.at), **self._said(each.what)} for each in waiting]
+        entries = [{"time": format_entry_time(each.at), **self._entry_fields(each.what)} for each in waiting]
         if lost > self._told_lost:
             entries.append({"kind": "lost", "entries": lost - self._told_lost})
         if entries:
-            self._chain.append(entries, now)
+            self._chain.append_entries(entries, now)
         self._told_lost = lost
         self.entries += len(entries)
-        self._sweep()
+        self._remove_expired()
 
-    def _said(self, what: Incident | Fields) -> Fields:
-        if not isinstance(what, Incident):
+    def _entry_fields(self, what: GuardIncident | Fields) -> Fields:
+        if not isinstance(what, GuardIncident):
             return what
         assert self._people is not None
-        user = None if what.user is None else self._people.of(what.tenant, what.user)
-        return said_of(what, user)
+        user = None if what.user is None else self._people.get_or_create(what.tenant, what.user)
+        return incident_fields(what, user)
 
-    def _sweep(self) -> None:
+    def _remove_expired(self) -> None:
         """Once a day, remove what is older than it may be."""
         now = self._clock()
         today = int(now // _DAY_S)
         if self._retention_days is None or today == self._swept_on:
             return
         days = self._retention_days
-        self._chain.retire(now - days * _DAY_S, now, f"retention_days={days}")
+        self._chain.remove_old_files(now - days * _DAY_S, now, f"retention_days={days}")
         self._swept_on = today
 
 
-def _refuse(work: _Work, error: Exception) -> None:
+def _fail_task(work: _LogTask, error: Exception) -> None:
     if work.done.set_running_or_notify_cancel():
         work.done.set_exception(error)
 
 
-def _do(work: _Work) -> None:
+def _run_task(work: _LogTask) -> None:
     if not work.done.set_running_or_notify_cancel():
         return
     try:

@@ -25,14 +25,14 @@ CREATE TABLE IF NOT EXISTS users (
 _MIGRATIONS = ((_CREATE_USERS,),)
 
 
-class Pseudonyms:
+class PseudonymStore:
     """One file, which several processes may have open. Every method may raise sqlite3.Error."""
 
     def __init__(self, path: Path) -> None:
         self._db = open_sqlite(path, _MIGRATIONS, overwrites_deleted=True, has_write_ahead_log=False)
         path.chmod(0o600)
 
-    def of(self, tenant: str, user: str) -> str:
+    def get_or_create(self, tenant: str, user: str) -> str:
         """The pseudonym of a user, who is given a key if there is none."""
         row = self._key_of(tenant, user)
         if row is None:
@@ -40,19 +40,19 @@ class Pseudonyms:
             self._db.execute("INSERT OR IGNORE INTO users (tenant, user, key) VALUES (?, ?, ?)", fresh)
             row = self._key_of(tenant, user)
             assert row is not None
-        return _pseudonym(row, tenant, user)
+        return _derive_pseudonym(row, tenant, user)
 
-    def known(self, tenant: str, user: str) -> str | None:
+    def find_existing(self, tenant: str, user: str) -> str | None:
         """The pseudonym of a user whose key there is."""
         key = self._key_of(tenant, user)
-        return None if key is None else _pseudonym(key, tenant, user)
+        return None if key is None else _derive_pseudonym(key, tenant, user)
 
-    def forget(self, tenant: str, user: str | None) -> list[str]:
+    def delete_keys(self, tenant: str, user: str | None) -> list[str]:
         """Forget the key of a user, or of all of a tenant: their pseudonyms, nobody's from now on."""
         chosen = "tenant = ?1 AND (?2 IS NULL OR user = ?2)"
         rows = self._db.execute(f"SELECT user, key FROM users WHERE {chosen}", (tenant, user)).fetchall()
         self._db.execute(f"DELETE FROM users WHERE {chosen}", (tenant, user))
-        return [_pseudonym(key, tenant, name) for name, key in rows]
+        return [_derive_pseudonym(key, tenant, name) for name, key in rows]
 
     def close(self) -> None:
         """Close the file."""
@@ -70,10 +70,10 @@ def find_pseudonym(directory: Path, tenant: str, user: str) -> str | None:
     path = directory / FILE
     if not path.exists():
         return None
-    with closing(Pseudonyms(path)) as pseudonyms:
-        return pseudonyms.known(tenant, user)
+    with closing(PseudonymStore(path)) as pseudonyms:
+        return pseudonyms.find_existing(tenant, user)
 
 
-def _pseudonym(key: bytes, tenant: str, user: str) -> str:
+def _derive_pseudonym(key: bytes, tenant: str, user: str) -> str:
     said = f"{tenant}\0{user}".encode("utf-8", "replace")
     return "u-" + hmac.new(key, said, hashlib.sha256).hexdigest()[:24]

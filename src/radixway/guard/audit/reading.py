@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from radixway.guard.audit.entry import Fields, read_line, seconds_of
-from radixway.guard.audit.files import files_in
+from radixway.guard.audit.entry import Fields, entry_time_s, parse_entry
+from radixway.guard.audit.files import list_log_files
 
 
-def entries(
+def search_entries(
     directory: Path,
     *,
     tenant: str | None = None,
@@ -23,27 +23,29 @@ def entries(
     `user`: a pseudonym. `rule`: itself, or what it begins with (`answers` for `answers.pii`). `since`:
     seconds since the epoch.
     """
-    for file in files_in(directory):
+    for file in list_log_files(directory):
         with file.path.open("rb") as lines:
             for line in lines:
-                entry = read_line(line.removesuffix(b"\n"))
+                entry = parse_entry(line.removesuffix(b"\n"))
                 if entry is None or (since is not None and _is_before(entry, since)):
                     continue
-                if _agrees(entry, tenant=tenant, user=user, request=request) and _is_of(entry, rule):
+                if _matches_fields(entry, tenant=tenant, user=user, request=request) and _matches_rule(
+                    entry, rule
+                ):
                     yield entry
 
 
-def _agrees(entry: Fields, **wanted: str | None) -> bool:
+def _matches_fields(entry: Fields, **wanted: str | None) -> bool:
     return all(value is None or entry.get(name) == value for name, value in wanted.items())
 
 
-def _is_of(entry: Fields, rule: str | None) -> bool:
+def _matches_rule(entry: Fields, rule: str | None) -> bool:
     said = entry.get("rule")
     return rule is None or said == rule or (isinstance(said, str) and said.startswith(rule + "."))
 
 
 def _is_before(entry: Fields, since: float) -> bool:
     try:
-        return seconds_of(entry) < since
+        return entry_time_s(entry) < since
     except ValueError:
         return False

@@ -8,15 +8,15 @@ from typing import Any
 
 from radixway.component import CannotErase, Component, Subject
 from radixway.config import ConfigError, radixway_home
-from radixway.config.guard import AuditSection
-from radixway.guard.audit.entry import Seal
-from radixway.guard.audit.log import AuditLog, AuditUnavailable
-from radixway.guard.audit.rules import RuleBlocks
+from radixway.config.guard import AuditConfig
+from radixway.guard.audit.entry import EntryHasher
+from radixway.guard.audit.log import AuditLog, AuditUnavailableError
+from radixway.guard.audit.rules import RuleBlockAudit
 from radixway.pipeline import GatewayError, Middleware, Next, Reply, Request
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 
-class NotAudited(GatewayError):
+class AuditRequiredError(GatewayError):
     """What the guard does cannot be written down now, and nothing may pass without."""
 
     status = 503
@@ -24,7 +24,7 @@ class NotAudited(GatewayError):
     retry_after_s = 1
 
 
-class AuditRoom(Component):
+class AuditService(Component):
     """The log, and what becomes of requests while it cannot be written.
 
     Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
@@ -39,21 +39,23 @@ class AuditRoom(Component):
 
     def middlewares(self) -> list[Middleware]:
         """To stand outside of the guard and the semantic layer."""
-        return [*([_Gate(self.log)] if self._blocks else ()), RuleBlocks(self.log)]
+        return [*([_AuditGate(self.log)] if self._blocks else ()), RuleBlockAudit(self.log)]
 
     async def start(self) -> None:
         """Open the log. Raises ConfigError."""
-        await self.log.open()
+        await self.log.open_log()
 
     async def stop(self) -> None:
         """Write what waits, and close the log."""
-        await self.log.close()
+        await self.log.close_log()
 
     async def erase(self, subject: Subject) -> int:
         """See `Component`: how many users."""
         try:
-            gone = await self.log.work(lambda pseudonyms: pseudonyms.forget(subject.tenant, subject.user))
-        except AuditUnavailable as error:
+            gone = await self.log.run_on_pseudonyms(
+                lambda pseudonyms: pseudonyms.delete_keys(subject.tenant, subject.user)
+            )
+        except AuditUnavailableError as error:
             raise CannotErase(str(error)) from None
         return len(gone)
 
@@ -62,19 +64,23 @@ class AuditRoom(Component):
         return self.log.describe() | {"on_error": "block" if self._blocks else "allow"}
 
 
-class _Gate:
+class _AuditGate:
     """Lets nothing pass while the log cannot be written."""
+
+    step_name = "_Gate"
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         if self._log.problem is not None:
-            raise NotAudited("the audit log cannot be written now, and this gateway answers nothing without")
+            raise AuditRequiredError(
+                "the audit log cannot be written now, and this gateway answers nothing without"
+            )
         return await call_next(request)
 
 
-def build_audit(section: AuditSection, metrics: Metrics, *, guard_is_on: bool) -> AuditRoom | None:
+def build_audit(section: AuditConfig, metrics: MetricsRegistry, *, guard_is_on: bool) -> AuditService | None:
     """The log, where there is to be one. Raises ConfigError."""
     is_on = guard_is_on if section.enabled is None else section.enabled
     if not is_on:
@@ -97,18 +103,18 @@ def build_audit(section: AuditSection, metrics: Metrics, *, guard_is_on: bool) -
         lambda: log.problem is not None,
         "max",
     )
-    return AuditRoom(log, blocks=section.on_error == "block")
+    return AuditService(log, blocks=section.on_error == "block")
 
 
-def directory_of(section: AuditSection) -> Path:
+def directory_of(section: AuditConfig) -> Path:
     """Where the log is."""
     return (section.path or radixway_home() / "audit").expanduser()
 
 
-def seal_of(section: AuditSection) -> Seal:
+def seal_of(section: AuditConfig) -> EntryHasher:
     """How its entries are hashed. Raises ConfigError: the key is not where it should be."""
     if section.key_env is None and section.key_file is None:
-        return Seal()
+        return EntryHasher()
     if section.key_env is not None:
         place, text = f"guard.audit.key_env: {section.key_env}", os.environ.get(section.key_env, "")
     else:
@@ -120,6 +126,6 @@ def seal_of(section: AuditSection) -> Seal:
             why = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ConfigError(f"{place} cannot be read: {why}") from None
     try:
-        return Seal(text.strip().encode())
+        return EntryHasher(text.strip().encode())
     except ValueError as error:
         raise ConfigError(f"{place}: {error}") from None

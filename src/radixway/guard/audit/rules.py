@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from radixway.guard.incident import Incident, Recorder
+from radixway.guard.incident import GuardIncident, IncidentRecorder
 from radixway.pipeline import GatewayError, Next, Reply, Request
 
 _CODE = "blocked_by_rule"
 """Of the error with which such a rule ends a request."""
 
 
-class RuleBlocks:
+class RuleBlockAudit:
     """A `pipeline.Middleware` outside of the semantic layer: it changes nothing."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    step_name = "RuleBlocks"
+
+    def __init__(self, recorder: IncidentRecorder) -> None:
         self._recorder = recorder
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
@@ -20,17 +22,17 @@ class RuleBlocks:
             return await call_next(request)
         except GatewayError as error:
             if error.code == _CODE:
-                self._record(request)
+                self._record_block(request)
             raise
 
-    def _record(self, request: Request) -> None:
-        rule = _rule_of(request)
+    def _record_block(self, request: Request) -> None:
+        rule = _blocking_rule(request)
         notes = None if rule is None else {"rule": rule}
-        whose = (request.tenant, request.asker, request.model)
-        self._recorder.record(Incident(request.id, *whose, "rules", "block", notes=notes))
+        whose = (request.tenant, request.user_or_claimed, request.model)
+        self._recorder.record_incident(GuardIncident(request.id, *whose, "rules", "block", notes=notes))
 
 
-def _rule_of(request: Request) -> str | None:
+def _blocking_rule(request: Request) -> str | None:
     """The rule's name, from the journal, where the decision stands."""
     for step, _, said in reversed(request.journal.entries):
         if step == "semantic":

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from radixway.guard.audit.entry import Fields
-from radixway.guard.incident import Finding, Incident
+from radixway.guard.incident import GuardFinding, GuardIncident
 
 _MOST_FINDINGS = 200
 _MOST_NOTES = 16
@@ -66,7 +66,7 @@ _FIELDS = frozenset(
 """Steps on the way to a text that protocols have names for; any other is written as `*`."""
 
 
-def said_of(incident: Incident, user: str | None) -> Fields:
+def incident_fields(incident: GuardIncident, user: str | None) -> Fields:
     """An incident's fields; `user` is the pseudonym to write."""
     said: Fields = {
         "kind": "incident",
@@ -74,14 +74,14 @@ def said_of(incident: Incident, user: str | None) -> Fields:
         "tenant": name_or_digest(incident.tenant),
         "user": user,
         "model": None if incident.model is None else name_or_digest(incident.model, _MODEL),
-        "rule": _label(incident.rule),
-        "action": _label(incident.action),
-        "findings": [_said_of(each) for each in incident.findings[:_MOST_FINDINGS]],
+        "rule": _sanitize_label(incident.rule),
+        "action": _sanitize_label(incident.action),
+        "findings": [_finding_fields(each) for each in incident.findings[:_MOST_FINDINGS]],
     }
     if len(incident.findings) > _MOST_FINDINGS:
         said["more_findings"] = len(incident.findings) - _MOST_FINDINGS
     if incident.notes:
-        said["notes"] = _notes(incident.notes)
+        said["notes"] = _sanitize_notes(incident.notes)
     return said
 
 
@@ -92,7 +92,7 @@ def name_or_digest(text: str, shape: re.Pattern[str] = _ID) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def place_of(where: str) -> str:
+def sanitize_place(where: str) -> str:
     """`messages[2].content` as it is, keys that a client made up as `*`."""
     steps = []
     for step in where.split(".")[:16]:
@@ -102,25 +102,28 @@ def place_of(where: str) -> str:
     return ".".join(steps)
 
 
-def _said_of(finding: Finding) -> Fields:
+def _finding_fields(finding: GuardFinding) -> Fields:
     return {
-        "type": _label(finding.type),
-        "where": place_of(finding.where),
+        "type": _sanitize_label(finding.type),
+        "where": sanitize_place(finding.where),
         "begin": finding.begin,
         "end": finding.end,
-        "confidence": _plain(finding.confidence),
+        "confidence": _round_share(finding.confidence),
     }
 
 
-def _notes(notes: Mapping[str, str]) -> dict[str, str]:
-    return {_label(name): _label(str(value)) for name, value in list(notes.items())[:_MOST_NOTES]}
+def _sanitize_notes(notes: Mapping[str, str]) -> dict[str, str]:
+    return {
+        _sanitize_label(name): _sanitize_label(str(value))
+        for name, value in list(notes.items())[:_MOST_NOTES]
+    }
 
 
-def _label(text: str) -> str:
+def _sanitize_label(text: str) -> str:
     return text if _LABEL.fullmatch(text) else name_or_digest(text)
 
 
-def _plain(share: float) -> float | int:
+def _round_share(share: float) -> float | int:
     """Four digits, and 1 as `1`: numbers that every JSON library writes alike."""
     rounded = round(share, 4) if isfinite(share) else 0.0
     return int(rounded) if rounded == int(rounded) else rounded

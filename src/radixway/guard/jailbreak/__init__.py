@@ -4,8 +4,16 @@ Who speaks matters: an order to the assistant is a user's right, and an attack i
 says.
 """
 
-from radixway.guard.jailbreak.judge import NOTHING, THRESHOLD, ShippedJudge, wordings_steps
+from radixway.guard.jailbreak.judge import NOTHING, THRESHOLD, DefaultAttackJudge, pattern_attacks_steps
 from radixway.guard.jailbreak.kinds import KINDS, Kind
-from radixway.guard.jailbreak.opening import open_judge
+from radixway.guard.jailbreak.opening import build_attack_judge
 
-__all__ = ["KINDS", "NOTHING", "THRESHOLD", "Kind", "ShippedJudge", "open_judge", "wordings_steps"]
+__all__ = [
+    "KINDS",
+    "NOTHING",
+    "THRESHOLD",
+    "DefaultAttackJudge",
+    "Kind",
+    "build_attack_judge",
+    "pattern_attacks_steps",
+]

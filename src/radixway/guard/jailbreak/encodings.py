@@ -43,7 +43,7 @@ _TELLING = (
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
-def _ciphered(cipher: Mapping[int, str | int] | None) -> str:
+def _cipher_pattern(cipher: Mapping[int, str | int] | None) -> str:
     """An expression that finds telling words in their enciphered form."""
     if cipher is None:
         return "|".join(word[::-1] for word in _TELLING)
@@ -52,7 +52,11 @@ def _ciphered(cipher: Mapping[int, str | int] | None) -> str:
 
 
 _ROT13_TABLE = str.maketrans(string.ascii_letters, codecs.encode(string.ascii_letters, "rot13"))
-IN_ROT13, IN_ATBASH, BACKWARDS = _ciphered(_ROT13_TABLE), _ciphered(_ATBASH), _ciphered(None)
+IN_ROT13, IN_ATBASH, BACKWARDS = (
+    _cipher_pattern(_ROT13_TABLE),
+    _cipher_pattern(_ATBASH),
+    _cipher_pattern(None),
+)
 IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|asswordpay|evealray|ecretsay)\b"
 
 _TWO_LETTER_ONSETS = frozenset({"st", "tr", "pr", "th", "sh", "ch", "cr", "pl", "wh", "gr", "br", "cl", "fr"})
@@ -110,22 +114,22 @@ def read_escapes(text: str) -> str | None:
 
 def read_base64(text: str) -> str | None:
     """Runs of 16 letters and more that say text."""
-    return _said(text, _BASE64, _from_base64)
+    return _decode_matches(text, _BASE64, _from_base64)
 
 
 def read_hex(text: str) -> str | None:
     """Eight bytes and more, with or without something between them."""
-    return _said(text, _HEX, lambda part: _as_text(bytes.fromhex("".join(_HEX_PAIR.findall(part)))))
+    return _decode_matches(text, _HEX, lambda part: _as_text(bytes.fromhex("".join(_HEX_PAIR.findall(part)))))
 
 
 def read_binary(text: str) -> str | None:
     """Six bytes and more as zeros and ones."""
-    return _said(text, _BINARY, _from_binary)
+    return _decode_matches(text, _BINARY, _from_binary)
 
 
 def read_morse(text: str) -> str | None:
     """Eight letters and more."""
-    return _said(text, _IN_MORSE, _from_morse)
+    return _decode_matches(text, _IN_MORSE, _from_morse)
 
 
 def read_rot13(text: str) -> str:
@@ -158,7 +162,7 @@ def read_pig_latin(text: str) -> str:
     return _WORD.sub(_from_pig_latin, text)
 
 
-def _said(text: str, pattern: re.Pattern[str], decode: Callable[[str], str | None]) -> str | None:
+def _decode_matches(text: str, pattern: re.Pattern[str], decode: Callable[[str], str | None]) -> str | None:
     parts = []
     for at, found in enumerate(pattern.finditer(text)):
         if at >= _MOST_PARTS:

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import radixway.bundled
-from radixway.encoders import Encoder, EncoderError, Encoding
+from radixway.encoders import EncoderError, TextEncoder, TextEncoding
 from radixway.encoders.encoding import Floats
-from radixway.encoders.heads import Head
+from radixway.encoders.heads import HeadFile
 from radixway.encoders.heads.domain import weighted_ngrams
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 from radixway.guard.jailbreak import segments
-from radixway.guard.jailbreak.reading import Reading
-from radixway.guard.threads import Steps, finish
+from radixway.guard.jailbreak.reading import AttackReading
+from radixway.guard.threads import Steps, run_steps_inline
 
 JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.npz"
 """The one that ships."""
@@ -33,7 +33,7 @@ HAN_ALONE = 0.5
 
 
 @dataclass(slots=True, frozen=True)
-class Words:
+class NgramReading:
     """What the n-grams say of a text, passage by passage."""
 
     passages: Sequence[str]
@@ -43,7 +43,7 @@ class Words:
     """How far the text counts as Chinese, in [0, 1]."""
 
     @property
-    def likeliest(self) -> Floats:
+    def most_likely_attack(self) -> Floats:
         """[1 + kinds], of the passage that is likeliest to attack."""
         row: Floats = self.logits[int(self.logits[:, 0].argmax())]
         return row
@@ -55,7 +55,7 @@ class Words:
 
 
 @dataclass(slots=True, frozen=True)
-class Weights:
+class ReaderWeights:
     """What logits of the readers count."""
 
     bias: float
@@ -77,19 +77,19 @@ class Weights:
 class JailbreakHead:
     """Reads a text with what an encoder made of it."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: HeadFile) -> None:
         """Raises EncoderError where `head` lacks an array, or has one of another shape."""
         self.labels = head.labels
         columns = 1 + len(head.labels)
         try:
             self._buckets = int(head.settings["buckets"])
-            self._weights = Weights(**head.settings["weights"])
-            self._states = _take(head, "states", head.arrays["states"].shape[0], columns)
-            self._states_bias = _take(head, "states_bias", columns)
+            self._weights = ReaderWeights(**head.settings["weights"])
+            self._states = _read_array(head, "states", head.arrays["states"].shape[0], columns)
+            self._states_bias = _read_array(head, "states_bias", columns)
             self._closer_bias = float(head.settings["closer_bias"])
             self._ngrams = head.arrays["ngrams"].astype(np.int8, copy=False)
-            self._scale = _take(head, "scale", columns)
-            self._ngrams_bias = _take(head, "ngrams_bias", columns)
+            self._scale = _read_array(head, "scale", columns)
+            self._ngrams_bias = _read_array(head, "ngrams_bias", columns)
             self._rarity: NDArray[np.float16] = head.arrays["rarity"].astype(np.float16, copy=False)
         except (KeyError, TypeError) as error:
             raise EncoderError(f"the jailbreak head lacks {error}") from None
@@ -97,74 +97,82 @@ class JailbreakHead:
             raise EncoderError(f"the jailbreak head's n-grams have shape {self._ngrams.shape}")
 
     @classmethod
-    def load(cls, path: Path, encoder: Encoder) -> JailbreakHead:
+    def load_file(cls, path: Path, encoder: TextEncoder) -> JailbreakHead:
         """Raises EncoderError for no jailbreak head, or one trained with other weights than `encoder`'s."""
-        head = Head.load(path, kind="jailbreak")
-        head.check(encoder)
+        head = HeadFile.load_file(path, kind="jailbreak")
+        head.check_encoder(encoder)
         return cls(head)
 
-    def read_steps(self, text: str, encoding: Encoding, hits: Mapping[str, float]) -> Steps[Reading]:
+    def classify_steps(
+        self, text: str, encoding: TextEncoding, hits: Mapping[str, float]
+    ) -> Steps[AttackReading]:
         """As `read`, pausing now and then."""
-        words = yield from self.words_steps(text)
-        return self.judge(words, [encoding], hits)
+        words = yield from self.classify_ngrams_steps(text)
+        return self.combine_readings(words, [encoding], hits)
 
-    def read(self, text: str, encoding: Encoding, hits: Mapping[str, float]) -> Reading:
+    def classify_text(self, text: str, encoding: TextEncoding, hits: Mapping[str, float]) -> AttackReading:
         """Of the text whose encoding is `encoding`; `hits`: see `Reader.read`."""
-        return self.judge(self.read_words(text), [encoding], hits)
+        return self.combine_readings(self.classify_ngrams(text), [encoding], hits)
 
-    def judge(self, read: Words, encodings: Sequence[Encoding], hits: Mapping[str, float]) -> Reading:
+    def combine_readings(
+        self, read: NgramReading, encodings: Sequence[TextEncoding], hits: Mapping[str, float]
+    ) -> AttackReading:
         """The same, from the n-grams of a whole text and encodings of the text, or of passages in it."""
-        words, han = read.likeliest, read.han
+        words, han = read.most_likely_attack, read.han
         said = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
-        states = max((logits for logits, _ in said), key=_of_attack, default=np.zeros_like(words))
+        states = max((logits for logits, _ in said), key=_attack_share, default=np.zeros_like(words))
         evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
         logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
         risk = 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
         parts = sum(count for _, count in said)
-        return Reading(risk, self._kinds((1 - han) * states + words, risk), max(parts, len(read.passages)))
+        return AttackReading(
+            risk, self._kind_shares((1 - han) * states + words, risk), max(parts, len(read.passages))
+        )
 
-    def _kinds(self, logits: Floats, risk: float) -> dict[str, float]:
+    def _kind_shares(self, logits: Floats, risk: float) -> dict[str, float]:
         """The likeliest kind is as likely as an attack at all, the others in proportion."""
         likely = np.exp(logits[1:] - logits[1:].max())
         return {kind: risk * float(share) for kind, share in zip(self.labels, likely, strict=True)}
 
-    def _read_states(self, encoding: Encoding) -> tuple[Floats, int]:
+    def _read_states(self, encoding: TextEncoding) -> tuple[Floats, int]:
         """Logits of the part that is likeliest to attack, and how many parts there are."""
         if not len(encoding.block_tokens):
             return np.zeros(len(self._states_bias), np.float32), 1
-        windows, closer = segments.spans(len(encoding.block_tokens))
-        rows = segments.pooled(encoding.blocks, encoding.block_tokens, np.concatenate([windows, closer]))
+        windows, closer = segments.segment_spans(len(encoding.block_tokens))
+        rows = segments.pool_segments(
+            encoding.blocks, encoding.block_tokens, np.concatenate([windows, closer])
+        )
         logits = rows @ self._states + self._states_bias
         logits[len(windows) :, 0] += self._closer_bias
         return logits[int(logits[:, 0].argmax())], len(windows)
 
-    def read_words(self, text: str) -> Words:
+    def classify_ngrams(self, text: str) -> NgramReading:
         """What needs no encoder."""
-        return finish(self.words_steps(text))
+        return run_steps_inline(self.classify_ngrams_steps(text))
 
-    def words_steps(self, text: str) -> Steps[Words]:
+    def classify_ngrams_steps(self, text: str) -> Steps[NgramReading]:
         """The same, pausing now and then, so that a long text lets others pass."""
-        passages = segments.passages_of(text)
+        passages = segments.split_passages(text)
         rows, han_share = [], 0.0
         for at, passage in enumerate(passages):
             if at and at % _PASSAGES_A_STEP == 0:
                 yield
             features = text_features(passage, self._buckets)
-            rows.append(self._of_words(features))
+            rows.append(self._ngram_logits(features))
             han_share += features.han_share / len(passages)
-        return Words(passages, np.stack(rows), min(1.0, han_share / HAN_ALONE))
+        return NgramReading(passages, np.stack(rows), min(1.0, han_share / HAN_ALONE))
 
-    def _of_words(self, features: TextFeatures) -> Floats:
+    def _ngram_logits(self, features: TextFeatures) -> Floats:
         columns, values = weighted_ngrams(features, self._rarity)
         logits: Floats = self._ngrams_bias + (values @ self._ngrams[columns].astype(np.float32)) * self._scale
         return logits
 
 
-def _of_attack(logits: Floats) -> float:
+def _attack_share(logits: Floats) -> float:
     return float(logits[0])
 
 
-def _take(head: Head, name: str, *shape: int) -> Floats:
+def _read_array(head: HeadFile, name: str, *shape: int) -> Floats:
     array = head.arrays[name]
     if array.shape != shape:
         raise EncoderError(f"the jailbreak head's {name} has shape {array.shape}, not {shape}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from radixway.encoders import EncoderError, EncoderService
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, JailbreakHead
 from radixway.guard.jailbreak.kinds import KINDS
-from radixway.guard.jailbreak.reading import LONG, Reading
+from radixway.guard.jailbreak.reading import LONG, AttackReading
 from radixway.guard.threads import run_steps
 
 log = logging.getLogger(__name__)
@@ -32,38 +32,38 @@ class HeadReader:
         self._failure: str | None = None
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def attack_kinds(self) -> tuple[str, ...]:
         """See `Reader`."""
         return KINDS if self._head is None else self._head.labels
 
-    async def read(self, text: str, hits: Mapping[str, float]) -> Reading:
+    async def read_attack(self, text: str, hits: Mapping[str, float]) -> AttackReading:
         """See `Reader`."""
-        head = self._head or await self._load()
+        head = self._head or await self._load_head()
         is_long = self.in_part_from is not None and len(text) >= self.in_part_from
         if is_long and not self._encoders.is_asked_for(text):
             return await self._read_in_part(head, text, hits)
         encoding = await self._encoders.encode(text)
         if len(text) <= LONG:
-            return head.read(text, encoding, hits)
-        return await run_steps(head.read_steps(text, encoding, hits))
+            return head.classify_text(text, encoding, hits)
+        return await run_steps(head.classify_steps(text, encoding, hits))
 
-    async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> Reading:
-        words = await run_steps(head.words_steps(text))
+    async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> AttackReading:
+        words = await run_steps(head.classify_ngrams_steps(text))
         passages = words.most_suspicious(PASSAGES) if words.han < 1 else []
-        return head.judge(words, [await self._encoders.encode(each) for each in passages], hits)
+        return head.combine_readings(words, [await self._encoders.encode(each) for each in passages], hits)
 
     def describe(self) -> dict[str, object]:
         """See `Reader`."""
         told: dict[str, object] = {"reads": self._path.name}
         return told if self._failure is None else told | {"failure": self._failure}
 
-    async def _load(self) -> JailbreakHead:
+    async def _load_head(self) -> JailbreakHead:
         """What does not fit the encoder is not tried again. Raises EncoderError."""
-        encoder = await self._encoders.ready()
+        encoder = await self._encoders.wait_until_ready()
         if self._failure is not None:
             raise EncoderError(self._failure)
         try:
-            self._head = JailbreakHead.load(self._path, encoder)
+            self._head = JailbreakHead.load_file(self._path, encoder)
         except EncoderError as error:
             self._failure = str(error)
             log.error("only known wordings tell attacks: %s", error)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from radixway.encoders import EncoderBusy, EncoderError, EncoderService
-from radixway.guard.jailbreak.finding import Findings, find, find_steps, prepare
+from radixway.encoders import EncoderBusyError, EncoderError, EncoderService
+from radixway.guard.jailbreak.finding import (
+    PatternFindings,
+    compile_patterns,
+    find_patterns,
+    find_patterns_steps,
+)
 from radixway.guard.jailbreak.head_reader import HeadReader
 from radixway.guard.jailbreak.kinds import KINDS
-from radixway.guard.jailbreak.normalise import View
-from radixway.guard.jailbreak.reading import LONG, Reader, Reading
+from radixway.guard.jailbreak.normalise import NormalizedView
+from radixway.guard.jailbreak.reading import LONG, AttackReader, AttackReading
 from radixway.guard.jailbreak.spelling import is_mixed
-from radixway.guard.jailbreak.turns import find_build_up, last_turns
-from radixway.guard.texts import Passage, Speaker, well_formed
-from radixway.guard.threads import Steps, in_turn, run_steps
-from radixway.pipeline import Attack, GuardUnavailable
+from radixway.guard.jailbreak.turns import find_build_up, join_last_turns
+from radixway.guard.texts import Speaker, TextPassage, replace_surrogates
+from radixway.guard.threads import Steps, run_steps, steps_in_turn
+from radixway.pipeline import AttackAssessment, GuardUnavailableError
 
-NOTHING = Attack(0.0, {})
+NOTHING = AttackAssessment(0.0, {})
 """Of a passage that is not judged."""
 THRESHOLD = 0.7
 """The published one."""
@@ -33,7 +38,7 @@ _SUSPICIOUS = 0.4
 """Risk of a turn from which several together are read as one text."""
 
 
-class ShippedJudge:
+class DefaultAttackJudge:
     """A `pipeline.AttackJudge` that knows who speaks."""
 
     def __init__(
@@ -41,32 +46,32 @@ class ShippedJudge:
         encoders: EncoderService,
         *,
         threshold: float = THRESHOLD,
-        reader: Reader | None = None,
+        reader: AttackReader | None = None,
         judges_system: bool = False,
     ) -> None:
         """`reader`: in place of the shipped head. `judges_system`: judge the operator's words, too."""
-        prepare()  # a quarter of a second that no request waits for
+        compile_patterns()  # a quarter of a second that no request waits for
         self.threshold = threshold
-        self.reader: Reader = HeadReader(encoders) if reader is None else reader
+        self.reader: AttackReader = HeadReader(encoders) if reader is None else reader
         self._judges_system = judges_system
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """See `AttackJudge`."""
-        return tuple(dict.fromkeys([*KINDS, *self.reader.kinds]))
+        return tuple(dict.fromkeys([*KINDS, *self.reader.attack_kinds]))
 
     def describe(self) -> dict[str, object]:
         """For `/health`: what reads beside the known wordings, and what could not be loaded."""
         return self.reader.describe()
 
-    async def judge(self, text: str) -> Attack:
-        """Of somebody who asks. Raises GuardUnavailable, and EncoderBusy."""
-        return await self._judge(well_formed(text), data=False)
+    async def judge(self, text: str) -> AttackAssessment:
+        """Of somebody who asks. Raises GuardUnavailableError, and EncoderBusyError."""
+        return await self._judge_text(replace_surrogates(text), data=False)
 
-    async def judge_passages(self, passages: Sequence[Passage]) -> Sequence[Attack]:
+    async def judge_passages(self, passages: Sequence[TextPassage]) -> Sequence[AttackAssessment]:
         """One for each passage, in their order; the assistant's own words and, unless told otherwise, the
         operator's are `NOTHING`. What only the last turns of a conversation make together counts as said in
-        the last one. Raises GuardUnavailable, and EncoderBusy.
+        the last one. Raises GuardUnavailableError, and EncoderBusyError.
         """
         judged = [await self.judge_passage(each) for each in passages]
         turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
@@ -77,75 +82,75 @@ class ShippedJudge:
                 judged[turns[-1]] = together
         return judged
 
-    async def judge_passage(self, passage: Passage) -> Attack:
-        """Of one passage alone. Raises GuardUnavailable, and EncoderBusy."""
+    async def judge_passage(self, passage: TextPassage) -> AttackAssessment:
+        """Of one passage alone. Raises GuardUnavailableError, and EncoderBusyError."""
         if not self._is_judged(passage.speaker):
             return NOTHING
-        return await self._judge(passage.text, data=passage.speaker in ("tool", "document"))
+        return await self._judge_text(passage.text, data=passage.speaker in ("tool", "document"))
 
     def _is_judged(self, speaker: Speaker) -> bool:
         return speaker in _JUDGED or (speaker == "system" and self._judges_system)
 
-    async def _judge(self, text: str, *, data: bool) -> Attack:
+    async def _judge_text(self, text: str, *, data: bool) -> AttackAssessment:
         if not text.strip():
             return NOTHING
         if len(text) <= LONG:
-            found = find(text, data=data)
+            found = find_patterns(text, data=data)
         else:
-            found = await run_steps(find_steps(text, data=data))
-        readings = await self._read(text, found)
-        return _attack(found, readings)
+            found = await run_steps(find_patterns_steps(text, data=data))
+        readings = await self._read_views(text, found)
+        return _combine_attack(found, readings)
 
-    async def _read(self, text: str, found: Findings) -> list[Reading]:
+    async def _read_views(self, text: str, found: PatternFindings) -> list[AttackReading]:
         """Of the text and, unless wordings tell enough already, of what disguises hid."""
         try:
-            readings = [await self._of(text, found)]
+            readings = [await self._read_encoded(text, found)]
             if found.risk < self.threshold and readings[0].risk < self.threshold:
-                for view in _worth_reading(text, found.views):
-                    readings.append(await self._of(view.text, found))
+                for view in _disguised_views(text, found.views):
+                    readings.append(await self._read_encoded(view.text, found))
         except EncoderError as error:
             if found.risk >= self.threshold:
                 return []
-            if isinstance(error, EncoderBusy):
+            if isinstance(error, EncoderBusyError):
                 raise
-            raise GuardUnavailable(str(error)) from error
+            raise GuardUnavailableError(str(error)) from error
         return readings
 
-    async def _of(self, text: str, found: Findings) -> Reading:
-        return await self.reader.read(text, found.confidences)
+    async def _read_encoded(self, text: str, found: PatternFindings) -> AttackReading:
+        return await self.reader.read_attack(text, found.confidences)
 
-    async def judge_turns(self, texts: Sequence[str], alone: Sequence[Attack]) -> Attack:
+    async def judge_turns(self, texts: Sequence[str], alone: Sequence[AttackAssessment]) -> AttackAssessment:
         """A user's last turns as one text; read by the encoder only where one of them was suspicious `alone`.
 
-        Raises GuardUnavailable, and EncoderBusy.
+        Raises GuardUnavailableError, and EncoderBusyError.
         """
-        joined = last_turns(texts)
+        joined = join_last_turns(texts)
         found = find_build_up(joined, texts)
         readings = []
         if found.risk < self.threshold and max(each.risk for each in alone) >= _SUSPICIOUS:
-            readings = await self._read(joined, found)
-        return _attack(found, readings)
+            readings = await self._read_views(joined, found)
+        return _combine_attack(found, readings)
 
 
-def wordings_steps(passages: Sequence[Passage]) -> Steps[list[Attack]]:
+def pattern_attacks_steps(passages: Sequence[TextPassage]) -> Steps[list[AttackAssessment]]:
     """What is known of passages without an encoder, in their order. Takes time linear in them."""
-    judged = yield from in_turn(passages, _wordings_of, lambda each: len(each.text))
+    judged = yield from steps_in_turn(passages, _pattern_attack, lambda each: len(each.text))
     turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
     if len(turns) > 1:
         texts = [passages[index].text for index in turns]
-        together = _attack(find_build_up(last_turns(texts), texts), [])
+        together = _combine_attack(find_build_up(join_last_turns(texts), texts), [])
         judged[turns[-1]] = max(judged[turns[-1]], together, key=lambda each: each.risk)
     return judged
 
 
-def _wordings_of(passage: Passage) -> Steps[Attack]:
+def _pattern_attack(passage: TextPassage) -> Steps[AttackAssessment]:
     if passage.speaker not in _JUDGED or not passage.text.strip():
         return NOTHING
-    found = yield from find_steps(passage.text, data=passage.speaker != "user")
-    return _attack(found, [])
+    found = yield from find_patterns_steps(passage.text, data=passage.speaker != "user")
+    return _combine_attack(found, [])
 
 
-def _attack(found: Findings, readings: Sequence[Reading]) -> Attack:
+def _combine_attack(found: PatternFindings, readings: Sequence[AttackReading]) -> AttackAssessment:
     risk = max([found.risk, *(each.risk for each in readings)])
     kinds: dict[str, float] = dict(found.kinds.items())
     for reading in readings:
@@ -155,14 +160,14 @@ def _attack(found: Findings, readings: Sequence[Reading]) -> Attack:
         likeliest = max(kinds, key=kinds.__getitem__)
         kinds[likeliest] = risk
     parts = readings[0].parts if readings else 1
-    return Attack(risk, _sorted(kinds), tuple(found.hits), parts)
+    return AttackAssessment(risk, _sort_kinds(kinds), tuple(found.hits), parts)
 
 
-def _sorted(kinds: Mapping[str, float]) -> dict[str, float]:
+def _sort_kinds(kinds: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
 
-def _worth_reading(text: str, views: Sequence[View]) -> list[View]:
+def _disguised_views(text: str, views: Sequence[NormalizedView]) -> list[NormalizedView]:
     """What disguises hid from the encoder; not what harmless digits or other scripts become."""
     worth = [
         view

@@ -25,7 +25,7 @@ _SPELLINGS = frozenset({"leetspeak", "spacing"})
 
 
 @dataclass(slots=True, frozen=True)
-class View:
+class NormalizedView:
     """One reading of a text."""
 
     how: str
@@ -35,9 +35,9 @@ class View:
     """Whether its words stand without anything between them."""
 
 
-def views(text: str) -> list[View]:
+def normalized_views(text: str) -> list[NormalizedView]:
     """The text itself first, then every view that differs from those before it."""
-    found = [View("plain", text)]
+    found = [NormalizedView("plain", text)]
     seen = {(text, False)}
     room = LONGEST_DECODED
     begin = 0
@@ -46,17 +46,17 @@ def views(text: str) -> list[View]:
         for above in level:
             if above.is_squashed or (above.how in _SPELLINGS and len(above.text) > SHORT):
                 continue
-            for view in _undone(above.text):
+            for view in _undo_disguises(above.text):
                 if (view.text, view.is_squashed) in seen or len(found) >= MOST_VIEWS:
                     continue
                 if view.how in encodings.NAMES:
                     if room <= 0:
                         continue
-                    view = View(view.how, view.text[:room])
+                    view = NormalizedView(view.how, view.text[:room])
                     room -= len(view.text)
                 seen.add((view.text, view.is_squashed))
                 how = view.how if above.how == "plain" else f"{above.how}+{view.how}"
-                found.append(View(how, view.text, view.is_squashed))
+                found.append(NormalizedView(how, view.text, view.is_squashed))
     return found
 
 
@@ -69,7 +69,7 @@ class _Step:
 
 
 _STEPS = (
-    _Step("folded", spelling.fold, r"[^\x00-\x7f]"),
+    _Step("folded", spelling.fold_confusables, r"[^\x00-\x7f]"),
     _Step("tags", encodings.read_tags, r"[\x{e0020}-\x{e007e}]"),
     _Step("url", encodings.read_percent, r"%[0-9a-f]{2}"),
     _Step("entities", encodings.read_entities, r"&#"),
@@ -84,9 +84,9 @@ _STEPS = (
     _Step("words reversed", encodings.read_words_backwards, encodings.BACKWARDS),
     _Step("word order", encodings.read_word_by_word_backwards, encodings.WORD_ORDER),
     _Step("pig latin", encodings.read_pig_latin, encodings.IN_PIG_LATIN),
-    _Step("leetspeak", spelling.unleet, spelling.LEET),
+    _Step("leetspeak", spelling.undo_leetspeak, spelling.LEET),
     _Step("spacing", spelling.join_split_words, spelling.SPLIT),
-    _Step("squashed", spelling.squash, spelling.SPLIT_LETTERS),
+    _Step("squashed", spelling.squash_spaces, spelling.SPLIT_LETTERS),
 )
 
 
@@ -101,9 +101,9 @@ def _reasons() -> re2.Set:
     return found
 
 
-def _undone(text: str) -> Iterator[View]:
+def _undo_disguises(text: str) -> Iterator[NormalizedView]:
     for index in sorted(_reasons().Match(text) or ()):
         step = _STEPS[index]
         undone = step.undo(text)
         if undone:
-            yield View(step.how, undone, is_squashed=step.how == "squashed")
+            yield NormalizedView(step.how, undone, is_squashed=step.how == "squashed")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from radixway.encoders import EncoderService
 from radixway.guard.jailbreak.head_reader import HeadReader
-from radixway.guard.jailbreak.judge import THRESHOLD, ShippedJudge
-from radixway.guard.jailbreak.models import ModelsReader, published_models
+from radixway.guard.jailbreak.judge import THRESHOLD, DefaultAttackJudge
+from radixway.guard.jailbreak.models import ClassifierReader, published_models
 
 
-def open_judge(
+def build_attack_judge(
     encoders: EncoderService,
     *,
     threshold: float = THRESHOLD,
@@ -19,16 +19,17 @@ def open_judge(
     models_dir: Path | None = None,
     judges_system: bool = False,
     in_part_from: int | None = None,
-) -> ShippedJudge:
+) -> DefaultAttackJudge:
     """`model`: a sequence classifier's directory, with its labels in `mapping` where they do not lie in it.
 
     Without it the preferred one in `models_dir` reads, if there is one, else the shipped head. Known wordings
-    are looked for in either case. What cannot be loaded is told in the log and in `ShippedJudge.describe`.
+    are looked for in either case. What cannot be loaded is told in the log and in
+    `DefaultAttackJudge.describe`.
     `in_part_from`: see `HeadReader`.
     """
     paths = [model] if model is not None else published_models(models_dir) if models_dir is not None else []
     reader = HeadReader(encoders, in_part_from=in_part_from)
-    shipped = ShippedJudge(encoders, threshold=threshold, reader=reader, judges_system=judges_system)
+    shipped = DefaultAttackJudge(encoders, threshold=threshold, reader=reader, judges_system=judges_system)
     if paths:
-        shipped.reader = ModelsReader(encoders, paths, shipped.reader, mapping)
+        shipped.reader = ClassifierReader(encoders, paths, shipped.reader, mapping)
     return shipped

@@ -1,8 +1,8 @@
 """Known wordings of attacks, looked for in linear time (RE2).
 
 All at once would need an automaton that grows with every text (measured: 8 ms for a prompt of 1,500
-characters). `Filter` looks for the words that each expression cannot do without, and tries those alone that
-have them (0.2 ms). The patterns themselves are data: `bundled/attack_patterns/*.toml`.
+characters). `EntryFilter` looks for the words that each expression cannot do without, and tries those alone
+that have them (0.2 ms). The patterns themselves are data: `bundled/attack_patterns/*.toml`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUOTED = 0.15
 
 
 @dataclass(slots=True, frozen=True)
-class Pattern:
+class AttackPattern:
     """One wording."""
 
     name: str
@@ -46,7 +46,7 @@ class Pattern:
 
 
 @dataclass(slots=True, frozen=True)
-class Hit:
+class PatternHit:
     """A pattern that was found."""
 
     name: str
@@ -54,19 +54,19 @@ class Hit:
     confidence: float
 
 
-class Patterns:
+class PatternSet:
     """Patterns compiled together. Safe to use from several threads."""
 
-    def __init__(self, patterns: Sequence[Pattern], *, squashed: bool = False) -> None:
+    def __init__(self, patterns: Sequence[AttackPattern], *, squashed: bool = False) -> None:
         """`squashed`: for texts whose words stand without anything between them."""
         self.patterns = tuple(patterns)
         self._sources = [_expand(each.source, squashed) for each in patterns]
         self._filter = re2.Filter()
         for source in self._sources:
-            self._filter.Add(source, _options())
+            self._filter.Add(source, _re2_options())
         self._filter.Compile()
 
-    def find(self, text: str, *, may_quote: bool = True) -> list[Hit]:
+    def find_hits(self, text: str, *, may_quote: bool = True) -> list[PatternHit]:
         """Each pattern that stands in the text, once.
 
         `may_quote`: whether one that is quoted by somebody who writes about attacks counts less.
@@ -75,9 +75,9 @@ class Patterns:
         if not found:
             return []
         about = may_quote and _writes_about_attacks(text)
-        return [self._hit(index, text, about) for index in sorted(found)]
+        return [self._match_pattern(index, text, about) for index in sorted(found)]
 
-    def _hit(self, index: int, text: str, about: bool) -> Hit:
+    def _match_pattern(self, index: int, text: str, about: bool) -> PatternHit:
         pattern = self.patterns[index]
         confidence = pattern.confidence
         if about and _compiled(_expand(_benign_context()["is_about"], squashed=False)).search(text):
@@ -86,10 +86,10 @@ class Patterns:
             _is_quoted(text, *found.span()) for found in _compiled(self._sources[index]).finditer(text)
         ):
             confidence *= _QUOTED
-        return Hit(pattern.name, pattern.kind, confidence)
+        return PatternHit(pattern.name, pattern.kind, confidence)
 
 
-def combined(hits: Iterable[Hit]) -> float:
+def combine_confidence(hits: Iterable[PatternHit]) -> float:
     """How sure all of them together make one: that not every one is mistaken (noisy or)."""
     mistaken = 1.0
     for hit in hits:
@@ -97,12 +97,12 @@ def combined(hits: Iterable[Hit]) -> float:
     return 1 - mistaken
 
 
-def load_patterns(name: str) -> tuple[Pattern, ...]:
+def load_patterns(name: str) -> tuple[AttackPattern, ...]:
     """Read `bundled/attack_patterns/NAME.toml`, in its order."""
     data = read_toml(f"attack_patterns/{name}.toml")
     fragments = {key: _source(parts, {}) for key, parts in data.get("fragments", {}).items()}
     return tuple(
-        Pattern(**{**each, "source": _source(each["source"], fragments)}) for each in data["patterns"]
+        AttackPattern(**{**each, "source": _source(each["source"], fragments)}) for each in data["patterns"]
     )
 
 
@@ -112,7 +112,7 @@ def _source(parts: str | list[str], fragments: Mapping[str, str]) -> str:
 
 
 @cache
-def known_patterns() -> tuple[Pattern, ...]:
+def known_patterns() -> tuple[AttackPattern, ...]:
     """Every single wording that is an attack."""
     return tuple(each for name in ("english", "others", "data") for each in load_patterns(name))
 
@@ -123,22 +123,22 @@ def _benign_context() -> Mapping[str, str]:
 
 
 @cache
-def everywhere() -> Patterns:
+def patterns_for_any_text() -> PatternSet:
     """What is an attack whoever says it."""
-    return Patterns([each for each in known_patterns() if not each.in_data_only])
+    return PatternSet([each for each in known_patterns() if not each.in_data_only])
 
 
 @cache
-def in_data() -> Patterns:
+def patterns_for_data() -> PatternSet:
     """What is an attack only where a tool or a document says it."""
-    return Patterns([each for each in known_patterns() if each.in_data_only])
+    return PatternSet([each for each in known_patterns() if each.in_data_only])
 
 
 @cache
-def squashed() -> Patterns:
+def patterns_without_spaces() -> PatternSet:
     """What is looked for where words stand without anything between them: what is sure even so."""
     sure = [each for each in known_patterns() if not each.in_data_only and each.confidence >= 0.8]
-    return Patterns([each for each in sure if _GAP_SIGN in each.source], squashed=True)
+    return PatternSet([each for each in sure if _GAP_SIGN in each.source], squashed=True)
 
 
 def _expand(source: str, squashed: bool) -> str:
@@ -146,7 +146,7 @@ def _expand(source: str, squashed: bool) -> str:
     return source.replace(r"\b", "").replace(_GAP_SIGN, "") if squashed else source.replace(_GAP_SIGN, _GAP)
 
 
-def _options() -> re2.Options:
+def _re2_options() -> re2.Options:
     options = re2.Options()
     options.case_sensitive = False
     options.log_errors = False
@@ -156,7 +156,7 @@ def _options() -> re2.Options:
 
 @cache
 def _compiled(source: str) -> re2._Regexp:
-    return re2.compile(source, _options())
+    return re2.compile(source, _re2_options())
 
 
 def _writes_about_attacks(text: str) -> bool:

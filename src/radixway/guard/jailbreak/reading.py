@@ -11,7 +11,7 @@ LONG = 8192
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class AttackReading:
     """What a reader says of a text."""
 
     risk: float
@@ -22,15 +22,15 @@ class Reading:
     """How many parts it was read in."""
 
 
-class Reader(Protocol):
+class AttackReader(Protocol):
     """Reads texts in the encoder's threads."""
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def attack_kinds(self) -> tuple[str, ...]:
         """What it can tell; empty where that is not known yet."""
         ...
 
-    async def read(self, text: str, hits: Mapping[str, float]) -> Reading:
+    async def read_attack(self, text: str, hits: Mapping[str, float]) -> AttackReading:
         """`hits`: known wordings found in the text, with their confidence. Raises EncoderError."""
         ...
 

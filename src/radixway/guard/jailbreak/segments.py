@@ -1,6 +1,6 @@
 """A text in parts: an attack may stand anywhere in it, and a mean over all of it would drown a short one.
 
-blocks    0 1 2 3 4 5 6 7 8 9 …        32 pieces each, see `Encoding.blocks`
+blocks    0 1 2 3 4 5 6 7 8 9 …        32 pieces each, see `TextEncoding.blocks`
 windows   [0 … 7] [4 … 11] …           of the whole text, where it has no more blocks
 closer    [0 1] [1 2] [2 3] …          where there are more than two
 """
@@ -21,7 +21,7 @@ CHARACTERS, OVERLAP = 1500, 200
 Spans = NDArray[np.int64]
 
 
-def spans(blocks: int) -> tuple[Spans, Spans]:
+def segment_spans(blocks: int) -> tuple[Spans, Spans]:
     """[n, 2] and [m, 2]: the first block and one after the last, of each window and each closer look."""
     begins = np.arange(0, max(blocks - WINDOW, 0) + STEP, STEP) if blocks > WINDOW else np.zeros(1, np.int64)
     windows = np.stack([begins, np.minimum(begins + WINDOW, blocks)], axis=1)
@@ -31,7 +31,7 @@ def spans(blocks: int) -> tuple[Spans, Spans]:
     return windows, np.stack([begins, begins + CLOSER], axis=1)
 
 
-def pooled(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
+def pool_segments(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
     """[n, 5 · size]: of each part what `blocks` has of each block: means by tokens, and maxima."""
     fifth = blocks.shape[1] // 5
     means = np.r_[0 : 2 * fifth, 4 * fifth : 5 * fifth]
@@ -47,7 +47,7 @@ def pooled(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
     return found
 
 
-def passages_of(text: str) -> list[str]:
+def split_passages(text: str) -> list[str]:
     """The text in parts of at most `CHARACTERS`, each repeating the end of the one before it."""
     if len(text) <= CHARACTERS:
         return [text]

@@ -49,7 +49,7 @@ WORDS = frozenset(_WORDS.split())
 """What decides between i and l where a 1 stands for a letter."""
 
 
-def fold(text: str) -> str | None:
+def fold_confusables(text: str) -> str | None:
     """Without what nobody sees, and with Latin letters where others look like them or vary them."""
     if text.isascii() or not _SUSPICIOUS.search(text):
         return None
@@ -70,7 +70,7 @@ _MIXED = re.compile(
 )
 
 
-def unleet(text: str) -> str | None:
+def undo_leetspeak(text: str) -> str | None:
     """`1gn0r3` → `ignore`."""
     plain = _LEET_WORD.sub(_plain_word, text)
     return plain if plain != text else None
@@ -86,7 +86,7 @@ def join_split_words(text: str) -> str | None:
     return joined if joined != text else None
 
 
-def squash(text: str) -> str | None:
+def squash_spaces(text: str) -> str | None:
     """Letters and digits only, of the runs in which letters stand alone: there no gap tells words apart."""
     runs = [found[0] for found in itertools.islice(_SINGLE_LETTERS.finditer(text), 64)]
     runs = [run for run in runs if len(run) >= 12]

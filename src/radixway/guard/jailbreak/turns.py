@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from radixway.guard.jailbreak.finding import Findings, find
-from radixway.guard.jailbreak.patterns import Hit, Patterns, load_patterns
+from radixway.guard.jailbreak.finding import PatternFindings, find_patterns
+from radixway.guard.jailbreak.patterns import PatternHit, PatternSet, load_patterns
 
 LAST_TURNS = 4
 LONGEST = 4096
 """Characters of the last turns that are judged together."""
 
 
-def last_turns(texts: Sequence[str]) -> str:
+def join_last_turns(texts: Sequence[str]) -> str:
     """The last ones, as many as fit, joined as if they had been said at once."""
     kept: list[str] = []
     room = LONGEST
@@ -28,15 +28,15 @@ def last_turns(texts: Sequence[str]) -> str:
     return " ".join(reversed(kept))
 
 
-def find_build_up(joined: str, texts: Sequence[str]) -> Findings:
+def find_build_up(joined: str, texts: Sequence[str]) -> PatternFindings:
     """Wordings across the turns' borders, and, from the third turn on, signs that turns lead somewhere."""
-    found = find(joined)
+    found = find_patterns(joined)
     if len(texts) < 3:
         return found
-    signs: dict[str, Hit] = {hit.name: hit for hit in _build_up().find(joined)}
-    return Findings({**found.hits, **signs}, found.views)
+    signs: dict[str, PatternHit] = {hit.name: hit for hit in _build_up().find_hits(joined)}
+    return PatternFindings({**found.hits, **signs}, found.views)
 
 
 @cache
-def _build_up() -> Patterns:
-    return Patterns(load_patterns("build_up"))
+def _build_up() -> PatternSet:
+    return PatternSet(load_patterns("build_up"))

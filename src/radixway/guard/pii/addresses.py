@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 _PARTS = frozenset(["STREET_ADDRESS", "GPE", "ZIP_CODE"])
 _BETWEEN = re.compile(r"[\s,>]*(?:[A-Z]{2,3}[\s,>]*)?")
@@ -23,9 +23,9 @@ _STREET = re.compile(
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
-def whole_addresses(found: Sequence[PersonalData], text: str) -> list[PersonalData]:
+def join_address_parts(found: Sequence[PersonalDataSpan], text: str) -> list[PersonalDataSpan]:
     """`found`, in order, with what belongs to a street joined to it; as sure as its surest street."""
-    joined: list[PersonalData] = []
+    joined: list[PersonalDataSpan] = []
     begins = [*(each.begin for each in found), len(text)][1:]
     for each, free in zip(found, begins, strict=True):
         last = joined[-1] if joined else None
@@ -39,7 +39,7 @@ def whole_addresses(found: Sequence[PersonalData], text: str) -> list[PersonalDa
             and (each.type != "GPE" or "\n" not in text[last.end : each.begin])
         ):
             sure = max(last.confidence, each.confidence if each.type == last.type else 0.0)
-            joined[-1] = PersonalData(last.type, last.begin, each.end, sure)
+            joined[-1] = PersonalDataSpan(last.type, last.begin, each.end, sure)
         elif (
             last is not None
             and last.type == "GPE"
@@ -47,7 +47,7 @@ def whole_addresses(found: Sequence[PersonalData], text: str) -> list[PersonalDa
             and last.end == each.begin
             and _HAN.match(text, each.begin)
         ):
-            joined[-1] = PersonalData(each.type, last.begin, each.end, each.confidence)
+            joined[-1] = PersonalDataSpan(each.type, last.begin, each.end, each.confidence)
         else:
             joined.append(each)
     return joined

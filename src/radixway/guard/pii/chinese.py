@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.encoders.encoding import EncoderError, Floats
-from radixway.encoders.heads.head import Head
-from radixway.guard.pii.gazetteers import entries, kinds
-from radixway.guard.pii.network import Convolutions
+from radixway.encoders.heads.head import HeadFile
+from radixway.guard.pii.gazetteers import read_list, word_kinds
+from radixway.guard.pii.network import TaggerConvolutions
 
 CHARACTERS, PAIRS = 1 << 13, 1 << 14
 """Rows that characters, and pairs of them, are hashed into."""
@@ -63,7 +63,7 @@ _PRIME = 0x9E3779B1
 
 
 @dataclass(slots=True, frozen=True)
-class Units:
+class CharacterUnits:
     """A text's characters; words of other scripts and numbers are one each."""
 
     begin: list[int]
@@ -87,7 +87,7 @@ class Units:
         return marks
 
 
-class Script(Enum):
+class WritingScript(Enum):
     """Who reads a text."""
 
     LATIN = auto()
@@ -98,15 +98,15 @@ class Script(Enum):
     """No word of any other script."""
 
 
-def script_of(text: str) -> Script:
+def detect_script(text: str) -> WritingScript:
     """By characters of Chinese against words of other scripts."""
     chinese = len(_HAN.findall(text))
     if not chinese:
-        return Script.LATIN
+        return WritingScript.LATIN
     words = len(_WORD.findall(text))
     if not words:
-        return Script.CHINESE_ALONE
-    return Script.MOSTLY_CHINESE if chinese > words else Script.MOSTLY_LATIN
+        return WritingScript.CHINESE_ALONE
+    return WritingScript.MOSTLY_CHINESE if chinese > words else WritingScript.MOSTLY_LATIN
 
 
 def has_chinese(text: str) -> bool:
@@ -114,19 +114,19 @@ def has_chinese(text: str) -> bool:
     return _HAN.search(text) is not None
 
 
-def split_units(text: str, begin: int = 0, end: int | None = None) -> Units:
+def split_units(text: str, begin: int = 0, end: int | None = None) -> CharacterUnits:
     """What the tagger reads, of a part of `text` or of all of it."""
     matches = list(_UNIT.finditer(text, begin, len(text) if end is None else end))
     begins = [found.start() for found in matches]
     ends = [found.end() for found in matches]
     hashes = np.array([_code(found[0]) for found in matches], np.uint32)
     before = np.concatenate([np.zeros(1, np.uint32), hashes[:-1]]) if len(hashes) else hashes
-    return Units(
+    return CharacterUnits(
         begins,
         ends,
-        characters=(_mix(hashes) % CHARACTERS).astype(np.int64),
-        pairs=(_mix(before * np.uint32(31) + hashes) % PAIRS).astype(np.int64),
-        bits=np.array(_bits(text, begins, ends), np.int64),
+        characters=(_mix_hashes(hashes) % CHARACTERS).astype(np.int64),
+        pairs=(_mix_hashes(before * np.uint32(31) + hashes) % PAIRS).astype(np.int64),
+        bits=np.array(_feature_bits(text, begins, ends), np.int64),
     )
 
 
@@ -143,10 +143,10 @@ class ChineseTagger:
     features: Floats
     """[FEATURES, hidden]"""
     bias: Floats
-    convolutions: Convolutions
+    convolutions: TaggerConvolutions
 
     @classmethod
-    def read(cls, head: Head) -> ChineseTagger:
+    def from_head(cls, head: HeadFile) -> ChineseTagger:
         """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
         characters, pairs = (
             head.arrays[f"han_{name}"].astype(np.float32)
@@ -156,12 +156,12 @@ class ChineseTagger:
         mix, features, bias = (
             head.arrays[f"han_{name}"].astype(np.float32) for name in ("mix", "features", "bias")
         )
-        read = cls(characters, pairs, mix, features, bias, Convolutions.read(head.arrays, "han"))
+        read = cls(characters, pairs, mix, features, bias, TaggerConvolutions.from_arrays(head.arrays, "han"))
         if (len(read.characters), len(read.pairs), len(read.features)) != (CHARACTERS, PAIRS, len(FEATURES)):
             raise EncoderError("the PII head's tables of Chinese have other sizes than this version's")
         return read
 
-    def likelihoods(self, units: Units) -> Floats:
+    def likelihoods(self, units: CharacterUnits) -> Floats:
         """[units, tags]"""
         seen = self.characters[units.characters] + self.pairs[units.pairs] @ self.mix
         seen += units.matrix() @ self.features + self.bias
@@ -169,7 +169,7 @@ class ChineseTagger:
 
 
 @dataclass(slots=True, frozen=True)
-class _Lists:
+class _LexiconBits:
     bits: dict[str, int]
     """Word → the bit of its beginning; that of its going on is the next one."""
     sizes: dict[str, tuple[int, ...]]
@@ -177,26 +177,26 @@ class _Lists:
 
 
 @cache
-def _lists() -> _Lists:
+def _lexicon_bits() -> _LexiconBits:
     bits: dict[str, int] = {}
-    for kind, words in kinds("zh"):
-        _add(bits, kind, words)
-    _add(bits, "places", entries("places_zh"))
+    for kind, words in word_kinds("zh"):
+        _add_words(bits, kind, words)
+    _add_words(bits, "places", read_list("places_zh"))
     for name in ("nrp", "groups"):
-        _add(bits, "nrp", (entry for entry in entries(name) if not entry.isascii()))
+        _add_words(bits, "nrp", (entry for entry in read_list(name) if not entry.isascii()))
     sizes: dict[str, set[int]] = {}
     for word in bits:
         sizes.setdefault(word[0], set()).add(len(word))
-    return _Lists(bits, {first: tuple(sorted(found)) for first, found in sizes.items()})
+    return _LexiconBits(bits, {first: tuple(sorted(found)) for first, found in sizes.items()})
 
 
-def _add(bits: dict[str, int], kind: str, words: Iterable[str]) -> None:
+def _add_words(bits: dict[str, int], kind: str, words: Iterable[str]) -> None:
     for word in words:
         bits[word] = bits.get(word, 0) | BIT[f"begins {kind}"]
 
 
-def _bits(text: str, begins: list[int], ends: list[int]) -> list[int]:
-    lists = _lists()
+def _feature_bits(text: str, begins: list[int], ends: list[int]) -> list[int]:
+    lists = _lexicon_bits()
     bits = [_shape(text, begin, end) for begin, end in zip(begins, ends, strict=True)]
     last = 0
     for at, begin in enumerate(begins):
@@ -227,6 +227,6 @@ def _code(unit: str) -> int:
     return ord(unit[0]) if len(unit) == 1 else 20 + min(len(unit), 10)
 
 
-def _mix(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _mix_hashes(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     mixed = hashes * np.uint32(_PRIME)
     return mixed ^ (mixed >> np.uint32(15))

@@ -13,20 +13,20 @@ from typing import Protocol
 
 from radixway.encoders import (
     SHARED_CHARACTERS,
-    Encoder,
-    EncoderBusy,
+    EncoderBusyError,
     EncoderError,
     EncoderService,
-    Encoding,
+    TextEncoder,
+    TextEncoding,
 )
 from radixway.encoders.classifiers import TokenReading, load_token_classifier
-from radixway.encoders.classifiers.on_use import ClassifierOnUse
+from radixway.encoders.classifiers.on_use import LazyClassifier
 from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
-from radixway.guard.pii.in_part import read_in_part
+from radixway.guard.pii.in_part import scan_partially
 from radixway.guard.pii.labels import SOFT_TYPES, published_type
-from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured, structured_steps
+from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured, find_structured_steps
 from radixway.guard.threads import run_in_thread, run_steps
-from radixway.pipeline import GuardUnavailable, PersonalData
+from radixway.pipeline import GuardUnavailableError, PersonalDataSpan
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _FEW = 1_000
 """Findings, likewise."""
 
 
-class SoftFinder(Protocol):
+class SoftTypeFinder(Protocol):
     """Finds types that have no form."""
 
     @property
@@ -54,12 +54,12 @@ class SoftFinder(Protocol):
         """Why nothing will be found."""
         ...
 
-    async def find(self, text: str) -> list[PersonalData]:
+    async def find_soft_types(self, text: str) -> list[PersonalDataSpan]:
         """In order. Raises EncoderError."""
         ...
 
 
-class ShippedFinder:
+class DefaultPersonalDataFinder:
     """A `pipeline.PersonalDataFinder`. Belongs to one event loop; nothing is loaded before the first text."""
 
     def __init__(
@@ -81,7 +81,7 @@ class ShippedFinder:
         self.threshold = threshold
         self.in_part_from = in_part_from
         """Characters from which a text is read in part; None for never."""
-        self._soft: SoftFinder = (
+        self._soft: SoftTypeFinder = (
             HeadFinder(encoders, head, in_part_from=in_part_from)
             if model is None
             else ClassifierFinder(encoders, model, mapping)
@@ -103,24 +103,24 @@ class ShippedFinder:
         told: dict[str, object] = {"reads": self.path.name}
         return told if self.failure is None else told | {"failure": self.failure}
 
-    async def find(self, text: str) -> Sequence[PersonalData]:
-        """See `PersonalDataFinder`. Raises EncoderBusy where too many texts wait."""
+    async def find(self, text: str) -> Sequence[PersonalDataSpan]:
+        """See `PersonalDataFinder`. Raises EncoderBusyError where too many texts wait."""
         try:
-            soft = await self._soft.find(text)
-        except EncoderBusy:
+            soft = await self._soft.find_soft_types(text)
+        except EncoderBusyError:
             raise
         except EncoderError as error:
             if self.failure != self._told:
                 self._told = self.failure
                 log.error("only recognisers find personal data: %s", self.failure)
-            raise GuardUnavailable(str(error)) from error
+            raise GuardUnavailableError(str(error)) from error
         if len(text) <= _INLINE:
             structured = find_structured(text)
         else:
-            structured = await run_steps(structured_steps(text))
+            structured = await run_steps(find_structured_steps(text))
         if len(structured) + len(soft) <= _FEW:
-            return merge(structured, soft, text, self.threshold)
-        return await run_in_thread(merge, structured, soft, text, self.threshold)
+            return merge_findings(structured, soft, text, self.threshold)
+        return await run_in_thread(merge_findings, structured, soft, text, self.threshold)
 
 
 class HeadFinder:
@@ -149,49 +149,51 @@ class HeadFinder:
         self._head: PiiHead | None = None
         self.failure: str | None = None
 
-    async def find(self, text: str) -> list[PersonalData]:
-        """See `SoftFinder`."""
-        head = self._head or await self._load()
-        words = await self._for_long(text)
-        found: list[PersonalData] = []
-        for begin, end in _parts(text):
+    async def find_soft_types(self, text: str) -> list[PersonalDataSpan]:
+        """See `SoftTypeFinder`."""
+        head = self._head or await self._load_head()
+        words = await self._long_text_head(text)
+        found: list[PersonalDataSpan] = []
+        for begin, end in _split_long_text(text):
             is_whole = end - begin == len(text)
             part = text if is_whole else text[begin:end]
             if words is not None:
-                spans = await self._encoders.run(partial(read_in_part, words, head, part))
+                spans = await self._encoders.run_work(partial(scan_partially, words, head, part))
             else:
-                spans = await self._of(head, part, is_whole=is_whole)
+                spans = await self._find_in_text(head, part, is_whole=is_whole)
             found += (replace(each, begin=each.begin + begin, end=each.end + begin) for each in spans)
         return found
 
-    async def _of(self, head: PiiHead, text: str, *, is_whole: bool) -> list[PersonalData]:
+    async def _find_in_text(self, head: PiiHead, text: str, *, is_whole: bool) -> list[PersonalDataSpan]:
         """Of a text, or of a part of one that is too long to be kept while the request lasts."""
-        read = self._encoders.encode if is_whole else self._encoders.read
+        read = self._encoders.encode if is_whole else self._encoders.encode_unshared
         encoding = await read(text, layers=LAYERS)
         if len(text) <= _INLINE:
-            return head.find(text, encoding)
-        return await self._encoders.run(partial(_search, head, text, encoding))
+            return head.find_spans(text, encoding)
+        return await self._encoders.run_work(partial(_find_steps, head, text, encoding))
 
-    async def _for_long(self, text: str) -> PiiHead | None:
+    async def _long_text_head(self, text: str) -> PiiHead | None:
         """The head of words, if `text` is for it; a failure is told once, then all texts are read whole."""
         if self._in_part_from is None or len(text) < self._in_part_from or self._encoders.is_asked_for(text):
             return None
         if self._words is None:
-            encoder = await self._encoders.ready()
+            encoder = await self._encoders.wait_until_ready()
             try:
-                self._words = await asyncio.to_thread(PiiHead.load, self._words_path, encoder, self._path)
+                self._words = await asyncio.to_thread(
+                    PiiHead.load_file, self._words_path, encoder, self._path
+                )
             except EncoderError as error:
                 log.warning("long texts are read whole: %s", error)
                 self._in_part_from = None
         return self._words
 
-    async def _load(self) -> PiiHead:
+    async def _load_head(self) -> PiiHead:
         """What does not fit the encoder is not tried again. Raises EncoderError."""
-        encoder = await self._encoders.ready()
+        encoder = await self._encoders.wait_until_ready()
         if self.failure is not None:
             raise EncoderError(self.failure)
         try:
-            self._head = await asyncio.to_thread(PiiHead.load, self._path, encoder)
+            self._head = await asyncio.to_thread(PiiHead.load_file, self._path, encoder)
         except EncoderError as error:
             self.failure = str(error)
             raise
@@ -203,41 +205,41 @@ class ClassifierFinder:
 
     def __init__(self, encoders: EncoderService, path: Path, mapping: Path | None = None) -> None:
         """Loaded with the first text, in a thread of its own."""
-        self._classifier: ClassifierOnUse[TokenReading] = ClassifierOnUse(
+        self._classifier: LazyClassifier[TokenReading] = LazyClassifier(
             encoders, path, load_token_classifier, mapping
         )
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `SoftFinder`."""
+        """See `SoftTypeFinder`."""
         loaded = self._classifier.loaded
         labels = () if loaded is None else loaded.labels
         return tuple(dict.fromkeys(published_type(each) for each in labels if each not in ("O", "NO_PII")))
 
     @property
     def failure(self) -> str | None:
-        """See `SoftFinder`."""
+        """See `SoftTypeFinder`."""
         return self._classifier.failure
 
-    async def find(self, text: str) -> list[PersonalData]:
-        """See `SoftFinder`."""
-        reading = await self._classifier.read(text)
+    async def find_soft_types(self, text: str) -> list[PersonalDataSpan]:
+        """See `SoftTypeFinder`."""
+        reading = await self._classifier.classify_text(text)
         return [
-            PersonalData(published_type(span.label), span.begin, span.end, span.confidence)
+            PersonalDataSpan(published_type(span.label), span.begin, span.end, span.confidence)
             for span in reading.spans(0.0)
             if any(character.isalnum() for character in text[span.begin : span.end])
         ]
 
 
-def _search(
-    head: PiiHead, text: str, encoding: Encoding, _: Encoder
-) -> Generator[None, None, list[PersonalData]]:
-    return head.steps(text, encoding)
+def _find_steps(
+    head: PiiHead, text: str, encoding: TextEncoding, _: TextEncoder
+) -> Generator[None, None, list[PersonalDataSpan]]:
+    return head.find_spans_steps(text, encoding)
 
 
-def merge(
-    structured: Sequence[PersonalData], soft: Sequence[PersonalData], text: str, threshold: float
-) -> list[PersonalData]:
+def merge_findings(
+    structured: Sequence[PersonalDataSpan], soft: Sequence[PersonalDataSpan], text: str, threshold: float
+) -> list[PersonalDataSpan]:
     """In order, none overlapping another. What has a form and is sure of it comes first, then the surer one.
 
     Of a soft span that a sure structured one cuts, the longer rest stays: a name before an address of mail.
@@ -254,34 +256,34 @@ def merge(
     return _without_overlap([*sure, *others], text)
 
 
-def _is_part_of_address(found: PersonalData, addresses: list[PersonalData]) -> bool:
+def _is_part_of_address(found: PersonalDataSpan, addresses: list[PersonalDataSpan]) -> bool:
     """`addresses`: in order, none overlapping another. A code that is called one stands for itself."""
     if found.type != "STREET_ADDRESS" and (found.type != "ZIP_CODE" or found.confidence >= _CALLED_SO):
         return False
-    before = bisect_right(addresses, found.begin, key=_begin)
+    before = bisect_right(addresses, found.begin, key=_span_begin)
     return before > 0 and found.end <= addresses[before - 1].end
 
 
-def _without_overlap(ranked: Sequence[PersonalData], text: str) -> list[PersonalData]:
+def _without_overlap(ranked: Sequence[PersonalDataSpan], text: str) -> list[PersonalDataSpan]:
     """The earlier in `ranked` stays; O(n log n) comparisons, however many there are."""
-    kept: list[PersonalData] = []
+    kept: list[PersonalDataSpan] = []
     for each in ranked:
-        rest: PersonalData | None = each
+        rest: PersonalDataSpan | None = each
         while rest is not None and (other := _overlapped(kept, rest)) is not None:
-            rest = _rest(rest, other, text) if rest.type in SOFT_TYPES else None
+            rest = _remaining_span(rest, other, text) if rest.type in SOFT_TYPES else None
         if rest is not None:
-            insort(kept, rest, key=_begin)
+            insort(kept, rest, key=_span_begin)
     return kept
 
 
-def _overlapped(kept: list[PersonalData], span: PersonalData) -> PersonalData | None:
+def _overlapped(kept: list[PersonalDataSpan], span: PersonalDataSpan) -> PersonalDataSpan | None:
     """Of spans in order, none overlapping another, one that overlaps `span`."""
-    after = bisect_left(kept, span.end, key=_begin)
+    after = bisect_left(kept, span.end, key=_span_begin)
     before = kept[after - 1] if after else None
     return before if before is not None and before.end > span.begin else None
 
 
-def _rest(span: PersonalData, other: PersonalData, text: str) -> PersonalData | None:
+def _remaining_span(span: PersonalDataSpan, other: PersonalDataSpan, text: str) -> PersonalDataSpan | None:
     """The longer part of `span` that `other` leaves; None where it has no letter."""
     before, after = (span.begin, min(span.end, other.begin)), (max(span.begin, other.end), span.end)
     begin, end = max(before, after, key=lambda part: part[1] - part[0])
@@ -294,15 +296,15 @@ def _rest(span: PersonalData, other: PersonalData, text: str) -> PersonalData | 
     return replace(span, begin=begin, end=end)
 
 
-def _begin(found: PersonalData) -> int:
+def _span_begin(found: PersonalDataSpan) -> int:
     return found.begin
 
 
-def _confidence(found: PersonalData) -> float:
+def _confidence(found: PersonalDataSpan) -> float:
     return found.confidence
 
 
-def _parts(text: str) -> Generator[tuple[int, int], None, None]:
+def _split_long_text(text: str) -> Generator[tuple[int, int], None, None]:
     """Of a long text, parts that end before a blank where there is one."""
     begin = 0
     while len(text) - begin > SHARED_CHARACTERS:

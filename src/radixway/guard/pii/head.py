@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 import radixway.bundled
-from radixway.encoders.encoding import Encoder, EncoderError, Encoding, Floats
-from radixway.encoders.heads.head import Head
-from radixway.guard.pii.addresses import whole_addresses
-from radixway.guard.pii.chinese import ChineseTagger, Script, has_chinese, script_of, split_units
-from radixway.guard.pii.network import Convolutions
-from radixway.guard.pii.tagging import TAGS, TaggedSpan, spans_of
-from radixway.guard.pii.words import FEATURES, Words, as_matrix, split_words, word_bits
-from radixway.pipeline import PersonalData
+from radixway.encoders.encoding import EncoderError, Floats, TextEncoder, TextEncoding
+from radixway.encoders.heads.head import HeadFile
+from radixway.guard.pii.addresses import join_address_parts
+from radixway.guard.pii.chinese import ChineseTagger, WritingScript, detect_script, has_chinese, split_units
+from radixway.guard.pii.network import TaggerConvolutions
+from radixway.guard.pii.tagging import TAGS, TaggedSpan, decode_spans
+from radixway.guard.pii.words import FEATURES, WordSpans, as_matrix, split_words, word_bits
+from radixway.pipeline import PersonalDataSpan
 
 PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
 """The one that ships."""
@@ -44,10 +44,10 @@ class LatinTagger:
     """[features, hidden]"""
     bias: Floats
     """[hidden]"""
-    convolutions: Convolutions
+    convolutions: TaggerConvolutions
 
     @classmethod
-    def read(cls, head: Head) -> LatinTagger:
+    def from_head(cls, head: HeadFile) -> LatinTagger:
         """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
         layers = head.settings.get("layers", LAYERS)
         states = {layer: head.arrays[f"latin_states_{layer}"].astype(np.float32) for layer in layers}
@@ -55,74 +55,80 @@ class LatinTagger:
         if len(features) != len(FEATURES):
             raise EncoderError(f"the PII head knows {len(features)} features of words, not {len(FEATURES)}")
         bias = head.arrays["latin_bias"].astype(np.float32)
-        return cls(states, features, bias, Convolutions.read(head.arrays, "latin"))
+        return cls(states, features, bias, TaggerConvolutions.from_arrays(head.arrays, "latin"))
 
-    def likelihoods(self, text: str, encoding: Encoding, words: Words, begin: int, end: int) -> Floats:
+    def likelihoods(
+        self, text: str, encoding: TextEncoding, words: WordSpans, begin: int, end: int
+    ) -> Floats:
         """[end - begin, tags], of the words from `begin` to `end`."""
-        part = words.part(begin, end)
+        part = words.slice_words(begin, end)
         first = int(words.starts[begin])
         last = int(words.starts[end]) if end < len(words) else encoding.tokens
         read = np.zeros((last - first, len(self.bias)), np.float32)
         for layer, weights in self.states.items():
             read += encoding.states[layer][first:last] @ weights
-        seen = part.pooled(read) + as_matrix(word_bits(text, part, last - first)) @ self.features
+        seen = part.pool_states(read) + as_matrix(word_bits(text, part, last - first)) @ self.features
         return self.convolutions.likelihoods(np.maximum(seen + self.bias, 0))
 
 
 class PiiHead:
     """Finds soft types. Safe to use from several threads."""
 
-    def __init__(self, head: Head, chinese: Head | None = None) -> None:
+    def __init__(self, head: HeadFile, chinese: HeadFile | None = None) -> None:
         """`chinese`: where `head` has no tagger of Chinese, one that has. Raises EncoderError for a head that
         this version cannot read."""
         if head.labels != TAGS:
             raise EncoderError(f"the PII head has the tags {', '.join(head.labels)}, not {', '.join(TAGS)}")
         try:
-            self._latin = LatinTagger.read(head)
-            self._chinese = ChineseTagger.read(chinese or head)
+            self._latin = LatinTagger.from_head(head)
+            self._chinese = ChineseTagger.from_head(chinese or head)
         except KeyError as error:
             raise EncoderError(f"the PII head has no {error}") from None
 
     @classmethod
-    def load(cls, path: Path, encoder: Encoder, chinese: Path | None = None) -> PiiHead:
+    def load_file(cls, path: Path, encoder: TextEncoder, chinese: Path | None = None) -> PiiHead:
         """`chinese`: the file of a head for it, as above. Raises EncoderError where a file is damaged, or was
         trained with another encoder."""
-        head = Head.load(path, kind="pii")
-        head.check(encoder)
-        return cls(head, None if chinese is None else Head.load(chinese, kind="pii"))
+        head = HeadFile.load_file(path, kind="pii")
+        head.check_encoder(encoder)
+        return cls(head, None if chinese is None else HeadFile.load_file(chinese, kind="pii"))
 
     @property
     def layers(self) -> tuple[int, ...]:
         """Whose states are read."""
         return tuple(self._latin.states)
 
-    def find(self, text: str, encoding: Encoding) -> list[PersonalData]:
+    def find_spans(self, text: str, encoding: TextEncoding) -> list[PersonalDataSpan]:
         """In order, none overlapping another; of any confidence. `encoding` has the states of `layers`."""
-        steps = self.steps(text, encoding)
+        steps = self.find_spans_steps(text, encoding)
         while True:
             try:
                 next(steps)
             except StopIteration as done:
-                found: list[PersonalData] = done.value
+                found: list[PersonalDataSpan] = done.value
                 return found
 
-    def steps(self, text: str, encoding: Encoding) -> Generator[None, None, list[PersonalData]]:
+    def find_spans_steps(
+        self, text: str, encoding: TextEncoding
+    ) -> Generator[None, None, list[PersonalDataSpan]]:
         """The same, pausing now and then, so that a long text lets others pass."""
-        script = script_of(text)
-        found: list[PersonalData] = []
-        if script is not Script.CHINESE_ALONE:
+        script = detect_script(text)
+        found: list[PersonalDataSpan] = []
+        if script is not WritingScript.CHINESE_ALONE:
             found += yield from self._latin_steps(text, encoding)
-        if script is not Script.LATIN:
+        if script is not WritingScript.LATIN:
             found = [each for each in found if not has_chinese(text[each.begin : each.end])]
             chinese = yield from self._chinese_steps(text)
-            if script is Script.MOSTLY_LATIN:
+            if script is WritingScript.MOSTLY_LATIN:
                 chinese = [each for each in chinese if has_chinese(text[each.begin : each.end])]
             else:
                 found = [each for each in found if _has_letter(text[each.begin : each.end])]
-            found = _surest(found + chinese)
+            found = _keep_surest(found + chinese)
         return found
 
-    def _latin_steps(self, text: str, encoding: Encoding) -> Generator[None, None, list[PersonalData]]:
+    def _latin_steps(
+        self, text: str, encoding: TextEncoding
+    ) -> Generator[None, None, list[PersonalDataSpan]]:
         words = split_words(text, encoding.offsets)
         if not len(words):
             return []
@@ -135,28 +141,28 @@ class PiiHead:
             likely = self._latin.likelihoods(text, encoding, words, first, last)
             parts.append(likely[begin - first : len(likely) - (last - end)])
         begins, ends = words.begin.tolist(), words.end.tolist()
-        found = [_found(span, begins, ends) for span in spans_of(np.concatenate(parts))]
-        return whole_addresses(found, text)
+        found = [_to_personal_data(span, begins, ends) for span in decode_spans(np.concatenate(parts))]
+        return join_address_parts(found, text)
 
-    def _chinese_steps(self, text: str) -> Generator[None, None, list[PersonalData]]:
-        found: list[PersonalData] = []
-        for begin, end in _lines(text):
+    def _chinese_steps(self, text: str) -> Generator[None, None, list[PersonalDataSpan]]:
+        found: list[PersonalDataSpan] = []
+        for begin, end in _split_lines(text):
             if begin:
                 yield
             units = split_units(text, begin, end)
             if len(units):
-                spans = spans_of(self._chinese.likelihoods(units))
-                found += (_found(span, units.begin, units.end) for span in spans)
-        return whole_addresses(found, text)
+                spans = decode_spans(self._chinese.likelihoods(units))
+                found += (_to_personal_data(span, units.begin, units.end) for span in spans)
+        return join_address_parts(found, text)
 
 
-def _found(span: TaggedSpan, begins: list[int], ends: list[int]) -> PersonalData:
-    return PersonalData(span.type, begins[span.begin], ends[span.end - 1], span.confidence)
+def _to_personal_data(span: TaggedSpan, begins: list[int], ends: list[int]) -> PersonalDataSpan:
+    return PersonalDataSpan(span.type, begins[span.begin], ends[span.end - 1], span.confidence)
 
 
-def _surest(found: list[PersonalData]) -> list[PersonalData]:
+def _keep_surest(found: list[PersonalDataSpan]) -> list[PersonalDataSpan]:
     """In order; of two that overlap the surer one. Those of one tagger never do."""
-    kept: list[PersonalData] = []
+    kept: list[PersonalDataSpan] = []
     for each in sorted(found, key=lambda each: each.begin):
         if kept and kept[-1].end > each.begin:
             if kept[-1].confidence < each.confidence:
@@ -170,7 +176,7 @@ def _has_letter(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-def _lines(text: str) -> Generator[tuple[int, int], None, None]:
+def _split_lines(text: str) -> Generator[tuple[int, int], None, None]:
     """Parts of a few thousand characters that end at a line's end or a sentence's, where there is one."""
     begin = 0
     while len(text) - begin > _CHARACTERS:

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from radixway.encoders import Encoder, Encoding
+from radixway.encoders import TextEncoder, TextEncoding
 from radixway.guard.pii.head import LAYERS, PiiHead
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 MOST_READ = 8
 """Stretches of a text that the encoder reads."""
@@ -24,26 +24,26 @@ _WORTH_IT = 0.3
 """Doubt below which reading would change nothing."""
 
 
-def read_in_part(
-    words: PiiHead, whole: PiiHead, text: str, encoder: Encoder
-) -> Generator[None, None, list[PersonalData]]:
+def scan_partially(
+    words: PiiHead, whole: PiiHead, text: str, encoder: TextEncoder
+) -> Generator[None, None, list[PersonalDataSpan]]:
     """As `whole` would find them, nearly. Pauses after every window. `words` reads no states."""
-    pieces = yield from encoder.pieces(text)
+    pieces = yield from encoder.split_pieces(text)
     yield
-    found = yield from words.steps(text, pieces)
-    for stretch in doubtful(found, pieces):
+    found = yield from words.find_spans_steps(text, pieces)
+    for stretch in most_doubtful_stretches(found, pieces):
         yield
         begin, end = _characters(pieces, stretch, 0)
         left, right = _characters(pieces, stretch, MARGIN)
-        encoding = yield from encoder.steps(text[left:right], layers=LAYERS)
-        again = yield from whole.steps(text[left:right], encoding)
+        encoding = yield from encoder.encode_steps(text[left:right], layers=LAYERS)
+        again = yield from whole.find_spans_steps(text[left:right], encoding)
         found = [each for each in found if not begin <= each.begin < end]
         moved = (replace(each, begin=each.begin + left, end=each.end + left) for each in again)
         found += (each for each in moved if begin <= each.begin < end)
     return sorted(found, key=lambda each: each.begin)
 
 
-def doubtful(found: list[PersonalData], pieces: Encoding) -> list[int]:
+def most_doubtful_stretches(found: list[PersonalDataSpan], pieces: TextEncoding) -> list[int]:
     """Which stretches leave most doubt, at most `MOST_READ`; in the text's order."""
     if not found:
         return []
@@ -54,7 +54,7 @@ def doubtful(found: list[PersonalData], pieces: Encoding) -> list[int]:
     return sorted(int(each) for each in most if by_stretch[each] >= _WORTH_IT)
 
 
-def _characters(pieces: Encoding, stretch: int, margin: int) -> tuple[int, int]:
+def _characters(pieces: TextEncoding, stretch: int, margin: int) -> tuple[int, int]:
     """Of a stretch, with so many pieces more on either side."""
     first = max(0, stretch * STRETCH - margin)
     last = min(pieces.tokens, (stretch + 1) * STRETCH + margin)

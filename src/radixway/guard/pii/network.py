@@ -15,7 +15,7 @@ WIDTH = 5
 
 
 @dataclass(slots=True, frozen=True)
-class Convolutions:
+class TaggerConvolutions:
     """Two convolutions and a softmax, over vectors of words."""
 
     first: Floats
@@ -29,7 +29,7 @@ class Convolutions:
     out_bias: Floats
 
     @classmethod
-    def read(cls, arrays: Mapping[str, NDArray[np.generic]], prefix: str) -> Convolutions:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], prefix: str) -> TaggerConvolutions:
         """Arrays named `{prefix}_first` …. Raises EncoderError for shapes that do not fit, KeyError."""
         names = ("first", "first_bias", "second", "second_bias", "out", "out_bias")
         read = cls(*(arrays[f"{prefix}_{name}"].astype(np.float32) for name in names))

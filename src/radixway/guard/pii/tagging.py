@@ -30,7 +30,7 @@ class TaggedSpan:
     """The mean likelihood of its type over its words."""
 
 
-def spans_of(likely: Floats) -> list[TaggedSpan]:
+def decode_spans(likely: Floats) -> list[TaggedSpan]:
     """The likeliest sequence's spans (Viterbi's algorithm), of [words, tags]."""
     open_words = np.flatnonzero(likely[:, 0] < 1 - _WORTH_A_LOOK)
     rows = likely[open_words].tolist()
@@ -40,12 +40,12 @@ def spans_of(likely: Floats) -> list[TaggedSpan]:
     for row, at, after in zip(rows, following, following[1:], strict=False):
         run.append(row)
         if after != at + 1:
-            found += _spans(run, at + 1 - len(run))
+            found += _decode_run(run, at + 1 - len(run))
             run = []
     return found
 
 
-def _spans(run: list[list[float]], offset: int) -> list[TaggedSpan]:
+def _decode_run(run: list[list[float]], offset: int) -> list[TaggedSpan]:
     """Of words in a row, the first of which is the `offset`th."""
     kinds = [
         kind

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.encoders.encoding import Floats, Ints
-from radixway.guard.pii.gazetteers import Gazetteer, entries, kinds
+from radixway.guard.pii.gazetteers import WordGazetteer, read_list, word_kinds
 
 _SHAPES = ("capitalised", "upper", "initial", "lower", "mixed", "number", "alphanumeric")
 _DIGITS = ("1 digit", "2 digits", "3 digits", "4 digits", "5 digits", "more digits")
@@ -54,7 +54,7 @@ _SENTENCE_ENDS = frozenset(".!?:;\n。！？")
 
 
 @dataclass(slots=True, frozen=True)
-class Words:
+class WordSpans:
     """A text's words, in order."""
 
     starts: NDArray[np.int64]
@@ -67,12 +67,12 @@ class Words:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def part(self, begin: int, end: int) -> Words:
+    def slice_words(self, begin: int, end: int) -> WordSpans:
         """The words from `begin` to `end`; pieces are counted from the first one's."""
         starts = self.starts[begin:end]
-        return Words(starts - starts[0], self.begin[begin:end], self.end[begin:end])
+        return WordSpans(starts - starts[0], self.begin[begin:end], self.end[begin:end])
 
-    def pooled(self, states: Floats) -> Floats:
+    def pool_states(self, states: Floats) -> Floats:
         """[words, …]: the mean over each word's pieces, of [pieces, …]."""
         if len(self.starts) == len(states):
             return states
@@ -85,23 +85,23 @@ class Words:
         return pooled
 
 
-def split_words(text: str, offsets: Ints) -> Words:
+def split_words(text: str, offsets: Ints) -> WordSpans:
     """Letters and digits that follow without a gap are one word; a Chinese character is one alone."""
     if not len(offsets):
         nothing = np.zeros(0, np.int32)
-        return Words(np.zeros(0, np.int64), nothing, nothing)
+        return WordSpans(np.zeros(0, np.int64), nothing, nothing)
     begins, ends = offsets[:, 0], offsets[:, 1]
     new = np.ones(len(offsets), bool)
     for at in (np.flatnonzero(begins[1:] == ends[:-1]) + 1).tolist():
         before, after = text[begins[at] - 1], text[begins[at]]
         new[at] = not (_in_word(before) and _in_word(after))
     starts = np.flatnonzero(new)
-    return Words(starts, begins[starts], ends[np.append(starts[1:], len(offsets)) - 1])
+    return WordSpans(starts, begins[starts], ends[np.append(starts[1:], len(offsets)) - 1])
 
 
-def word_bits(text: str, words: Words, pieces: int) -> NDArray[np.int64]:
+def word_bits(text: str, words: WordSpans, pieces: int) -> NDArray[np.int64]:
     """[words]: the sum of each one's `FEATURES`. `pieces`: how many word pieces the text has."""
-    known = gazetteer()
+    known = word_gazetteer()
     counts = (np.append(words.starts[1:], pieces) - words.starts).tolist()
     begins, ends = words.begin.tolist(), words.end.tolist()
     lowered: list[str] = []
@@ -129,7 +129,7 @@ def word_bits(text: str, words: Words, pieces: int) -> NDArray[np.int64]:
         lowered.append(low)
         last_end = end
     _mark_phrases(lowered, bits, known)
-    return np.array(bits, np.int64) | _of_the_whole(text[begins[0] : last_end])
+    return np.array(bits, np.int64) | _text_bits(text[begins[0] : last_end])
 
 
 def as_matrix(bits: NDArray[np.int64]) -> Floats:
@@ -140,21 +140,21 @@ def as_matrix(bits: NDArray[np.int64]) -> Floats:
 
 
 @cache
-def gazetteer() -> Gazetteer:
+def word_gazetteer() -> WordGazetteer:
     """Everything that words are looked up in; read with the first text."""
     lists = {
-        BIT["first name"]: entries("first_names"),
-        BIT["surname"]: entries("last_names"),
-        BIT["place"]: entries("places"),
+        BIT["first name"]: read_list("first_names"),
+        BIT["surname"]: read_list("last_names"),
+        BIT["place"]: read_list("places"),
         BIT["nrp"]: _with_plurals(),
-        BIT["eponym"]: entries("eponyms"),
+        BIT["eponym"]: read_list("eponyms"),
     }
-    lists |= {BIT[name]: iter(words) for name, words in kinds("en")}
-    return Gazetteer.of(lists)
+    lists |= {BIT[name]: iter(words) for name, words in word_kinds("en")}
+    return WordGazetteer.from_lists(lists)
 
 
 def _with_plurals() -> Iterator[str]:
-    for entry in chain(entries("nrp"), entries("groups")):
+    for entry in chain(read_list("nrp"), read_list("groups")):
         yield entry
         if entry.isascii():
             yield entry + "s"
@@ -181,7 +181,7 @@ def _shape(word: str) -> int:
     return length | BIT["mixed"]
 
 
-def _mark_phrases(lowered: list[str], bits: list[int], known: Gazetteer) -> None:
+def _mark_phrases(lowered: list[str], bits: list[int], known: WordGazetteer) -> None:
     for at in [at for at, low in enumerate(lowered) if low in known.phrases]:
         for rest, bit in known.phrases[lowered[at]]:
             if tuple(lowered[at + 1 : at + 1 + len(rest)]) == rest:
@@ -191,7 +191,7 @@ def _mark_phrases(lowered: list[str], bits: list[int], known: Gazetteer) -> None
                 break
 
 
-def _of_the_whole(text: str) -> int:
+def _text_bits(text: str) -> int:
     if text == text.lower():
         return BIT["text has no capitals"]
     return BIT["text is upper case"] if text == text.upper() else 0

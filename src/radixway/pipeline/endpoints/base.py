@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from radixway.config import ConfigError
-from radixway.web import read_json
+from radixway.web import decode_json
 
 ModelName = Annotated[str, Meta(max_length=256)]
 """A model as a body may name it. Names are kept in journals, so they cannot be of any size."""
@@ -170,7 +170,7 @@ class Endpoint:
 
     def read(self, raw: bytes) -> ParsedRequest:
         """Return what the gateway must know of the body `raw`. Raises BadBody naming the field at fault."""
-        return read_json(self._decoder, raw).parse()
+        return decode_json(self._decoder, raw).parse()
 
 
 class EndpointRegistry:

@@ -17,7 +17,7 @@ from radixway.pipeline.endpoints.base import (
     Version,
     named_rids,
 )
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 
 _NOTHING = (b"", b"null")
 
@@ -46,7 +46,7 @@ class GenerateBody(RequestBody, kw_only=True):
     def parse(self) -> ParsedRequest:
         given = (bytes(self.input_ids), bytes(self.input_embeds))
         if self.text is None and all(field in _NOTHING for field in given):
-            raise BadBody("one of text and input_ids is needed", code="missing_field", param="text")
+            raise BadBodyError("one of text and input_ids is needed", code="missing_field", param="text")
         return ParsedRequest(
             self.model,
             bool(self.stream),

@@ -16,7 +16,7 @@ from radixway.pipeline.endpoints.base import (
     named_rids,
     named_user,
 )
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 
 _Count = Annotated[int, Meta(ge=0)] | None
 
@@ -46,7 +46,7 @@ class _SamplingBody(RequestBody, kw_only=True):
     def parse(self) -> ParsedRequest:
         if self.stream_options is not None and not self.stream:
             message = "stream_options is for streams only: give stream: true, or leave it out"
-            raise BadBody(message, param="stream_options", code="invalid_value")
+            raise BadBodyError(message, param="stream_options", code="invalid_value")
         return ParsedRequest(
             self.model,
             bool(self.stream),

@@ -13,7 +13,7 @@ from radixway.pipeline.endpoints.base import (
     RequestBody,
     named_user,
 )
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 
 _Content = str | dict[str, Any]
 """A text, or an object around one: Jina's `{"text": …}`, vLLM's `{"content": [parts]}`."""
@@ -42,7 +42,7 @@ class EmbeddingBody(PoolingBody, kw_only=True):
 
     def parse(self) -> ParsedRequest:
         if self.input is None and self.messages is None:
-            raise BadBody("one of input and messages is needed", code="missing_field", param="input")
+            raise BadBodyError("one of input and messages is needed", code="missing_field", param="input")
         return PoolingBody.parse(self)
 
 
@@ -71,7 +71,7 @@ class ScoreBody(PoolingBody, kw_only=True):
         others = _SCORE_PAIRS[first] if first is not None else ("text_1",)
         if all(getattr(self, name) is None for name in others):
             message = f"{others[0]} is needed: give text_1 and text_2, or queries and documents"
-            raise BadBody(message, code="missing_field", param=others[0])
+            raise BadBodyError(message, code="missing_field", param=others[0])
         return PoolingBody.parse(self)
 
 

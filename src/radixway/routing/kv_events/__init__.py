@@ -4,28 +4,40 @@
 all of that is free of I/O. `subscriber` has the sockets, `addresses` knows where, `service` does it for all.
 """
 
-from radixway.routing.kv_events.addresses import FeedAddress, NotReachable, feeds, told_by
-from radixway.routing.kv_events.blocks import EngineBlocks
+from radixway.routing.kv_events.addresses import (
+    PublisherAddress,
+    PublisherUnreachableError,
+    publisher_addresses,
+    read_publisher_config,
+)
+from radixway.routing.kv_events.blocks import EngineBlockTracker
 from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.follower import Follower
-from radixway.routing.kv_events.following import Following
-from radixway.routing.kv_events.service import KvEvents
-from radixway.routing.kv_events.wire import Batch, Cleared, Removed, Stored, UnreadableBatch, decode_batch
+from radixway.routing.kv_events.follower import BatchSequencer
+from radixway.routing.kv_events.following import WorkerKvFeed
+from radixway.routing.kv_events.service import KvEventService
+from radixway.routing.kv_events.wire import (
+    BlocksCleared,
+    BlocksRemoved,
+    BlocksStored,
+    KvEventBatch,
+    UnreadableBatchError,
+    decode_batch,
+)
 
 __all__ = [
-    "Batch",
-    "Cleared",
-    "EngineBlocks",
-    "FeedAddress",
-    "Follower",
-    "Following",
+    "BatchSequencer",
+    "BlocksCleared",
+    "BlocksRemoved",
+    "BlocksStored",
+    "EngineBlockTracker",
+    "KvEventBatch",
     "KvEventCounts",
-    "KvEvents",
-    "NotReachable",
-    "Removed",
-    "Stored",
-    "UnreadableBatch",
+    "KvEventService",
+    "PublisherAddress",
+    "PublisherUnreachableError",
+    "UnreadableBatchError",
+    "WorkerKvFeed",
     "decode_batch",
-    "feeds",
-    "told_by",
+    "publisher_addresses",
+    "read_publisher_config",
 ]

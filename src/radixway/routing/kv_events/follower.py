@@ -15,19 +15,19 @@ what it sent before is not sent again.
 
 from __future__ import annotations
 
-from radixway.routing.kv_events.blocks import EngineBlocks
+from radixway.routing.kv_events.blocks import EngineBlockTracker
 from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.wire import UnreadableBatch, decode_batch, speaks_of_clearing
+from radixway.routing.kv_events.wire import UnreadableBatchError, decode_batch, may_contain_clear
 from radixway.routing.worker import KvEventsState
 
-MOST_KEPT = 20_000
+MAX_BUFFERED_BATCHES = 20_000
 """Batches kept while others are asked for; what comes beyond them is asked for in its turn."""
 
 
-class Follower:
+class BatchSequencer:
     """Synchronous and free of I/O: the caller brings what it hears and carries what is `asked`."""
 
-    def __init__(self, blocks: EngineBlocks, counts: KvEventCounts, *, can_replay: bool) -> None:
+    def __init__(self, blocks: EngineBlockTracker, counts: KvEventCounts, *, can_replay: bool) -> None:
         self.blocks = blocks
         self.state = KvEventsState.CONNECTING
         self.reason: str | None = None
@@ -61,48 +61,50 @@ class Follower:
 
     # What is heard.
 
-    def connected(self) -> None:
+    def on_connected(self) -> None:
         """The publisher can be heard, for the first time or again; what it sent meanwhile is lost."""
         if self._can_replay:
-            self._ask(must=True)
+            self._request_replay(must=True)
         elif self.exact:
-            self._degrade("its publisher was away, and there is no replay to tell what it sent meanwhile")
+            self._mark_degraded(
+                "its publisher was away, and there is no replay to tell what it sent meanwhile"
+            )
 
-    def verify(self) -> None:
+    def verify_position(self) -> None:
         """Nothing has been heard for a while, which a lost message explains as well as an idle engine."""
         if self._can_replay and self.exact and self.asked is None:
-            self._ask(must=False)
+            self._request_replay(must=False)
 
-    def retry(self) -> None:
+    def retry_replay(self) -> None:
         """Ask again for what an earlier replay did not bring."""
         if self.state is KvEventsState.DEGRADED and self._can_replay and self.asked is None:
-            self._ask(must=True)
+            self._request_replay(must=True)
 
-    def lose(self, reason: str) -> None:
+    def on_disconnected(self, reason: str) -> None:
         """The publisher cannot be heard any more."""
-        self._degrade(reason)
+        self._mark_degraded(reason)
 
-    def live(self, number: int, payload: bytes) -> None:
+    def on_live_batch(self, number: int, payload: bytes) -> None:
         """A batch from the subscription. They come in order, but not all of them may come."""
         if number <= self._heard or (number <= self.last and self._prints.get(number) != hash(payload)):
-            self._start_over()
+            self._restart()
         elif number <= self.last:  # the replay was faster
             self._heard = number
             return
         self._heard = number
         if self.asked is not None:
-            self._keep(number, payload)
+            self._buffer_batch(number, payload)
         elif number == self.last + 1:
-            if self._apply(number, payload):
-                self._settle()
+            if self._apply_batch(number, payload):
+                self._mark_following()
         elif self.exact:
-            self._miss(number, payload)
-        elif speaks_of_clearing(payload) and self._apply_after_clearing(number, payload):
-            self._settle()
+            self._handle_gap(number, payload)
+        elif may_contain_clear(payload) and self._apply_after_clear(number, payload):
+            self._mark_following()
         elif self.state is not KvEventsState.DEGRADED:
-            self._join_late(number, payload)
+            self._handle_late_join(number, payload)
 
-    def replayed(self, attempt: int, number: int, payload: bytes) -> None:
+    def on_replayed_batch(self, attempt: int, number: int, payload: bytes) -> None:
         """A batch from a replay. They may come twice, in any order, and from another run than before."""
         if attempt != self.attempt or self.asked is None:
             return
@@ -114,53 +116,53 @@ class Follower:
         else:
             another = known is not None and known != payload
         if another:
-            self._start_over()
-            self._ask(must=True)
+            self._restart()
+            self._request_replay(must=True)
         elif number > self.last and known is None:
-            self._keep(number, payload)
+            self._buffer_batch(number, payload)
         if self._joined:
-            self._apply_kept()
+            self._apply_buffered()
 
-    def replay_ended(self, attempt: int) -> None:
+    def on_replay_ended(self, attempt: int) -> None:
         """The publisher has sent all that it had."""
         if attempt != self.attempt or self.asked is None:
             return
         self._counts.replays += 1
         self.asked = None
         if not self._joined:  # the last batch applied is not in its history: is it another run's, or too old?
-            self._start_over()
-            self._ask(must=True)
+            self._restart()
+            self._request_replay(must=True)
             return
-        self._apply_kept()
+        self._apply_buffered()
         if self.state is KvEventsState.DEGRADED:
             return
         first = min(self._kept, default=None)
         if first is None:
-            self._settle()
+            self._mark_following()
         elif first <= self._replayed_to:  # its history itself begins too late
-            if self._resume_at_clearing():
-                self._settle()
+            if self._resume_at_clear():
+                self._mark_following()
             else:
-                self._degrade(f"batches {self.last + 1} to {first - 1} are gone from its history")
+                self._mark_degraded(f"batches {self.last + 1} to {first - 1} are gone from its history")
         else:
             if first <= self._kept_to:  # heard before the question, and yet not in its history: another run's
                 self._kept = {number: kept for number, kept in self._kept.items() if number > self._kept_to}
-            self._ask(must=True)
+            self._request_replay(must=True)
 
-    def replay_failed(self, attempt: int, reason: str) -> None:
+    def on_replay_failed(self, attempt: int, reason: str) -> None:
         """No answer, or not all of it."""
         if attempt != self.attempt or self.asked is None:
             return
         self._counts.replays_failed += 1
         self.asked = None
         if self._must or self._kept:
-            self._degrade(reason, worth_retrying=True)
+            self._mark_degraded(reason, worth_retrying=True)
         else:
             self.reason = reason
 
     # What follows from it.
 
-    def _ask(self, *, must: bool) -> None:
+    def _request_replay(self, *, must: bool) -> None:
         self.asked = max(self.last, 0)
         self.attempt += 1
         self._kept_to = max(self._kept, default=-1)
@@ -170,100 +172,104 @@ class Follower:
         if must:
             self.state, self.reason = KvEventsState.REPLAYING, None
 
-    def _miss(self, number: int, payload: bytes) -> None:
+    def _handle_gap(self, number: int, payload: bytes) -> None:
         self._counts.gaps += 1
         if self._can_replay:
-            self._keep(number, payload)
-            self._ask(must=True)
+            self._buffer_batch(number, payload)
+            self._request_replay(must=True)
         else:
             missed = f"batches {self.last + 1} to {number - 1} were missed"
-            self._degrade(f"{missed}, and there is no replay")
+            self._mark_degraded(f"{missed}, and there is no replay")
 
-    def _join_late(self, number: int, payload: bytes) -> None:
+    def _handle_late_join(self, number: int, payload: bytes) -> None:
         if self._can_replay:
-            self._keep(number, payload)
-            self._ask(must=True)
+            self._buffer_batch(number, payload)
+            self._request_replay(must=True)
         else:
-            self._degrade(f"it was joined at batch {number}, and there is no replay of what came before")
+            self._mark_degraded(
+                f"it was joined at batch {number}, and there is no replay of what came before"
+            )
 
-    def _keep(self, number: int, payload: bytes) -> None:
-        if len(self._kept) < MOST_KEPT:
+    def _buffer_batch(self, number: int, payload: bytes) -> None:
+        if len(self._kept) < MAX_BUFFERED_BATCHES:
             self._kept[number] = payload
 
-    def _apply_kept(self) -> None:
+    def _apply_buffered(self) -> None:
         while (payload := self._kept.pop(self.last + 1, None)) is not None:
-            if not self._apply(self.last + 1, payload):
+            if not self._apply_batch(self.last + 1, payload):
                 return
 
-    def _apply(self, number: int, payload: bytes) -> bool:
+    def _apply_batch(self, number: int, payload: bytes) -> bool:
         """False if it could not be, and the follower is degraded now."""
         try:
             batch = decode_batch(payload)
-        except UnreadableBatch as error:
-            self._degrade(f"batch {number} cannot be read: {error}")
+        except UnreadableBatchError as error:
+            self._mark_degraded(f"batch {number} cannot be read: {error}")
             return False
         if self._rank is None:
             self._rank = batch.rank
         if batch.rank not in (None, self._rank):
-            self._degrade(f"ranks {self._rank} and {batch.rank} publish at one endpoint; give each its own")
+            self._mark_degraded(
+                f"ranks {self._rank} and {batch.rank} publish at one endpoint; give each its own"
+            )
             return False
         self._counts.batches += 1
         self._counts.ignored += batch.ignored
         self._counts.unreadable += batch.unreadable
         for event in batch.events:
-            self.blocks.apply(event)
+            self.blocks.apply_event(event)
         self.last = number
         if number <= self._heard:
             self._prints.clear()
         self._prints[number] = hash(payload)
         return True
 
-    def _apply_after_clearing(self, number: int, payload: bytes) -> bool:
+    def _apply_after_clear(self, number: int, payload: bytes) -> bool:
         """What the engine holds after it has dropped everything is known, whatever came before."""
         cleared = self._counts.cleared
-        self.blocks.clear()
-        if self._apply(number, payload) and self._counts.cleared > cleared:
+        self.blocks.clear_blocks()
+        if self._apply_batch(number, payload) and self._counts.cleared > cleared:
             return True
         if self.state is not KvEventsState.DEGRADED:
-            self._degrade(self.reason or "what it holds is unknown")
-        self.blocks.clear()
+            self._mark_degraded(self.reason or "what it holds is unknown")
+        self.blocks.clear_blocks()
         self.last = -1
         return False
 
-    def _resume_at_clearing(self) -> bool:
+    def _resume_at_clear(self) -> bool:
         """The history begins too late, but the engine has dropped everything since."""
         numbers = sorted(self._kept)
         for number in reversed(numbers):
-            if speaks_of_clearing(self._kept[number]):
+            if may_contain_clear(self._kept[number]):
                 payload = self._kept.pop(number)
-                if not self._apply_after_clearing(number, payload):
+                if not self._apply_after_clear(number, payload):
                     return False
-                self._apply_kept()
+                self._apply_buffered()
                 self._kept = {kept: bytes_ for kept, bytes_ in self._kept.items() if kept > number}
                 return not self._kept
             if number - 1 not in self._kept:
                 return False
         return False
 
-    def _settle(self) -> None:
+    def _mark_following(self) -> None:
         self.state, self.reason, self.exact = KvEventsState.FOLLOWING, None, True
         self.worth_retrying = False
 
-    def _degrade(self, reason: str, *, worth_retrying: bool = False) -> None:
+    def _mark_degraded(self, reason: str, *, worth_retrying: bool = False) -> None:
         if self.state is not KvEventsState.DEGRADED:
             self._counts.degradations += 1
-        self._forget()
+        self._reset_position()
         self.state, self.reason, self.worth_retrying = KvEventsState.DEGRADED, reason, worth_retrying
 
-    def _start_over(self) -> None:
+    def _restart(self) -> None:
         """It is another run of the publisher, whose engine began with nothing."""
         self._counts.restarts += 1
-        self._forget()
+        self._reset_position()
         self.state, self.reason, self._heard, self._rank = KvEventsState.CONNECTING, None, -1, None
 
-    def _forget(self) -> None:
+    def _reset_position(self) -> None:
         self.exact, self.asked, self.last = False, None, -1
         self.attempt += 1
         self._kept.clear()
         self._prints.clear()
-        self.blocks.clear()
+        self.blocks.clear_blocks()

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from radixway.config import KvEventsSection
+from radixway.config import KvEventsConfig
 from radixway.routing.block_index import BlockIndex
-from radixway.routing.kv_events.addresses import feeds
+from radixway.routing.kv_events.addresses import publisher_addresses
 from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.following import Following
-from radixway.routing.kv_events.timing import Timing
-from radixway.routing.registry import Registry
+from radixway.routing.kv_events.following import WorkerKvFeed
+from radixway.routing.kv_events.timing import SubscriptionTimeouts
+from radixway.routing.registry import WorkerRegistry
 from radixway.routing.worker import KvEventsState, KvEventsStatus, Worker, WorkerState
 
 if TYPE_CHECKING:
     import zmq.asyncio
 
-    from radixway.routing.kv_events.subscriber import Subscriber
+    from radixway.routing.kv_events.subscriber import KvEventSubscriber
 
 log = logging.getLogger(__name__)
 
@@ -28,25 +28,25 @@ _REPLAYS_AT_ONCE = 8
 
 
 @dataclass(slots=True)
-class _Feed:
+class _WorkerSubscriptions:
     """One worker's subscriptions."""
 
-    section: KvEventsSection
-    following: Following
-    subscribers: list[Subscriber]
+    section: KvEventsConfig
+    worker_feed: WorkerKvFeed
+    subscribers: list[KvEventSubscriber]
     tasks: list[asyncio.Task[None]]
 
 
-class KvEvents:
+class KvEventService:
     """Keeps the index exact for every worker that publishes. Lives in one event loop."""
 
     def __init__(
         self,
-        registry: Registry,
+        registry: WorkerRegistry,
         index: BlockIndex,
         block_size: int,
         counts: KvEventCounts,
-        timing: Timing = Timing(),  # noqa: B008
+        timing: SubscriptionTimeouts = SubscriptionTimeouts(),  # noqa: B008
     ) -> None:
         """`block_size`: tokens of the index's blocks. Workers must be enrolled before this hears of them."""
         self.counts = counts
@@ -55,45 +55,45 @@ class KvEvents:
         self._index = index
         self._block_size = block_size
         self._timing = timing
-        self._feeds: dict[Worker, _Feed] = {}
+        self._feeds: dict[Worker, _WorkerSubscriptions] = {}
         self._context: zmq.asyncio.Context | None = None
         self._replays = asyncio.Semaphore(_REPLAYS_AT_ONCE)
         self._registry = registry
 
     def open(self) -> None:
         """Follow the workers that publish, from when they are added on."""
-        self._registry.on_add.append(self._look_at)
-        self._registry.on_learn.append(self._look_at)
-        self._registry.on_state.append(self._reconcile)
-        self._registry.on_remove.append(self._drop)
+        self._registry.on_add.append(self._update_subscription)
+        self._registry.on_learn.append(self._update_subscription)
+        self._registry.on_state.append(self._verify_position)
+        self._registry.on_remove.append(self._unsubscribe)
 
-    async def close(self) -> None:
+    async def stop_subscriptions(self) -> None:
         """Hear nothing more."""
         tasks = [task for feed in self._feeds.values() for task in feed.tasks]
         for worker in list(self._feeds):
-            self._drop(worker)
+            self._unsubscribe(worker)
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._context is not None:
             self._context.destroy(linger=0)
 
-    def _look_at(self, worker: Worker) -> None:
+    def _update_subscription(self, worker: Worker) -> None:
         """Follow the worker where it publishes now."""
-        given = worker.given.kv_events
-        section = worker.told.kv_events if given == "auto" else None if given == "off" else given
+        given = worker.config.kv_events
+        section = worker.info.kv_events if given == "auto" else None if given == "off" else given
         feed = self._feeds.get(worker)
         if feed is not None and feed.section == section:
             return
-        self._drop(worker)
+        self._unsubscribe(worker)
         if section is not None:
-            self._follow(worker, section)
+            self._subscribe(worker, section)
         else:
-            worker.kv_events = KvEventsStatus(reason=_why_off(worker))
+            worker.kv_events = KvEventsStatus(reason=_explain_off(worker))
 
-    def _follow(self, worker: Worker, section: KvEventsSection) -> None:
-        from radixway.routing.kv_events.subscriber import Subscriber
+    def _subscribe(self, worker: Worker, section: KvEventsConfig) -> None:
+        from radixway.routing.kv_events.subscriber import KvEventSubscriber
 
         context = self._context = self._context or _new_context()
-        following = Following(
+        following = WorkerKvFeed(
             self._index,
             worker.slot,
             self._block_size,
@@ -103,20 +103,21 @@ class KvEvents:
         )
 
         def settle() -> None:
-            self._show(worker, following.settle())
+            self._set_status(worker, following.sync_index())
 
         subscribers = [
-            Subscriber(address, follower, settle, context, self._replays, self._timing)
-            for address, follower in zip(feeds(section), following.followers, strict=True)
+            KvEventSubscriber(address, follower, settle, context, self._replays, self._timing)
+            for address, follower in zip(publisher_addresses(section), following.sequencers, strict=True)
         ]
         loop = asyncio.get_running_loop()
         tasks = [
-            loop.create_task(subscriber.run(), name=f"KV events {worker.name}") for subscriber in subscribers
+            loop.create_task(subscriber.run_subscription(), name=f"KV events {worker.name}")
+            for subscriber in subscribers
         ]
-        self._feeds[worker] = _Feed(section, following, subscribers, tasks)
+        self._feeds[worker] = _WorkerSubscriptions(section, following, subscribers, tasks)
         settle()
 
-    def _show(self, worker: Worker, status: KvEventsStatus) -> None:
+    def _set_status(self, worker: Worker, status: KvEventsStatus) -> None:
         before, worker.kv_events = worker.kv_events, status
         if (before.state, before.reason) != (status.state, status.reason):
             level = logging.WARNING if status.state is KvEventsState.DEGRADED else logging.INFO
@@ -125,25 +126,25 @@ class KvEvents:
         for tell in tuple(self.on_change):
             tell(worker)
 
-    def _reconcile(self, worker: Worker) -> None:
+    def _verify_position(self, worker: Worker) -> None:
         """A worker that is back may be another process, and an idle one sends nothing that would tell."""
         if worker.state is WorkerState.READY and (feed := self._feeds.get(worker)) is not None:
             for subscriber in feed.subscribers:
-                subscriber.verify()
+                subscriber.verify_position()
 
-    def _drop(self, worker: Worker) -> None:
+    def _unsubscribe(self, worker: Worker) -> None:
         feed = self._feeds.pop(worker, None)
         if feed is not None:
             for task in feed.tasks:
                 task.cancel()
-            feed.following.stop()
+            feed.worker_feed.stop_feed()
             worker.kv_events = KvEventsStatus()
 
 
-def _why_off(worker: Worker) -> str:
-    if worker.given.kv_events == "off":
+def _explain_off(worker: Worker) -> str:
+    if worker.config.kv_events == "off":
         return "switched off"
-    return worker.told.kv_events_problem or "it tells of no publisher"
+    return worker.info.kv_events_problem or "it tells of no publisher"
 
 
 def _new_context() -> zmq.asyncio.Context:

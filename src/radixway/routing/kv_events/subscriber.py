@@ -12,9 +12,9 @@ import zmq
 import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
-from radixway.routing.kv_events.addresses import FeedAddress
-from radixway.routing.kv_events.follower import Follower
-from radixway.routing.kv_events.timing import Timing
+from radixway.routing.kv_events.addresses import PublisherAddress
+from radixway.routing.kv_events.follower import BatchSequencer
+from radixway.routing.kv_events.timing import SubscriptionTimeouts
 
 log = logging.getLogger(__name__)
 
@@ -23,23 +23,23 @@ _TURN_S = 0.002
 """How long batches are taken before others in the process get their turn. Sockets that have something to
 read give it without a wait, so that a loop over them would never yield by itself."""
 _UNREAD_BATCHES = 100_000
-_LARGEST_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
+_MAX_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
 _HEARTBEAT_MS = 5_000
 _RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
 _RETRY_MOST_S = 60.0
 
 
-class Subscriber:
+class KvEventSubscriber:
     """One publisher's sockets, from `run` to its cancellation."""
 
     def __init__(
         self,
-        address: FeedAddress,
-        follower: Follower,
+        address: PublisherAddress,
+        follower: BatchSequencer,
         settle: Callable[[], None],
         context: zmq.asyncio.Context,
         replays: asyncio.Semaphore,
-        timing: Timing,
+        timing: SubscriptionTimeouts,
     ) -> None:
         """`settle`: called after the follower was told something. `replays`: how many may run at a time."""
         self._address = address
@@ -51,17 +51,17 @@ class Subscriber:
         self._replaying: asyncio.Task[None] | None = None
         self._away: asyncio.TimerHandle | None = None
 
-    async def run(self) -> None:
+    async def run_subscription(self) -> None:
         """Follow until cancelled. Ends early only if the endpoint cannot be used."""
         try:
             with self._context.socket(zmq.SUB) as socket:
                 await self._follow(socket)
         except zmq.ZMQError as error:
             what = zmq.strerror(error.errno or 0)
-            self._lose(f"cannot listen at {self._address.endpoint}: {what}")
+            self._on_disconnected(f"cannot listen at {self._address.endpoint}: {what}")
         except Exception as error:
             log.exception("following %s met a defect of the gateway", self._address.endpoint)
-            self._lose(f"following it failed: {error}")
+            self._on_disconnected(f"following it failed: {error}")
         finally:
             if self._away is not None:
                 self._away.cancel()
@@ -69,32 +69,32 @@ class Subscriber:
                 self._replaying.cancel()
                 await asyncio.gather(self._replaying, return_exceptions=True)
 
-    def verify(self) -> None:
+    def verify_position(self) -> None:
         """Ask whether what was heard is all there is, or again for what could not be had."""
-        self._told(self._follower.retry)
-        self._told(self._follower.verify)
+        self._notify_sequencer(self._follower.retry_replay)
+        self._notify_sequencer(self._follower.verify_position)
 
     async def _follow(self, socket: zmq.asyncio.Socket) -> None:
-        self._prepare(socket)
+        self._configure_socket(socket)
         events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         with socket.get_monitor_socket(events) as monitor:
             try:
                 (socket.bind if self._address.binds else socket.connect)(self._address.endpoint)
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._watch(monitor))
-                    tasks.create_task(self._listen(socket))
+                    tasks.create_task(self._watch_connection(monitor))
+                    tasks.create_task(self._receive_loop(socket))
             finally:
                 socket.disable_monitor()
 
-    def _prepare(self, socket: zmq.asyncio.Socket) -> None:
+    def _configure_socket(self, socket: zmq.asyncio.Socket) -> None:
         socket.linger = 0
-        socket.rcvhwm, socket.maxmsgsize = _UNREAD_BATCHES, _LARGEST_MESSAGE_BYTES
+        socket.rcvhwm, socket.maxmsgsize = _UNREAD_BATCHES, _MAX_MESSAGE_BYTES
         socket.ipv6 = "[" in self._address.endpoint
         socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MOST_MS
         socket.heartbeat_ivl, socket.heartbeat_timeout = _HEARTBEAT_MS, 3 * _HEARTBEAT_MS
         socket.subscribe(self._address.topic)
 
-    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
+    async def _watch_connection(self, monitor: zmq.asyncio.Socket) -> None:
         """Notice when the publisher comes and goes."""
         while True:
             event = (await recv_monitor_message(monitor))["event"]
@@ -102,39 +102,39 @@ class Subscriber:
                 self._away.cancel()
                 self._away = None
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._told(self._follower.connected)
+                self._notify_sequencer(self._follower.on_connected)
             else:
                 loop = asyncio.get_running_loop()
                 why = f"its publisher has been away for {self._timing.away_s:g} s"
-                self._away = loop.call_later(self._timing.away_s, self._lose, why)
+                self._away = loop.call_later(self._timing.away_s, self._on_disconnected, why)
 
-    def _lose(self, reason: str) -> None:
-        self._told(lambda: self._follower.lose(reason))
+    def _on_disconnected(self, reason: str) -> None:
+        self._notify_sequencer(lambda: self._follower.on_disconnected(reason))
 
-    async def _listen(self, socket: zmq.asyncio.Socket) -> None:
+    async def _receive_loop(self, socket: zmq.asyncio.Socket) -> None:
         is_new, clock = True, asyncio.get_running_loop().time
         while True:
             if not await socket.poll(int(self._timing.quiet_s * 1000)):
                 if is_new:
-                    self._told(self._follower.verify)
+                    self._notify_sequencer(self._follower.verify_position)
                 is_new = False
                 continue
             is_new = True
             turn_ends = clock() + _TURN_S
             with suppress(zmq.Again):
                 while clock() < turn_ends:
-                    self._hear(await socket.recv_multipart(zmq.NOBLOCK))
-            self._told()
+                    self._handle_frames(await socket.recv_multipart(zmq.NOBLOCK))
+            self._notify_sequencer()
             await asyncio.sleep(0)
 
-    def _hear(self, frames: list[bytes]) -> None:
+    def _handle_frames(self, frames: list[bytes]) -> None:
         """`[topic][number, 8 bytes big-endian][payload]`."""
         if len(frames) < 2 or len(frames[-2]) != 8:
             log.warning("a message at %s is no batch of KV events", self._address.endpoint)
             return
-        self._follower.live(int.from_bytes(frames[-2], "big"), frames[-1])
+        self._follower.on_live_batch(int.from_bytes(frames[-2], "big"), frames[-1])
 
-    def _told(self, tell: Callable[[], None] | None = None) -> None:
+    def _notify_sequencer(self, tell: Callable[[], None] | None = None) -> None:
         """Tell the follower something, and do what follows."""
         if tell is not None:
             tell()
@@ -146,14 +146,14 @@ class Subscriber:
     async def _replay_until_settled(self) -> None:
         follower, pause_s = self._follower, self._timing.retry_s
         while (start := follower.asked) is not None:
-            await self._replay(start, follower.attempt)
+            await self._request_replay(start, follower.attempt)
             self._settle()
             if follower.worth_retrying and follower.asked is None:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _RETRY_MOST_S)
-                follower.retry()
+                follower.retry_replay()
 
-    async def _replay(self, start: int, attempt: int) -> None:
+    async def _request_replay(self, start: int, attempt: int) -> None:
         """Ask for all batches from `start` on."""
         follower, timing = self._follower, self._timing
         endpoint = self._address.replay_endpoint
@@ -163,7 +163,7 @@ class Subscriber:
             last_moment = clock() + timing.replay_s
             with self._context.socket(zmq.DEALER) as socket:
                 socket.linger, socket.rcvhwm, socket.ipv6 = 0, 0, "[" in endpoint
-                socket.maxmsgsize = _LARGEST_MESSAGE_BYTES
+                socket.maxmsgsize = _MAX_MESSAGE_BYTES
                 try:
                     socket.connect(endpoint)
                     async with asyncio.timeout(timing.silent_s) as patience:
@@ -171,26 +171,26 @@ class Subscriber:
                         turn_ends = clock() + _TURN_S
                         while follower.attempt == attempt:
                             answer = await socket.recv_multipart()
-                            if self._take(attempt, answer):
+                            if self._handle_replay_frames(attempt, answer):
                                 return
                             patience.reschedule(min(clock() + timing.silent_s, last_moment))
                             if clock() >= turn_ends:
                                 await asyncio.sleep(0)
                                 turn_ends = clock() + _TURN_S
                 except TimeoutError:
-                    follower.replay_failed(attempt, f"{endpoint} did not replay what was missed in time")
+                    follower.on_replay_failed(attempt, f"{endpoint} did not replay what was missed in time")
                 except zmq.ZMQError as error:
                     what = zmq.strerror(error.errno or 0)
-                    follower.replay_failed(attempt, f"no replay from {endpoint}: {what}")
+                    follower.on_replay_failed(attempt, f"no replay from {endpoint}: {what}")
 
-    def _take(self, attempt: int, answer: list[Any]) -> bool:
+    def _handle_replay_frames(self, attempt: int, answer: list[Any]) -> bool:
         """`[envelope …][number][payload]`, with or without a topic before the number; True at the end."""
         if len(answer) < 2 or len(answer[-2]) != 8:
             log.warning("an answer from %s is no batch of KV events", self._address.replay_endpoint)
             return False
         number, payload = answer[-2:]
         if number == _END:
-            self._follower.replay_ended(attempt)
+            self._follower.on_replay_ended(attempt)
             return True
-        self._follower.replayed(attempt, int.from_bytes(number, "big"), payload)
+        self._follower.on_replayed_batch(attempt, int.from_bytes(number, "big"), payload)
         return False

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class SubscriptionTimeouts:
     """Seconds."""
 
     quiet_s: float = 5.0

@@ -14,21 +14,21 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from radixway.routing.block_index import Tier
+from radixway.routing.block_index import StorageTier
 
 _LOW_64_BITS = 2**64 - 1
 
 _TIERS = {
-    None: Tier.DEVICE,
-    "GPU": Tier.DEVICE,
-    "DEVICE": Tier.DEVICE,
-    "CPU": Tier.HOST,
-    "CPU_PINNED": Tier.HOST,
-    "CPU_TIER1": Tier.HOST,
-    "CPU_TIER2": Tier.DISK,
-    "DISK": Tier.DISK,
-    "NVME": Tier.DISK,
-    "STORAGE": Tier.DISK,
+    None: StorageTier.DEVICE,
+    "GPU": StorageTier.DEVICE,
+    "DEVICE": StorageTier.DEVICE,
+    "CPU": StorageTier.HOST,
+    "CPU_PINNED": StorageTier.HOST,
+    "CPU_TIER1": StorageTier.HOST,
+    "CPU_TIER2": StorageTier.DISK,
+    "DISK": StorageTier.DISK,
+    "NVME": StorageTier.DISK,
+    "STORAGE": StorageTier.DISK,
 }
 """Media that belong to one worker. What several share (`EXTERNAL`, `REMOTE` …) says nothing of any."""
 
@@ -39,7 +39,7 @@ NumberOrBytes: TypeAlias = int | bytes
 
 
 @dataclass(slots=True)
-class Stored:
+class BlocksStored:
     """Consecutive blocks that the engine holds now.
 
     `tokens` are those of all of them, packed (4 bytes each); empty where the engine only says that blocks it
@@ -52,7 +52,7 @@ class Stored:
     """The block before the first one; None where a sequence begins."""
     tokens: bytes
     block_size: int
-    tier: Tier
+    tier: StorageTier
     group: int | None = None
     lora: str | None = None
     salt: str | None = None
@@ -62,35 +62,35 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Removed:
+class BlocksRemoved:
     """One copy of each of these blocks is gone from a tier."""
 
     hashes: list[int]
-    tier: Tier
+    tier: StorageTier
     group: int | None = None
 
 
 @dataclass(slots=True)
-class Cleared:
+class BlocksCleared:
     """The engine holds nothing any more."""
 
 
-Event: TypeAlias = Stored | Removed | Cleared
+KvCacheEvent: TypeAlias = BlocksStored | BlocksRemoved | BlocksCleared
 
 
 @dataclass(slots=True)
-class Batch:
+class KvEventBatch:
     """What a batch says."""
 
     rank: int | None
     """The data-parallel rank that it comes from, if it tells."""
-    events: list[Event] = field(default_factory=list)
+    events: list[KvCacheEvent] = field(default_factory=list)
     ignored: int = 0
     """Events that speak of other things than a worker's own prefixes."""
     unreadable: int = 0
 
 
-class UnreadableBatch(ValueError):
+class UnreadableBatchError(ValueError):
     """The bytes are no batch of events."""
 
 
@@ -145,13 +145,13 @@ _read_array = msgspec.msgpack.Decoder(_StoredArray | _RemovedArray | _ClearedArr
 _canonical = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-def decode_batch(payload: bytes) -> Batch:
-    """Raises UnreadableBatch if the payload as a whole is no batch."""
+def decode_batch(payload: bytes) -> KvEventBatch:
+    """Raises UnreadableBatchError if the payload as a whole is no batch."""
     try:
         raw = _read_batch(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableBatch(str(error)) from None
-    batch = Batch(raw.rank if isinstance(raw.rank, int) else None)
+        raise UnreadableBatchError(str(error)) from None
+    batch = KvEventBatch(raw.rank if isinstance(raw.rank, int) else None)
     for one in raw.events:
         try:
             event = _decode_event(bytes(one))
@@ -172,17 +172,17 @@ def decode_batch(payload: bytes) -> Batch:
     return batch
 
 
-def speaks_of_clearing(payload: bytes) -> bool:
-    """Whether a batch may hold a `Cleared`, without decoding it."""
+def may_contain_clear(payload: bytes) -> bool:
+    """Whether a batch may hold a `BlocksCleared`, without decoding it."""
     return b"AllBlocksCleared" in payload
 
 
-def _decode_event(raw: bytes) -> Event | None:
+def _decode_event(raw: bytes) -> KvCacheEvent | None:
     """None: nothing that concerns the worker's own prefixes."""
     is_map = raw[0] & 0xF0 == 0x80 or raw[0] in (0xDE, 0xDF)
     told = _read_map(raw) if is_map else _read_array(raw)
     if isinstance(told, _Cleared):
-        return Cleared()
+        return BlocksCleared()
     extras: Mapping[str, Any] = {}
     if isinstance(told, _Stored):  # in SGLang's arrays a map stands in the slot after the last one it fills
         extras = next((slot for slot in (told.medium, told.lora_name) if isinstance(slot, dict)), extras)
@@ -190,33 +190,35 @@ def _decode_event(raw: bytes) -> Event | None:
     tier = _TIERS.get(medium if medium is None else str(medium).upper())
     if tier is None or told.locality not in (None, "LOCAL"):
         return None
-    hashes = [_number(name) for name in told.block_hashes]
+    hashes = [_low_64_bits(name) for name in told.block_hashes]
     if isinstance(told, _Removed):
-        return Removed(hashes, tier, told.group_idx)
+        return BlocksRemoved(hashes, tier, told.group_idx)
     if told.kv_cache_spec_kind not in _MAIN_ATTENTION:
         return None
-    return _stored(told, extras, hashes, tier)
+    return _to_stored_event(told, extras, hashes, tier)
 
 
-def _stored(told: _Stored, extras: Mapping[str, Any], hashes: list[int], tier: Tier) -> Stored:
+def _to_stored_event(
+    told: _Stored, extras: Mapping[str, Any], hashes: list[int], tier: StorageTier
+) -> BlocksStored:
     if told.token_ids and len(told.token_ids) != len(hashes) * told.block_size:
         raise ValueError("its tokens do not fill its blocks")
-    event = Stored(
+    event = BlocksStored(
         hashes=hashes,
-        parent=None if told.parent_block_hash is None else _number(told.parent_block_hash),
+        parent=None if told.parent_block_hash is None else _low_64_bits(told.parent_block_hash),
         tokens=array("I", told.token_ids).tobytes(),
         block_size=told.block_size,
         tier=tier,
         group=told.group_idx,
-        lora=_adapter(told, extras),
-        salt=_text(told.cache_salt) or _text(extras.get("cache_salt")),
+        lora=_lora_name(told, extras),
+        salt=_nonempty_text(told.cache_salt) or _nonempty_text(extras.get("cache_salt")),
     )
     if told.extra_keys:
         _read_extra_keys(event, told.extra_keys)
     return event
 
 
-def _read_extra_keys(event: Stored, extra_keys: list[list[Any] | None]) -> None:
+def _read_extra_keys(event: BlocksStored, extra_keys: list[list[Any] | None]) -> None:
     """By block, what beside tokens and parent its hash was made from: adapter, salt, whatever else."""
     for at, keys in enumerate(extra_keys):
         others = [key for key in keys or () if key != event.lora]
@@ -228,17 +230,17 @@ def _read_extra_keys(event: Stored, extra_keys: list[list[Any] | None]) -> None:
             event.marks[at] = _canonical(others)
 
 
-def _adapter(told: _Stored, extras: Mapping[str, Any]) -> str | None:
+def _lora_name(told: _Stored, extras: Mapping[str, Any]) -> str | None:
     """The adapter's name; old engines tell only a number, which no request's adapter is called."""
-    name = _text(told.lora_name) or _text(extras.get("lora_name"))
+    name = _nonempty_text(told.lora_name) or _nonempty_text(extras.get("lora_name"))
     return name or (f"adapter {told.lora_id}" if told.lora_id else None)
 
 
-def _text(value: Any) -> str | None:
+def _nonempty_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _number(name: NumberOrBytes) -> int:
+def _low_64_bits(name: NumberOrBytes) -> int:
     """Signed, unsigned or 32 bytes: the low 64 bits, as vLLM shortens its own."""
     if isinstance(name, bytes):
         return int.from_bytes(name[-8:], "big")

@@ -4,19 +4,19 @@ import random
 
 from radixway.config import (
     AnyPolicy,
-    CustomPolicy,
-    ExpectedTimePolicy,
-    KvAwarePolicy,
-    LeastLoadedPolicy,
-    PowerOfTwoPolicy,
-    PrefixAffinityPolicy,
-    RandomPolicy,
-    RoundRobinPolicy,
-    SessionPolicy,
-    StickyLeastLoadedPolicy,
+    CustomPolicyConfig,
+    ExpectedTimePolicyConfig,
+    KvAwarePolicyConfig,
+    LeastLoadedPolicyConfig,
+    PowerOfTwoPolicyConfig,
+    PrefixAffinityPolicyConfig,
+    RandomPolicyConfig,
+    RoundRobinPolicyConfig,
+    SessionPolicyConfig,
+    StickyLeastLoadedPolicyConfig,
 )
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.custom import load_policy
+from radixway.routing.policies.custom import load_custom_policy
 from radixway.routing.policies.expected_time import ExpectedTime
 from radixway.routing.policies.kv_aware import KvAware
 from radixway.routing.policies.least_loaded import LeastLoaded
@@ -24,7 +24,7 @@ from radixway.routing.policies.power_of_two import PowerOfTwo
 from radixway.routing.policies.prefix_affinity import PrefixAffinity
 from radixway.routing.policies.random_choice import RandomChoice
 from radixway.routing.policies.round_robin import RoundRobin
-from radixway.routing.policies.session import Session
+from radixway.routing.policies.session import SessionAffinity
 from radixway.routing.policies.sticky_least_loaded import StickyLeastLoaded
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "RandomChoice",
     "RoundRobin",
     "Scores",
-    "Session",
+    "SessionAffinity",
     "StickyLeastLoaded",
     "View",
     "make_policy",
@@ -50,23 +50,23 @@ def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
     Raises ConfigError: one of somebody's own cannot be loaded.
     """
     match config:
-        case RoundRobinPolicy():
+        case RoundRobinPolicyConfig():
             return RoundRobin()
-        case RandomPolicy():
+        case RandomPolicyConfig():
             return RandomChoice(rng)
-        case LeastLoadedPolicy():
+        case LeastLoadedPolicyConfig():
             return LeastLoaded()
-        case PowerOfTwoPolicy():
+        case PowerOfTwoPolicyConfig():
             return PowerOfTwo(rng)
-        case SessionPolicy():
-            return Session(config)
-        case StickyLeastLoadedPolicy():
+        case SessionPolicyConfig():
+            return SessionAffinity(config)
+        case StickyLeastLoadedPolicyConfig():
             return StickyLeastLoaded(config)
-        case PrefixAffinityPolicy():
+        case PrefixAffinityPolicyConfig():
             return PrefixAffinity(config, rng)
-        case KvAwarePolicy():
+        case KvAwarePolicyConfig():
             return KvAware(config)
-        case ExpectedTimePolicy():
+        case ExpectedTimePolicyConfig():
             return ExpectedTime(config)
-        case CustomPolicy():
-            return load_policy(config)
+        case CustomPolicyConfig():
+            return load_custom_policy(config)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from radixway.routing.block_index import Matches
+from radixway.routing.block_index import PrefixMatches
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
@@ -29,7 +29,7 @@ class Scores:
 class View:
     """What a policy may look at."""
 
-    matches: Matches
+    matches: PrefixMatches
     """What each candidate holds of the prompt; empty unless the policy `reads_blocks`."""
     now: float
     """Monotonic seconds."""

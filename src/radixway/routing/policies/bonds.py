@@ -9,7 +9,7 @@ from xxhash import xxh3_128_digest
 from radixway.routing.worker import Worker
 
 
-class Bonds:
+class SessionBindings:
     """Bounded in number and in time. By a digest: what clients name their sessions may be long as a body."""
 
     def __init__(self, ttl_s: float, most: int) -> None:
@@ -22,32 +22,32 @@ class Bonds:
     def __len__(self) -> int:
         return len(self._bound)
 
-    def find(self, session: str, now: float) -> Worker | None:
+    def find_worker(self, session: str, now: float) -> Worker | None:
         """The worker of a session whose time is not over."""
-        worker, until = self._bound.get(key_of(session), (None, 0.0))
+        worker, until = self._bound.get(session_key(session), (None, 0.0))
         return worker if now < until else None
 
-    def sessions(self, worker: Worker) -> int:
+    def count_sessions(self, worker: Worker) -> int:
         """Bound to `worker`, as of the last `bind`."""
         return self._sessions[worker]
 
-    def bind(self, session: str, worker: Worker, now: float) -> None:
+    def bind_session(self, session: str, worker: Worker, now: float) -> None:
         """The session is at `worker` from now on. Whatever has had its time, or is too much, goes."""
-        key = key_of(session)
-        self._drop(key)
+        key = session_key(session)
+        self._release(key)
         self._bound[key] = (worker, now + self._ttl_s)
         self._sessions[worker] += 1
         while len(self._bound) > self._most or next(iter(self._bound.values()))[1] <= now:
-            self._drop(next(iter(self._bound)))
+            self._release(next(iter(self._bound)))
 
-    def finish(self, session: str) -> bool:
+    def release_session(self, session: str) -> bool:
         """Let go of a session. Whether it was bound."""
-        return self._drop(key_of(session))
+        return self._release(session_key(session))
 
-    def forget(self, worker: Worker) -> None:
+    def release_worker(self, worker: Worker) -> None:
         """Let go of every session of `worker`."""
         for key in [key for key, (bound, _) in self._bound.items() if bound is worker]:
-            self._drop(key)
+            self._release(key)
 
     def check(self) -> None:
         """Recount. Raises AssertionError."""
@@ -56,7 +56,7 @@ class Bonds:
         assert ends == sorted(ends)
         assert len(ends) <= self._most
 
-    def _drop(self, key: bytes) -> bool:
+    def _release(self, key: bytes) -> bool:
         bound = self._bound.pop(key, None)
         if bound is None:
             return False
@@ -67,6 +67,6 @@ class Bonds:
         return True
 
 
-def key_of(session: str) -> bytes:
+def session_key(session: str) -> bytes:
     """A session's name, at a fixed length."""
     return xxh3_128_digest(session.encode())

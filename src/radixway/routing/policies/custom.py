@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from radixway.config import ConfigError, CustomPolicy
+from radixway.config import ConfigError, CustomPolicyConfig
 from radixway.routing.policies.base import Policy
 
 
-def load_policy(config: CustomPolicy) -> Policy:
+def load_custom_policy(config: CustomPolicyConfig) -> Policy:
     """An instance of the class at `config.path`, built with its parameters.
 
     Raises:

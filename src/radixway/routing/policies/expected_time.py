@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.config import ExpectedTimePolicy
-from radixway.routing.block_index import Matches
+from radixway.config import ExpectedTimePolicyConfig
+from radixway.routing.block_index import PrefixMatches
 from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
@@ -27,7 +27,7 @@ class ExpectedTime(Policy):
     name = "expected_time"
     reads_blocks = True
 
-    def __init__(self, config: ExpectedTimePolicy) -> None:
+    def __init__(self, config: ExpectedTimePolicyConfig) -> None:
         self._slowdown = config.slowdown
         self._host_credit = config.host_credit
         self._disk_credit = config.disk_credit
@@ -54,7 +54,7 @@ class ExpectedTime(Policy):
             parts.append((tokens, queue_s, prefill_s, slowdown_s))
         return Scores(costs, ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s"), parts)
 
-    def _cached_tokens(self, request: RoutingRequest, matches: Matches) -> dict[int, float]:
+    def _cached_tokens(self, request: RoutingRequest, matches: PrefixMatches) -> dict[int, float]:
         """By slot, for those that hold any; what lies in slower tiers counts for less."""
         size = request.block_tokens
         if matches.disk is matches.device:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.config import KvAwarePolicy
+from radixway.config import KvAwarePolicyConfig
 from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
@@ -25,7 +25,7 @@ class KvAware(Policy):
     reads_blocks = True
     counts_blocks = True
 
-    def __init__(self, config: KvAwarePolicy) -> None:
+    def __init__(self, config: KvAwarePolicyConfig) -> None:
         self._weight = config.overlap_weight
         self._host_credit = config.host_credit
         self._disk_credit = config.disk_credit

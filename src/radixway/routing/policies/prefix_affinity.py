@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from radixway.config import PrefixAffinityPolicy
+from radixway.config import PrefixAffinityPolicyConfig
 from radixway.radix import RadixTree
 from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.policies.power_of_two import power_of_two
@@ -18,17 +18,17 @@ from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
-class _Nothing:
+class _EmptyPayload:
     """Edges of these trees carry nothing."""
 
-    def split(self, at: int) -> tuple[_Nothing, _Nothing]:
+    def split(self, at: int) -> tuple[_EmptyPayload, _EmptyPayload]:
         return self, self
 
-    def join(self, more: _Nothing) -> _Nothing:
+    def join(self, more: _EmptyPayload) -> _EmptyPayload:
         return self
 
 
-_NOTHING = _Nothing()
+_NOTHING = _EmptyPayload()
 
 
 class PrefixAffinity(Policy):
@@ -37,10 +37,10 @@ class PrefixAffinity(Policy):
     name = "prefix_affinity"
     reads_text = True
 
-    def __init__(self, config: PrefixAffinityPolicy, rng: random.Random) -> None:
+    def __init__(self, config: PrefixAffinityPolicyConfig, rng: random.Random) -> None:
         self._config = config
         self._rng = rng
-        self._seen: dict[Worker, RadixTree[str, _Nothing]] = {}
+        self._seen: dict[Worker, RadixTree[str, _EmptyPayload]] = {}
         self._next_eviction = 0.0
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
@@ -54,8 +54,8 @@ class PrefixAffinity(Policy):
             scores.costs = power_of_two(self._rng, candidates, range(len(candidates)))
             scores.parts = [(queue, 0, 0) for queue in queues]
             return scores
-        matched = [self._matched(worker, request.text) for worker in candidates]
-        kept = [self._chars(worker) for worker in candidates]
+        matched = [self._matched_chars(worker, request.text) for worker in candidates]
+        kept = [self._tree_chars(worker) for worker in candidates]
         best, least = max(matched), min(kept)
         if best / len(request.text) >= self._config.match_rate_threshold:
             scores.reason = "prefix"
@@ -86,10 +86,10 @@ class PrefixAffinity(Policy):
     def forget(self, worker: Worker) -> None:
         self._seen.pop(worker, None)
 
-    def _matched(self, worker: Worker, text: str) -> int:
+    def _matched_chars(self, worker: Worker, text: str) -> int:
         tree = self._seen.get(worker)
         return tree.match(text, touch=False).length if tree is not None else 0
 
-    def _chars(self, worker: Worker) -> int:
+    def _tree_chars(self, worker: Worker) -> int:
         tree = self._seen.get(worker)
         return tree.size if tree is not None else 0

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.config import StickyLeastLoadedPolicy
+from radixway.config import StickyLeastLoadedPolicyConfig
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.bonds import Bonds
+from radixway.routing.policies.bonds import SessionBindings
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
@@ -26,14 +26,14 @@ class StickyLeastLoaded(Policy):
     name = "sticky_least_loaded"
     reads_session = True
 
-    def __init__(self, config: StickyLeastLoadedPolicy) -> None:
+    def __init__(self, config: StickyLeastLoadedPolicyConfig) -> None:
         self._margin = config.break_margin
         self._ratio = config.break_ratio
-        self._bonds = Bonds(config.ttl_s, config.most_sessions)
+        self._bonds = SessionBindings(config.ttl_s, config.most_sessions)
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         requests = [worker.load.all_requests for worker in candidates]
-        sessions = [self._bonds.sessions(worker) for worker in candidates]
+        sessions = [self._bonds.count_sessions(worker) for worker in candidates]
         most = max(sessions) + 1
         scores = Scores(
             [count + others / most for count, others in zip(requests, sessions, strict=True)],
@@ -43,7 +43,7 @@ class StickyLeastLoaded(Policy):
         if request.session is None:
             scores.reason = "no session"
             return scores
-        bound = self._bonds.find(request.session, view.now)
+        bound = self._bonds.find_worker(request.session, view.now)
         if bound is None:
             scores.reason = "new session"
         elif bound not in candidates:
@@ -60,10 +60,10 @@ class StickyLeastLoaded(Policy):
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
         if request.session is not None:
-            self._bonds.bind(request.session, worker, now)
+            self._bonds.bind_session(request.session, worker, now)
 
     def finish(self, session: str) -> bool:
-        return self._bonds.finish(session)
+        return self._bonds.release_session(session)
 
     def forget(self, worker: Worker) -> None:
-        self._bonds.forget(worker)
+        self._bonds.release_worker(worker)

@@ -5,16 +5,16 @@ The configuration's workers are told once, at the start; the rest comes and goes
 
 from radixway.scale.discovery.build import build_discovery
 from radixway.scale.discovery.configured import ConfiguredWorkers
-from radixway.scale.discovery.discovery import Discovery
-from radixway.scale.discovery.registration import Registrations
-from radixway.scale.discovery.source import Source, SourceFailed, Tell
+from radixway.scale.discovery.discovery import WorkerDiscovery
+from radixway.scale.discovery.registration import WorkerRegistrations
+from radixway.scale.discovery.source import DiscoverySource, DiscoverySourceError, ReportWorkers
 
 __all__ = [
     "ConfiguredWorkers",
-    "Discovery",
-    "Registrations",
-    "Source",
-    "SourceFailed",
-    "Tell",
+    "DiscoverySource",
+    "DiscoverySourceError",
+    "ReportWorkers",
+    "WorkerDiscovery",
+    "WorkerRegistrations",
     "build_discovery",
 ]

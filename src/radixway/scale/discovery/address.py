@@ -7,27 +7,27 @@ from functools import lru_cache
 
 from yarl import URL
 
-from radixway.config import FoundTraits, WorkerSection
-from radixway.scale.discovery.source import SourceFailed
+from radixway.config import FoundTraits, WorkerSettings
+from radixway.scale.discovery.source import DiscoverySourceError
 
-_MOST = 20_000
+_MAX_WORKERS = 20_000
 
-At = Callable[[str, int], WorkerSection]
+WorkerFactory = Callable[[str, int], WorkerSettings]
 """The worker at a host and port. The host is a name or an address, IPv6 without brackets."""
 
 
-def workers_at(scheme: str, traits: FoundTraits) -> At:
+def make_worker_factory(scheme: str, traits: FoundTraits) -> WorkerFactory:
     """For one source. It raises SourceFailed for what is no address.
 
     Sources tell all workers again whenever one has changed: a worker that was made before is the same object,
     which takes a twentieth of the time of making it.
     """
 
-    @lru_cache(_MOST)
-    def at(host: str, port: int) -> WorkerSection:
+    @lru_cache(_MAX_WORKERS)
+    def at(host: str, port: int) -> WorkerSettings:
         try:
-            return traits.at(str(URL.build(scheme=scheme, host=host, port=port)))
+            return traits.worker_at(str(URL.build(scheme=scheme, host=host, port=port)))
         except ValueError as error:
-            raise SourceFailed(f"{host!r} port {port} is no worker's address: {error}") from None
+            raise DiscoverySourceError(f"{host!r} port {port} is no worker's address: {error}") from None
 
     return at

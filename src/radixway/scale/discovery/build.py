@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from radixway.config import Config, ConfigError, DiscoverySection
-from radixway.routing import Membership
-from radixway.scale.discovery.discovery import Discovery
-from radixway.scale.discovery.source import Source
-from radixway.telemetry import Metrics
+from radixway.config import Config, ConfigError, DiscoveryConfig
+from radixway.routing import FleetMembership
+from radixway.scale.discovery.discovery import WorkerDiscovery
+from radixway.scale.discovery.source import DiscoverySource
+from radixway.telemetry import MetricsRegistry
 
 
 def build_discovery(
-    config: Config, membership: Membership, metrics: Metrics, more: Sequence[Source] = ()
-) -> Discovery:
+    config: Config,
+    membership: FleetMembership,
+    metrics: MetricsRegistry,
+    more: Sequence[DiscoverySource] = (),
+) -> WorkerDiscovery:
     """As the `discovery` section says, and `more`. Raises ConfigError if a package is missing."""
-    sources = [*_configured(config.discovery), *more]
+    sources = [*_configured_sources(config.discovery), *more]
     names = [source.name for source in sources]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"discovery: two sources are {twice[0]}")
-    return Discovery(membership, sources, metrics)
+    return WorkerDiscovery(membership, sources, metrics)
 
 
-def _configured(config: DiscoverySection) -> Iterator[Source]:
+def _configured_sources(config: DiscoveryConfig) -> Iterator[DiscoverySource]:
     if config.dns:
         try:
             from radixway.scale.discovery.dns_source import DnsSource

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from radixway.component import Component
-from radixway.config import WorkerSection
-from radixway.routing import API, CONFIG, Found, Membership, Registry
+from radixway.config import WorkerSettings
+from radixway.routing import API, CONFIG, DiscoveredWorker, FleetMembership, WorkerRegistry
 
 
 class ConfiguredWorkers(Component):
@@ -16,10 +16,10 @@ class ConfiguredWorkers(Component):
 
     def __init__(
         self,
-        registry: Registry,
-        membership: Membership,
-        configured: Iterable[WorkerSection],
-        endpoints: Callable[[], Iterable[WorkerSection]],
+        registry: WorkerRegistry,
+        membership: FleetMembership,
+        configured: Iterable[WorkerSettings],
+        endpoints: Callable[[], Iterable[WorkerSettings]],
     ) -> None:
         """`configured`: those of the section `workers`. `endpoints`: those that the semantic section names;
         one that is known already is passed over.
@@ -32,8 +32,8 @@ class ConfiguredWorkers(Component):
     async def start(self) -> None:
         """Have them join, again those that a middleware added when it was built: nobody watched them then."""
         members = self._membership
-        for section in [worker.given for worker in self._registry]:
-            members.join(API, section)
-        members.tell(CONFIG, map(Found, self._configured))
-        others = [section for section in self._endpoints() if self._registry.get(section.url) is None]
-        members.tell("semantic", map(Found, others))
+        for section in [worker.config for worker in self._registry]:
+            members.join_worker(API, section)
+        members.set_members(CONFIG, map(DiscoveredWorker, self._configured))
+        others = [section for section in self._endpoints() if self._registry.get_worker(section.url) is None]
+        members.set_members("semantic", map(DiscoveredWorker, others))

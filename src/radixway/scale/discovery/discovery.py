@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from radixway.component import Component
-from radixway.net.stopping import stop
-from radixway.routing import Found, Membership
-from radixway.scale.discovery.source import Source, SourceFailed
-from radixway.telemetry import Metrics
+from radixway.net.stopping import cancel_tasks
+from radixway.routing import DiscoveredWorker, FleetMembership
+from radixway.scale.discovery.source import DiscoverySource, DiscoverySourceError
+from radixway.telemetry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +22,8 @@ _RETIRE_EVERY_S = 0.5
 
 
 @dataclass(slots=True)
-class _Followed:
-    source: Source
+class _FollowedSource:
+    source: DiscoverySource
     told: bool = False
     """It has said something."""
     problem: str | None = None
@@ -31,14 +31,16 @@ class _Followed:
     pause_s: float = _PAUSES_S[0]
 
 
-class Discovery(Component):
+class WorkerDiscovery(Component):
     """A task for each source. One that fails is followed again; what it said last holds until then."""
 
     name = "discovery"
 
-    def __init__(self, membership: Membership, sources: Sequence[Source], metrics: Metrics) -> None:
+    def __init__(
+        self, membership: FleetMembership, sources: Sequence[DiscoverySource], metrics: MetricsRegistry
+    ) -> None:
         self._membership = membership
-        self._followed = [_Followed(source) for source in sources]
+        self._followed = [_FollowedSource(source) for source in sources]
         self._tasks: list[asyncio.Task[None]] = []
         metrics.counters(
             "radixway_discovery_changes",
@@ -50,7 +52,7 @@ class Discovery(Component):
             "radixway_discovery_workers",
             "Workers that each source names",
             "source",
-            lambda: membership.counts().items(),
+            lambda: membership.count_members().items(),
             "max",
         )
         metrics.gauges(
@@ -65,18 +67,18 @@ class Discovery(Component):
         """Follow the sources."""
         loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._keep_following(each), name=f"discovery {each.source.name}")
+            loop.create_task(self._follow_forever(each), name=f"discovery {each.source.name}")
             for each in self._followed
         ]
-        self._tasks.append(loop.create_task(self._keep_retiring(), name="discovery retires workers"))
+        self._tasks.append(loop.create_task(self._retire_forever(), name="discovery retires workers"))
 
     async def stop(self) -> None:
         """Follow them no more; workers stay as they are."""
-        await stop(self._tasks)
+        await cancel_tasks(self._tasks)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`: each source that is followed."""
-        counts = self._membership.counts()
+        counts = self._membership.count_members()
         return {
             each.source.name: {
                 "state": "down" if each.problem else "ok" if each.told else "starting",
@@ -86,23 +88,23 @@ class Discovery(Component):
             for each in self._followed
         }
 
-    async def _pause(self, each: _Followed, least_s: float) -> None:
+    async def _back_off(self, each: _FollowedSource, least_s: float) -> None:
         await asyncio.sleep(min(max(each.pause_s, least_s), _PAUSES_S[1]))
         each.pause_s = min(each.pause_s * 2, _PAUSES_S[1])
 
-    async def _keep_following(self, each: _Followed) -> None:
-        def tell(found: Iterable[Found]) -> None:
+    async def _follow_forever(self, each: _FollowedSource) -> None:
+        def tell(found: Iterable[DiscoveredWorker]) -> None:
             if each.problem is not None:
                 log.info("discovery: %s works again", each.source.name)
             each.told, each.problem, each.pause_s = True, None, _PAUSES_S[0]
-            self._membership.tell(each.source.name, found)
+            self._membership.set_members(each.source.name, found)
 
         while True:
             least_s = 0.0
             try:
-                await each.source.follow(tell)
+                await each.source.follow_workers(tell)
                 return
-            except SourceFailed as failure:
+            except DiscoverySourceError as failure:
                 problem, least_s = str(failure), failure.retry_after_s or 0.0
                 if each.problem is None:
                     log.warning("discovery: %s: %s", each.source.name, problem)
@@ -110,9 +112,9 @@ class Discovery(Component):
                 problem = f"a defect of the gateway: {error}"
                 log.exception("discovery: following %s met a defect of the gateway", each.source.name)
             each.problem = problem
-            await self._pause(each, least_s)
+            await self._back_off(each, least_s)
 
-    async def _keep_retiring(self) -> None:
+    async def _retire_forever(self) -> None:
         while True:
             await asyncio.sleep(_RETIRE_EVERY_S)
-            self._membership.retire()
+            self._membership.remove_drained()

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from radixway.routing import Found
-from radixway.scale.discovery.address import At
-from radixway.scale.discovery.source import SourceFailed
+from radixway.routing import DiscoveredWorker
+from radixway.scale.discovery.address import WorkerFactory
+from radixway.scale.discovery.source import DiscoverySourceError
 
 _KINDS = ("IPv4", "IPv6", "FQDN")
 """Of addresses, in the order in which they are preferred for a pod that has several."""
 
 
-class Metadata(Struct, rename="camel"):
+class ObjectMetadata(Struct, rename="camel"):
     """What every object and every list carries."""
 
     name: str = ""
@@ -27,30 +27,30 @@ class Metadata(Struct, rename="camel"):
     continue_: str = field(default="", name="continue")
 
 
-class Conditions(Struct):
+class EndpointConditions(Struct):
     """How an endpoint is; None where the cluster does not say."""
 
     ready: bool | None = None
     terminating: bool | None = None
 
 
-class Target(Struct):
+class EndpointTarget(Struct):
     """What is behind an endpoint, most often a pod."""
 
     uid: str = ""
 
 
-class Endpoint(Struct, rename="camel"):
+class PodEndpoint(Struct, rename="camel"):
     """Its addresses lead to the same place; clients may use the first alone."""
 
     addresses: tuple[str, ...] = ()
-    conditions: Conditions | None = None
-    target_ref: Target | None = None
+    conditions: EndpointConditions | None = None
+    target_ref: EndpointTarget | None = None
 
     @property
-    def draining(self) -> bool:
+    def is_draining(self) -> bool:
         """It is to get nothing new. A terminating one may be called ready, if its service wants it so."""
-        said = self.conditions or Conditions()
+        said = self.conditions or EndpointConditions()
         return said.ready is False or said.terminating is True
 
 
@@ -64,9 +64,9 @@ class SlicePort(Struct):
 class EndpointSlice(Struct, rename="camel"):
     """Some endpoints of a service, all with addresses of one kind."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     address_type: str = "IPv4"
-    endpoints: tuple[Endpoint, ...] | None = None
+    endpoints: tuple[PodEndpoint, ...] | None = None
     ports: tuple[SlicePort, ...] | None = None
 
     @property
@@ -75,32 +75,34 @@ class EndpointSlice(Struct, rename="camel"):
         return self.metadata.namespace, self.metadata.name
 
 
-def workers_in(slices: Iterable[EndpointSlice], wanted: int | str | None, worker_at: At) -> list[Found]:
+def workers_of_slices(
+    slices: Iterable[EndpointSlice], wanted: int | str | None, worker_at: WorkerFactory
+) -> list[DiscoveredWorker]:
     """The workers of all slices at the port `wanted`; an endpoint may be in several for a moment.
 
-    Raises SourceFailed.
+    Raises DiscoverySourceError.
     """
-    found: list[Found] = []
+    found: list[DiscoveredWorker] = []
     kind_of: dict[tuple[str, int], str] = {}
-    for each in sorted(slices, key=_preference):
+    for each in sorted(slices, key=_address_type_rank):
         endpoints = [endpoint for endpoint in each.endpoints or () if endpoint.addresses]
         if not endpoints:
             continue
-        port = _port_of(each, wanted)
+        port = _find_port(each, wanted)
         for endpoint in endpoints:
             uid = endpoint.target_ref.uid if endpoint.target_ref is not None else ""
             if uid and kind_of.setdefault((uid, port), each.address_type) != each.address_type:
                 continue  # the same pod by its address of another kind
-            found.append(Found(worker_at(endpoint.addresses[0], port), endpoint.draining))
+            found.append(DiscoveredWorker(worker_at(endpoint.addresses[0], port), endpoint.is_draining))
     return found
 
 
-def _preference(each: EndpointSlice) -> int:
+def _address_type_rank(each: EndpointSlice) -> int:
     return _KINDS.index(each.address_type) if each.address_type in _KINDS else len(_KINDS)
 
 
-def _port_of(each: EndpointSlice, wanted: int | str | None) -> int:
-    """Raises SourceFailed where it cannot be told which one is meant."""
+def _find_port(each: EndpointSlice, wanted: int | str | None) -> int:
+    """Raises DiscoverySourceError where it cannot be told which one is meant."""
     if isinstance(wanted, int):
         return wanted
     ports = {port.name or "": port.port for port in each.ports or () if port.port is not None}
@@ -110,5 +112,7 @@ def _port_of(each: EndpointSlice, wanted: int | str | None) -> int:
     if port is None:
         namespace, name = each.key
         there = ", ".join(f"{name or 'without a name'} ({port})" for name, port in ports.items()) or "none"
-        raise SourceFailed(f"EndpointSlice {namespace}/{name} has ports {there}: say which one by port")
+        raise DiscoverySourceError(
+            f"EndpointSlice {namespace}/{name} has ports {there}: say which one by port"
+        )
     return port

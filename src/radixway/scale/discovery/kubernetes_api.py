@@ -14,9 +14,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from radixway.config import KubernetesSection
-from radixway.scale.discovery.endpoint_slices import EndpointSlice, Metadata
-from radixway.scale.discovery.source import SourceFailed
+from radixway.config import KubernetesConfig
+from radixway.scale.discovery.endpoint_slices import EndpointSlice, ObjectMetadata
+from radixway.scale.discovery.source import DiscoverySourceError
 
 MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its service account."""
@@ -41,7 +41,7 @@ class _Status(msgspec.Struct):
 
 
 class _Listing(msgspec.Struct):
-    metadata: Metadata
+    metadata: ObjectMetadata
     items: tuple[EndpointSlice, ...] | None = None
 
 
@@ -70,14 +70,16 @@ class Account:
 
     @classmethod
     def of(
-        cls, config: KubernetesSection, environ: Mapping[str, str] = os.environ, mounted: Path = MOUNTED
+        cls, config: KubernetesConfig, environ: Mapping[str, str] = os.environ, mounted: Path = MOUNTED
     ) -> Account:
-        """As configured; what is left open is the pod's, if the gateway runs in one. Raises SourceFailed."""
+        """As configured; what is left open is the pod's, if the gateway runs in one. Raises
+        DiscoverySourceError.
+        """
         host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
         server, token, ca = config.server, config.token_file, config.ca_file
         if server is None:
             if not host:
-                raise SourceFailed("this is no Kubernetes cluster: say which one by server")
+                raise DiscoverySourceError("this is no Kubernetes cluster: say which one by server")
             server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
             ca = ca or mounted / "ca.crt"
             token = token or mounted / "token"
@@ -88,7 +90,7 @@ class Account:
 class EndpointSlices:
     """The EndpointSlices of a namespace that a selector selects."""
 
-    def __init__(self, account: Account, config: KubernetesSection, session: aiohttp.ClientSession) -> None:
+    def __init__(self, account: Account, config: KubernetesConfig, session: aiohttp.ClientSession) -> None:
         self._account = account
         self._config = config
         self._session = session
@@ -98,7 +100,9 @@ class EndpointSlices:
         self._url = URL(account.server + path)
 
     async def read_all(self) -> tuple[list[EndpointSlice], str]:
-        """All of them, and the resource version from which on to watch. Raises SourceFailed, Expired."""
+        """All of them, and the resource version from which on to watch. Raises DiscoverySourceError,
+        Expired.
+        """
         found: list[EndpointSlice] = []
         page = {"limit": str(_PAGE)}
         for _ in range(_MOST_PAGES):
@@ -108,11 +112,11 @@ class EndpointSlices:
             if not listing.metadata.continue_:
                 return found, listing.metadata.resource_version
             page["continue"] = listing.metadata.continue_
-        raise SourceFailed(f"a list of more than {_MOST_PAGES} pages")
+        raise DiscoverySourceError(f"a list of more than {_MOST_PAGES} pages")
 
     @asynccontextmanager
     async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Event]]:
-        """What changes after `version`, until the server ends it. Raises SourceFailed, Expired."""
+        """What changes after `version`, until the server ends it. Raises DiscoverySourceError, Expired."""
         watch_s = self._config.watch_s
         query = {
             "watch": "1",
@@ -140,18 +144,18 @@ class EndpointSlices:
                     await _refuse(response)
                 yield response
         except TimeoutError:
-            raise SourceFailed(f"{self._account.server} is silent") from None
+            raise DiscoverySourceError(f"{self._account.server} is silent") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise SourceFailed(f"{self._account.server}: {error or type(error).__name__}") from None
+            raise DiscoverySourceError(f"{self._account.server}: {error or type(error).__name__}") from None
 
 
 @asynccontextmanager
-async def opened(config: KubernetesSection, account: Account) -> AsyncIterator[EndpointSlices]:
-    """With connections of their own. The CA's file is read now. Raises SourceFailed."""
+async def opened(config: KubernetesConfig, account: Account) -> AsyncIterator[EndpointSlices]:
+    """With connections of their own. The CA's file is read now. Raises DiscoverySourceError."""
     try:
         context = ssl.create_default_context(cafile=account.ca_file)
     except OSError as error:
-        raise SourceFailed(f"ca_file {account.ca_file}: {error.strerror or error}") from None
+        raise DiscoverySourceError(f"ca_file {account.ca_file}: {error.strerror or error}") from None
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
         yield EndpointSlices(account, config, session)
 
@@ -161,7 +165,7 @@ async def _whole(content: aiohttp.StreamReader) -> bytes:
     async for piece in content.iter_any():
         raw += piece
         if len(raw) > _LARGEST_PAGE:
-            raise SourceFailed(f"a list's page of more than {_LARGEST_PAGE} bytes")
+            raise DiscoverySourceError(f"a list's page of more than {_LARGEST_PAGE} bytes")
     return bytes(raw)
 
 
@@ -172,7 +176,7 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[Event]:
             status = _decode(_status, line.object)
             if status.code == 410:
                 raise Expired(status.message)
-            raise SourceFailed(f"the watch was ended: {status.message or status.code}")
+            raise DiscoverySourceError(f"the watch was ended: {status.message or status.code}")
         subject = _decode(_slice, line.object)  # of a bookmark, the metadata alone
         version = subject.metadata.resource_version
         yield Event(version, None if line.type == "BOOKMARK" else subject, line.type == "DELETED")
@@ -189,11 +193,11 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                 yield bytes(line)
         rest = bytearray(last)
         if len(rest) > _LARGEST_EVENT:
-            raise SourceFailed(f"an event of more than {_LARGEST_EVENT} bytes")
+            raise DiscoverySourceError(f"an event of more than {_LARGEST_EVENT} bytes")
 
 
 async def _refuse(response: aiohttp.ClientResponse) -> None:
-    """Raises Expired, SourceFailed in the server's own words."""
+    """Raises Expired, DiscoverySourceError in the server's own words."""
     try:
         message = _status.decode(await response.content.read(65536)).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -201,7 +205,7 @@ async def _refuse(response: aiohttp.ClientResponse) -> None:
     if response.status == 410:
         raise Expired(message)
     after = response.headers.get("retry-after", "")
-    raise SourceFailed(
+    raise DiscoverySourceError(
         f"the API server answered {response.status}: {message or response.reason}",
         retry_after_s=float(after) if after.isdecimal() else None,
     )
@@ -211,14 +215,14 @@ def _read(path: Path, what: str) -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise SourceFailed(f"{what}: {path}: {error.strerror or error}") from None
+        raise DiscoverySourceError(f"{what}: {path}: {error.strerror or error}") from None
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], raw: bytes | msgspec.Raw) -> _T:
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SourceFailed(f"the API server's answer cannot be read: {error}") from None
+        raise DiscoverySourceError(f"the API server's answer cannot be read: {error}") from None
 
 
 _listing = msgspec.json.Decoder(_Listing)

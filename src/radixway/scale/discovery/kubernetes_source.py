@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from radixway.config import KubernetesSection
+from radixway.config import KubernetesConfig
 from radixway.scale.discovery import kubernetes_api
-from radixway.scale.discovery.address import workers_at
-from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_in
+from radixway.scale.discovery.address import make_worker_factory
+from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_of_slices
 from radixway.scale.discovery.kubernetes_api import Account, EndpointSlices, Event, Expired
-from radixway.scale.discovery.source import SourceFailed, Tell
+from radixway.scale.discovery.source import DiscoverySourceError, ReportWorkers
 
 _SHORTEST_S = 1.0
 """A watch that ends sooner is a failure: what follows a failure has pauses."""
@@ -26,14 +26,14 @@ class KubernetesSource:
 
     def __init__(
         self,
-        config: KubernetesSection,
+        config: KubernetesConfig,
         environ: Mapping[str, str] = os.environ,
         mounted: Path = kubernetes_api.MOUNTED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"kubernetes {config.namespace or 'own namespace'}: {config.selector}"
         self._config = config
-        self._worker_at = workers_at(config.scheme, config.worker)
+        self._worker_at = make_worker_factory(config.scheme, config.worker)
         self._environ = environ
         self._mounted = mounted
         self._clock = clock
@@ -41,43 +41,43 @@ class KubernetesSource:
         self._version: str | None = None
         """Up to which all changes are known; None: nothing is."""
 
-    async def follow(self, tell: Tell) -> None:
+    async def follow_workers(self, tell: ReportWorkers) -> None:
         account = Account.of(self._config, self._environ, self._mounted)
         async with kubernetes_api.opened(self._config, account) as slices:
             while True:
                 is_fresh = self._version is None
                 try:
-                    await self._watch(slices, tell)
+                    await self._watch_slices(slices, tell)
                 except Expired as expired:
                     self._version = None
                     if is_fresh:
-                        raise SourceFailed(f"what was just listed has expired: {expired}") from None
+                        raise DiscoverySourceError(f"what was just listed has expired: {expired}") from None
 
-    async def _watch(self, slices: EndpointSlices, tell: Tell) -> None:
-        """One watch, to its end. Raises Expired, SourceFailed."""
+    async def _watch_slices(self, slices: EndpointSlices, tell: ReportWorkers) -> None:
+        """One watch, to its end. Raises Expired, DiscoverySourceError."""
         version = self._version
         if version is None:
             found, version = await slices.read_all()
             self._slices = {each.key: each for each in found}
             self._version = version
-            self._say(tell)
+            self._report_workers(tell)
         began = self._clock()
         async with slices.watch(version) as events:
-            self._say(tell)  # once more, if only to say that it works again
+            self._report_workers(tell)  # once more, if only to say that it works again
             async for event in events:
-                if self._apply(event):
-                    self._say(tell)
+                if self._apply_event(event):
+                    self._report_workers(tell)
         if self._clock() - began < _SHORTEST_S:
-            raise SourceFailed("the API server ends watches at once")
+            raise DiscoverySourceError("the API server ends watches at once")
 
-    def _say(self, tell: Tell) -> None:
+    def _report_workers(self, tell: ReportWorkers) -> None:
         try:
-            tell(workers_in(self._slices.values(), self._config.port, self._worker_at))
-        except SourceFailed:
+            tell(workers_of_slices(self._slices.values(), self._config.port, self._worker_at))
+        except DiscoverySourceError:
             self._version = None  # what is wrong with them is to be read again
             raise
 
-    def _apply(self, event: Event) -> bool:
+    def _apply_event(self, event: Event) -> bool:
         """Whether it may have changed something."""
         self._version = event.version
         if event.subject is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from radixway.routing import Found
+from radixway.routing import DiscoveredWorker
 
-Tell = Callable[[Iterable[Found]], None]
+ReportWorkers = Callable[[Iterable[DiscoveredWorker]], None]
 """Says which workers there are now, all of them. Also says that the source works."""
 
 
-class SourceFailed(Exception):
+class DiscoverySourceError(Exception):
     """The source cannot be asked, or what it says is of no use; the message says why, without secrets."""
 
     def __init__(self, why: str, retry_after_s: float | None = None) -> None:
@@ -20,13 +20,13 @@ class SourceFailed(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Source(Protocol):
+class DiscoverySource(Protocol):
     """Somebody who knows workers: a name server, an API server, a controller, workers that register."""
 
     name: str
     """Unique among the sources, as people see it: `dns vllm-svc.ai:8000`."""
 
-    async def follow(self, tell: Tell) -> None:
+    async def follow_workers(self, tell: ReportWorkers) -> None:
         """Call `tell` with the whole set as soon as it is known, and again whenever it has changed.
 
         A worker that is to get nothing new is told as `draining`, and left out once it is gone. Ends when

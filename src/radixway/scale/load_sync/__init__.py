@@ -5,9 +5,18 @@ as it is.
 """
 
 from radixway.scale.load_sync.build import build_load_sync
-from radixway.scale.load_sync.message import BadMessage, Letters, Message
-from radixway.scale.load_sync.peers import Peer, Peers
+from radixway.scale.load_sync.message import InvalidSyncMessageError, SyncMessage, SyncMessageCodec
+from radixway.scale.load_sync.peers import PeerGateway, PeerLoads
 from radixway.scale.load_sync.sync import LoadSync
-from radixway.scale.load_sync.transport import Transport
+from radixway.scale.load_sync.transport import SyncTransport
 
-__all__ = ["BadMessage", "Letters", "LoadSync", "Message", "Peer", "Peers", "Transport", "build_load_sync"]
+__all__ = [
+    "InvalidSyncMessageError",
+    "LoadSync",
+    "PeerGateway",
+    "PeerLoads",
+    "SyncMessage",
+    "SyncMessageCodec",
+    "SyncTransport",
+    "build_load_sync",
+]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import platform
 
-from radixway.config import Config, ConfigError, SyncSection
-from radixway.routing import Ledger, Registry
+from radixway.config import Config, ConfigError, SyncConfig
+from radixway.routing import LoadLedger, WorkerRegistry
 from radixway.scale.load_sync.sync import LoadSync
-from radixway.scale.load_sync.transport import Transport
-from radixway.telemetry import Metrics
+from radixway.scale.load_sync.transport import SyncTransport
+from radixway.telemetry import MetricsRegistry
 
 
 def build_load_sync(
-    config: Config, registry: Registry, ledger: Ledger, metrics: Metrics, in_ray: Transport | None = None
+    config: Config,
+    registry: WorkerRegistry,
+    ledger: LoadLedger,
+    metrics: MetricsRegistry,
+    in_ray: SyncTransport | None = None,
 ) -> LoadSync | None:
     """As `scale.sync` says; None where it says nothing. Raises ConfigError if a package is missing.
 
@@ -22,10 +26,10 @@ def build_load_sync(
     if sync is None:
         return None
     name = f"{platform.node()}:{config.gateway.port}"
-    return LoadSync(sync, name, registry, ledger, _transport(sync, in_ray), metrics)
+    return LoadSync(sync, name, registry, ledger, _make_transport(sync, in_ray), metrics)
 
 
-def _transport(sync: SyncSection, in_ray: Transport | None) -> Transport:
+def _make_transport(sync: SyncConfig, in_ray: SyncTransport | None) -> SyncTransport:
     if sync.ray:
         if in_ray is None:
             raise ConfigError("scale.sync.ray is for gateways that `radixway ray deploy` has deployed")

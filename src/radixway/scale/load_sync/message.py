@@ -13,19 +13,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from radixway.routing import Share
+from radixway.routing import LoadShare
 
 VERSION = 1
 _MAC_BYTES = 32
-_MOST_BYTES = 4 * 2**20
-_MOST_COUNT = 2**53
+_MAX_MESSAGE_BYTES = 4 * 2**20
+_MAX_COUNT = 2**53
 
 
-class BadMessage(Exception):
+class InvalidSyncMessageError(Exception):
     """The bytes are no message of a gateway with our version and key; the text says why."""
 
 
-class Message(msgspec.Struct, array_like=True, frozen=True):
+class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
     """Shares of some workers, or of all where the sender has something in hand."""
 
     version: int
@@ -33,44 +33,44 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
     """Drawn anew at each start, so that the numbers of a restarted gateway are not taken for its old ones."""
     name: Annotated[str, Meta(max_length=256)]
     """For people."""
-    sequence: Annotated[int, Meta(ge=0, le=_MOST_COUNT)]
+    sequence: Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
     """One more with each message of the gateway."""
     full: bool
     """Workers that are not named have nothing in hand from this gateway."""
-    shares: dict[str, Share]
+    shares: dict[str, LoadShare]
     """By the worker's URL. What they say replaces whatever the gateway said before of that worker."""
 
 
-class Letters:
+class SyncMessageCodec:
     """Messages to bytes and back, sealed with `key` if there is one."""
 
     def __init__(self, key: str | None = None) -> None:
         self._key = key.encode() if key is not None else None
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(Message).decode
+        self._decode = msgspec.msgpack.Decoder(SyncMessage).decode
 
-    def write(self, message: Message) -> bytes:
+    def encode_message(self, message: SyncMessage) -> bytes:
         """The bytes to send."""
         payload = self._encode(message)
         return payload if self._key is None else self._mac(self._key, payload) + payload
 
-    def read(self, data: bytes) -> Message:
-        """The message in `data`. Raises BadMessage."""
-        if len(data) > _MOST_BYTES:
-            raise BadMessage(f"a message of {len(data)} bytes")
+    def decode_message(self, data: bytes) -> SyncMessage:
+        """The message in `data`. Raises InvalidSyncMessageError."""
+        if len(data) > _MAX_MESSAGE_BYTES:
+            raise InvalidSyncMessageError(f"a message of {len(data)} bytes")
         if self._key is not None:
             mac, data = data[:_MAC_BYTES], data[_MAC_BYTES:]
             if not hmac.compare_digest(mac, self._mac(self._key, data)):
-                raise BadMessage("not sealed with our key")
+                raise InvalidSyncMessageError("not sealed with our key")
         try:
             message = self._decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadMessage(str(error)) from None
+            raise InvalidSyncMessageError(str(error)) from None
         if message.version != VERSION:
-            raise BadMessage(f"version {message.version}; this gateway speaks {VERSION}")
+            raise InvalidSyncMessageError(f"version {message.version}; this gateway speaks {VERSION}")
         for url, share in message.shares.items():
-            if not (min(share) >= 0 and max(share) <= _MOST_COUNT and _adds_up(share)):
-                raise BadMessage(f"impossible counts for {url[:256]!r}")
+            if not (min(share) >= 0 and max(share) <= _MAX_COUNT and _is_consistent(share)):
+                raise InvalidSyncMessageError(f"impossible counts for {url[:256]!r}")
         return message
 
     @staticmethod
@@ -78,7 +78,7 @@ class Letters:
         return hmac.digest(key, payload, "sha256")
 
 
-def _adds_up(share: Share) -> bool:
+def _is_consistent(share: LoadShare) -> bool:
     return (
         share.silent <= share.prefilling <= share.requests <= share.total
         and share.prefill_tokens <= share.sent_tokens

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from radixway.config import ConfigError
-from radixway.net.stopping import stop
-from radixway.net.valkey import ERRORS, connect
-from radixway.scale.load_sync.transport import Hear
+from radixway.net.stopping import cancel_tasks
+from radixway.net.valkey import ERRORS, connect_valkey
+from radixway.scale.load_sync.transport import OnMessage
 
 log = logging.getLogger(__name__)
 
@@ -42,28 +42,28 @@ class RedisTransport:
     def problem(self) -> str | None:
         return next(iter(self._problems.values()), None)
 
-    async def open(self, hear: Hear) -> None:
+    async def start_receiving(self, hear: OnMessage) -> None:
         try:
-            await connect(self._url, answer_s=self._silence_s).aclose()
+            await connect_valkey(self._url, answer_s=self._silence_s).aclose()
         except ValueError as error:
             raise ConfigError(f"scale.sync.redis: {error}") from None
         loop = asyncio.get_running_loop()
-        self._publishing = loop.create_task(self._keep("publishing", self._publish))
-        self._listening = loop.create_task(self._keep("listening", lambda: self._listen(hear)))
+        self._publishing = loop.create_task(self._keep_running("publishing", self._publish_loop))
+        self._listening = loop.create_task(self._keep_running("listening", lambda: self._listen_loop(hear)))
 
-    def send(self, message: bytes) -> None:
+    def broadcast(self, message: bytes) -> None:
         self._unsent.append(message)
         self._wake.set()
 
-    async def close(self) -> None:
+    async def close_transport(self) -> None:
         self._closing = True
         self._wake.set()
         tasks = [task for task in (self._publishing, self._listening) if task is not None]
         if self._publishing is not None and not self._problems:
             await asyncio.wait([self._publishing], timeout=_CLOSE_S)
-        await stop(tasks)
+        await cancel_tasks(tasks)
 
-    async def _keep(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _keep_running(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` until it ends, again and again when the server breaks off."""
         pause_s = _PAUSES_S[0]
         while True:
@@ -78,8 +78,8 @@ class RedisTransport:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _PAUSES_S[1])
 
-    async def _publish(self) -> None:
-        async with connect(self._url, answer_s=self._silence_s) as redis:
+    async def _publish_loop(self) -> None:
+        async with connect_valkey(self._url, answer_s=self._silence_s) as redis:
             await redis.ping()
             self._problems.pop("publishing", None)
             while not self._closing or self._unsent:
@@ -88,8 +88,8 @@ class RedisTransport:
                 while self._unsent:
                     await redis.publish(self._channel, self._unsent.popleft())
 
-    async def _listen(self, hear: Hear) -> None:
-        async with connect(self._url, answer_s=self._silence_s) as redis, redis.pubsub() as pubsub:
+    async def _listen_loop(self, hear: OnMessage) -> None:
+        async with connect_valkey(self._url, answer_s=self._silence_s) as redis, redis.pubsub() as pubsub:
             await pubsub.subscribe(self._channel)
             while True:
                 async with asyncio.timeout(self._silence_s):

@@ -9,13 +9,13 @@ import zmq
 import zmq.asyncio
 
 from radixway.config import ConfigError
-from radixway.scale.load_sync.transport import Hear
+from radixway.scale.load_sync.transport import OnMessage
 
 _UNSENT_MESSAGES = 1000
 """For each peer that reads too slowly; after that it misses some, which the next full message makes good."""
 _LINGER_MS = 200
 _RECONNECT_MS = (100, 5000)
-_MOST_BYTES = 4 * 2**20
+_MAX_MESSAGE_BYTES = 4 * 2**20
 """A peer that sends a longer message is cut off before it fills our memory."""
 
 
@@ -39,36 +39,38 @@ class ZmqTransport:
         """Where it publishes, with the port that was taken; after `open`."""
         return self._out.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    async def open(self, hear: Hear) -> None:
+    async def start_receiving(self, hear: OnMessage) -> None:
         self._make_sockets()
         try:
             self._out.bind(self._bind)
             self._in.subscribe(b"")
             for peer in self._peers:
-                self.connect(peer)
+                self.connect_peer(peer)
         except zmq.ZMQError as error:
-            await self.close()
+            await self.close_transport()
             raise ConfigError(f"scale.sync.bind: cannot listen on {self._bind}: {error.strerror}") from None
         except ConfigError:
-            await self.close()
+            await self.close_transport()
             raise
-        self._reading = asyncio.get_running_loop().create_task(self._read(hear), name="load sync over zmq")
+        self._reading = asyncio.get_running_loop().create_task(
+            self._receive_loop(hear), name="load sync over zmq"
+        )
 
-    def connect(self, peer: str) -> None:
+    def connect_peer(self, peer: str) -> None:
         """Listen to one more gateway. Raises ConfigError."""
         try:
             self._in.connect(peer)
         except zmq.ZMQError as error:
             raise ConfigError(f"scale.sync.peers: cannot connect to {peer}: {error.strerror}") from None
 
-    def disconnect(self, peer: str) -> None:
+    def disconnect_peer(self, peer: str) -> None:
         """Listen to a gateway no more that was connected to."""
         self._in.disconnect(peer)
 
-    def send(self, message: bytes) -> None:
+    def broadcast(self, message: bytes) -> None:
         self._out.send(message, zmq.NOBLOCK)  # PUB drops what a slow peer cannot take
 
-    async def close(self) -> None:
+    async def close_transport(self) -> None:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -84,9 +86,9 @@ class ZmqTransport:
             socket.set_hwm(_UNSENT_MESSAGES)
             socket.ipv6 = any("[" in endpoint for endpoint in (self._bind, *self._peers))
         self._in.reconnect_ivl, self._in.reconnect_ivl_max = _RECONNECT_MS
-        self._in.maxmsgsize = _MOST_BYTES
+        self._in.maxmsgsize = _MAX_MESSAGE_BYTES
 
-    async def _read(self, hear: Hear) -> None:
+    async def _receive_loop(self, hear: OnMessage) -> None:
         while True:
             frames = await self._in.recv_multipart()
             hear(frames[-1])

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from radixway.routing.load import NOTHING, Share
-from radixway.scale.load_sync.message import Message
+from radixway.routing.load import NOTHING, LoadShare
+from radixway.scale.load_sync.message import SyncMessage
 
-_MOST_PEERS = 256
-_MOST_SHARES = 10_000
+_MAX_PEERS = 256
+_MAX_SHARES = 10_000
 """Workers of which one gateway may tell; what it says of more is not heard."""
 
 
 @dataclass(slots=True)
-class Peer:
+class PeerGateway:
     """One other gateway."""
 
     id: str
@@ -35,36 +35,38 @@ class Peer:
     """The highest heard."""
     full: int = -1
     """Sequence number of the latest full message."""
-    shares: dict[str, tuple[int, Share]] = field(default_factory=dict)
+    shares: dict[str, tuple[int, LoadShare]] = field(default_factory=dict)
     """By worker URL, with the sequence number of the message that said so; none older than `full`."""
 
-    def take(self, message: Message, now: float) -> set[str]:
+    def apply_message(self, message: SyncMessage, now: float) -> set[str]:
         """Take a message in; returns the URLs of the workers for which something else holds now."""
         self.heard_at, self.name = now, message.name
         self.messages += 1
         if self.sequence >= 0 and message.sequence > self.sequence + 1:
             self.missed += message.sequence - self.sequence - 1
         self.sequence = max(self.sequence, message.sequence)
-        named = {url for url, share in message.shares.items() if self._replace(url, message.sequence, share)}
-        return named | self._end_unnamed(message) if message.full else named
+        named = {
+            url for url, share in message.shares.items() if self._replace_share(url, message.sequence, share)
+        }
+        return named | self._end_unlisted(message) if message.full else named
 
-    def share(self, url: str) -> Share:
+    def share_at(self, url: str) -> LoadShare:
         """What it has in hand at the worker of that URL."""
         return self.shares.get(url, (0, NOTHING))[1]
 
     @property
-    def requests(self) -> int:
+    def inflight_requests(self) -> int:
         """In hand at all workers."""
         return sum(share.requests for _, share in self.shares.values())
 
-    def _replace(self, url: str, sequence: int, share: Share) -> bool:
+    def _replace_share(self, url: str, sequence: int, share: LoadShare) -> bool:
         known, before = self.shares.get(url, (self.full, NOTHING))
-        if sequence <= known or (len(self.shares) >= _MOST_SHARES and url not in self.shares):
+        if sequence <= known or (len(self.shares) >= _MAX_SHARES and url not in self.shares):
             return False
         self.shares[url] = (sequence, share)
         return share != before
 
-    def _end_unnamed(self, message: Message) -> set[str]:
+    def _end_unlisted(self, message: SyncMessage) -> set[str]:
         if message.sequence <= self.full:
             return set()
         self.full = message.sequence
@@ -72,15 +74,15 @@ class Peer:
         return {url for url in ended if self.shares.pop(url)[1] != NOTHING}
 
 
-class Peers:
+class PeerLoads:
     """All gateways but this one. Pure: it is told the time."""
 
     def __init__(self, own_id: str, forget_after_s: float) -> None:
         self._own_id = own_id
         self._forget_after_s = forget_after_s
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, PeerGateway] = {}
 
-    def __iter__(self) -> Iterator[Peer]:
+    def __iter__(self) -> Iterator[PeerGateway]:
         return iter(tuple(self._peers.values()))
 
     def __len__(self) -> int:
@@ -89,7 +91,7 @@ class Peers:
     def __contains__(self, id_: str) -> bool:
         return id_ in self._peers
 
-    def hear(self, message: Message, now: float) -> set[str]:
+    def receive_message(self, message: SyncMessage, now: float) -> set[str]:
         """Take in a message; returns the URLs of the workers for which something else holds now.
 
         Our own messages, which some transports bring back, are nothing. Neither are those of more gateways
@@ -99,21 +101,21 @@ class Peers:
             return set()
         peer = self._peers.get(message.gateway)
         if peer is None:
-            if len(self._peers) >= _MOST_PEERS:
+            if len(self._peers) >= _MAX_PEERS:
                 return set()
-            peer = self._peers[message.gateway] = Peer(message.gateway, message.name)
-        return peer.take(message, now)
+            peer = self._peers[message.gateway] = PeerGateway(message.gateway, message.name)
+        return peer.apply_message(message, now)
 
-    def forget_silent(self, now: float) -> set[str]:
+    def drop_silent(self, now: float) -> set[str]:
         """Forget gateways not heard for long; returns the URLs of the workers where they had something."""
         gone = [peer for peer in self if now - peer.heard_at >= self._forget_after_s]
         for peer in gone:
             del self._peers[peer.id]
         return {url for peer in gone for url, (_, share) in peer.shares.items() if share != NOTHING}
 
-    def elsewhere(self, url: str) -> Share:
+    def total_share_at(self, url: str) -> LoadShare:
         """What all of them together have in hand at the worker of that URL."""
-        return Share.together(peer.share(url) for peer in self)
+        return LoadShare.sum_shares(peer.share_at(url) for peer in self)
 
     def check(self) -> None:
         """Raises AssertionError in words."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from radixway.component import Component
-from radixway.config import SyncSection
-from radixway.routing import Ledger, Registry, Worker
-from radixway.scale.load_sync.message import VERSION, BadMessage, Letters, Message
-from radixway.scale.load_sync.peers import Peers
-from radixway.scale.load_sync.transport import Transport
-from radixway.telemetry import Metrics
+from radixway.config import SyncConfig
+from radixway.routing import LoadLedger, Worker, WorkerRegistry
+from radixway.scale.load_sync.message import VERSION, InvalidSyncMessageError, SyncMessage, SyncMessageCodec
+from radixway.scale.load_sync.peers import PeerLoads
+from radixway.scale.load_sync.transport import SyncTransport
+from radixway.telemetry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ class LoadSync(Component):
 
     def __init__(
         self,
-        config: SyncSection,
+        config: SyncConfig,
         own_name: str,
-        registry: Registry,
-        ledger: Ledger,
-        transport: Transport,
-        metrics: Metrics,
+        registry: WorkerRegistry,
+        ledger: LoadLedger,
+        transport: SyncTransport,
+        metrics: MetricsRegistry,
     ) -> None:
         """`own_name`: what people at other gateways see of this one."""
         self.id = secrets.token_hex(8)
@@ -46,8 +46,8 @@ class LoadSync(Component):
         self._registry = registry
         self._ledger = ledger
         self._transport = transport
-        self._letters = Letters(config.key.get_secret_value() if config.key else None)
-        self.peers = Peers(self.id, config.forget_after_s)
+        self._letters = SyncMessageCodec(config.key.get_secret_value() if config.key else None)
+        self.peers = PeerLoads(self.id, config.forget_after_s)
         self._changed: set[Worker] = set()
         self._sequence = 0
         self._send_soon: asyncio.TimerHandle | None = None
@@ -78,26 +78,26 @@ class LoadSync(Component):
 
     async def start(self) -> None:
         """Tell and listen. Raises ConfigError for what can never work."""
-        await self._transport.open(self.hear)
-        self._ledger.on_step = self._note
-        self._registry.on_add.append(self._adopt)
-        self._beat()
+        await self._transport.start_receiving(self.receive_message)
+        self._ledger.on_step = self._mark_changed
+        self._registry.on_add.append(self._apply_to_new_worker)
+        self._send_heartbeat()
 
     async def stop(self) -> None:
         """Say good-bye: a full message without anything in hand."""
         self._ledger.on_step = None
-        self._registry.on_add.remove(self._adopt)
+        self._registry.on_add.remove(self._apply_to_new_worker)
         for timer in (self._send_soon, self._next_beat):
             if timer is not None:
                 timer.cancel()
-        self._send((), full=True)
-        await self._transport.close()
+        self._broadcast_shares((), full=True)
+        await self._transport.close_transport()
 
-    def hear(self, data: bytes) -> None:
+    def receive_message(self, data: bytes) -> None:
         """A message has come. A bad one is counted and nothing else."""
         try:
-            message = self._letters.read(data)
-        except BadMessage as error:
+            message = self._letters.decode_message(data)
+        except InvalidSyncMessageError as error:
             self._bad().inc()
             log.debug("load sync: %s", error)
             return
@@ -105,16 +105,16 @@ class LoadSync(Component):
             return
         self._heard().inc()
         is_new = message.gateway not in self.peers
-        changed = self.peers.hear(message, self._ledger.clock())
-        self._apply(changed)
+        changed = self.peers.receive_message(message, self._ledger.clock())
+        self._apply_peer_loads(changed)
         if is_new and message.gateway in self.peers:
             log.info("load sync: gateway %s (%s) is there", message.name, message.gateway)
             self._changed.update(self._registry)  # it need not wait for the next heartbeat
-            self._schedule()
+            self._schedule_send()
         if changed or is_new:
-            self._tell_news()
+            self._notify_listeners()
 
-    def heard_from(self) -> frozenset[tuple[str, bool]]:
+    def known_peers(self) -> frozenset[tuple[str, bool]]:
         """The other gateways, and whether each has told of all its workers."""
         return frozenset((peer.id, peer.full >= 0) for peer in self.peers)
 
@@ -133,18 +133,18 @@ class LoadSync(Component):
                     "heard_s_ago": round(now - peer.heard_at, 3),
                     "messages": peer.messages,
                     "missed": peer.missed,
-                    "in_flight": peer.requests,
+                    "in_flight": peer.inflight_requests,
                 }
                 for peer in self.peers
             ],
         }
 
-    def _note(self, worker: Worker) -> None:
+    def _mark_changed(self, worker: Worker) -> None:
         self._changed.add(worker)
         if self._send_soon is None:
-            self._schedule()
+            self._schedule_send()
 
-    def _schedule(self) -> None:
+    def _schedule_send(self) -> None:
         if self._send_soon is None:
             loop = asyncio.get_running_loop()
             self._send_soon = loop.call_later(self._config.interval_s, self._send_changed)
@@ -152,38 +152,38 @@ class LoadSync(Component):
     def _send_changed(self) -> None:
         self._send_soon = None
         changed, self._changed = self._changed, set()
-        self._send(changed, full=False)
+        self._broadcast_shares(changed, full=False)
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         loop = asyncio.get_running_loop()
-        self._next_beat = loop.call_later(self._config.heartbeat_s, self._beat)
-        self._send(self._registry, full=True)
+        self._next_beat = loop.call_later(self._config.heartbeat_s, self._send_heartbeat)
+        self._broadcast_shares(self._registry, full=True)
         now, known = self._ledger.clock(), len(self.peers)
         late, self._beaten_at = now - self._beaten_at > 2 * self._config.heartbeat_s, now
         if late:
             return  # we ourselves were asleep, and what others said meanwhile is still to be read
-        self._apply(self.peers.forget_silent(now))
+        self._apply_peer_loads(self.peers.drop_silent(now))
         if len(self.peers) != known:
             log.warning("load sync: %d gateways are not heard any more", known - len(self.peers))
-            self._tell_news()
+            self._notify_listeners()
 
-    def _send(self, workers: Iterable[Worker], *, full: bool) -> None:
-        shares = {worker.url: worker.load.share() for worker in workers if worker.load.total}
-        message = Message(VERSION, self.id, self._own_name, self._sequence, full, shares)
+    def _broadcast_shares(self, workers: Iterable[Worker], *, full: bool) -> None:
+        shares = {worker.url: worker.load.to_share() for worker in workers if worker.load.total}
+        message = SyncMessage(VERSION, self.id, self._own_name, self._sequence, full, shares)
         self._sequence += 1
-        self._transport.send(self._letters.write(message))
+        self._transport.broadcast(self._letters.encode_message(message))
         self._sent().inc()
 
-    def _apply(self, urls: Iterable[str]) -> None:
+    def _apply_peer_loads(self, urls: Iterable[str]) -> None:
         for url in urls:
-            worker = self._registry.get(url)
+            worker = self._registry.get_worker(url)
             if worker is not None:
-                self._ledger.hear(worker, self.peers.elsewhere(url))
+                self._ledger.set_remote_load(worker, self.peers.total_share_at(url))
 
-    def _adopt(self, worker: Worker) -> None:
+    def _apply_to_new_worker(self, worker: Worker) -> None:
         """A worker that others may have used for long."""
-        self._ledger.hear(worker, self.peers.elsewhere(worker.url))
+        self._ledger.set_remote_load(worker, self.peers.total_share_at(worker.url))
 
-    def _tell_news(self) -> None:
+    def _notify_listeners(self) -> None:
         for tell in self.on_news:
             tell()

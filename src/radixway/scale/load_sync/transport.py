@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-Hear = Callable[[bytes], None]
+OnMessage = Callable[[bytes], None]
 
 
-class Transport(Protocol):
+class SyncTransport(Protocol):
     """Carries bytes to all other gateways, best effort: what cannot be sent now is dropped."""
 
     name: str
@@ -19,7 +19,7 @@ class Transport(Protocol):
         """Why nothing gets through now, as far as is known."""
         ...
 
-    async def open(self, hear: Hear) -> None:
+    async def start_receiving(self, hear: OnMessage) -> None:
         """Begin to carry; `hear` is called in the event loop with each message that comes.
 
         Raises ConfigError for what can never work. A peer or server that is away is none of that: it is
@@ -27,10 +27,10 @@ class Transport(Protocol):
         """
         ...
 
-    def send(self, message: bytes) -> None:
+    def broadcast(self, message: bytes) -> None:
         """Send to all others. Never waits and never raises."""
         ...
 
-    async def close(self) -> None:
+    async def close_transport(self) -> None:
         """Send what is waiting if that is quick, and let go."""
         ...

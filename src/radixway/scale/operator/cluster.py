@@ -10,7 +10,7 @@ import aiohttp
 import kopf
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from radixway.scale.operator.resources import GROUP, MANAGER, VERSION, Object
+from radixway.scale.operator.resources import GROUP, MANAGER, VERSION, KubernetesObject
 
 Login = Callable[[], Awaitable[kopf.ConnectionInfo]]
 """Called for each connection anew: a pod's token is exchanged while it runs."""
@@ -45,17 +45,17 @@ class Cluster:
     def __init__(self, login: Login) -> None:
         self._login = login
 
-    async def get(self, kind: str, namespace: str, name: str) -> Object | None:
+    async def get(self, kind: str, namespace: str, name: str) -> KubernetesObject | None:
         """None where there is none."""
         return await self._unless_absent("GET", _path(kind, namespace, name))
 
-    async def list(self, kind: str, namespace: str) -> list[Object]:
+    async def list(self, kind: str, namespace: str) -> list[KubernetesObject]:
         """All of a kind in a namespace."""
         listing = await self._call("GET", _path(kind, namespace))
-        items: list[Object] = listing["items"]
+        items: list[KubernetesObject] = listing["items"]
         return items
 
-    async def apply(self, wanted: Object, manager: str = MANAGER) -> Object:
+    async def apply(self, wanted: KubernetesObject, manager: str = MANAGER) -> KubernetesObject:
         """Make the object have these fields, whoever else had set them (server-side apply)."""
         metadata = wanted["metadata"]
         path = _path(wanted["kind"], metadata["namespace"], metadata["name"])
@@ -66,7 +66,7 @@ class Cluster:
         """It need not be there."""
         await self._unless_absent("DELETE", _path(kind, namespace, name))
 
-    async def set_status(self, subject: Object, status: Object) -> None:
+    async def set_status(self, subject: KubernetesObject, status: KubernetesObject) -> None:
         """In place of the object's status; nothing where the object is gone, or has it already."""
         if status == subject.get("status"):
             return
@@ -74,7 +74,7 @@ class Cluster:
         path = _path(subject["kind"], metadata["namespace"], metadata["name"]) + "/status"
         await self._unless_absent("PATCH", path, {}, "application/merge-patch+json", {"status": status})
 
-    async def _unless_absent(self, *call: Any) -> Object | None:
+    async def _unless_absent(self, *call: Any) -> KubernetesObject | None:
         try:
             return await self._call(*call)
         except Refused as error:
@@ -94,8 +94,8 @@ class Cluster:
         path: str,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
-        body: Object | None = None,
-    ) -> Object:
+        body: KubernetesObject | None = None,
+    ) -> KubernetesObject:
         account = await self._login()
         headers = account.as_http_headers() | {"content-type": content_type}
         data = None if body is None else json.dumps(body).encode()
@@ -107,7 +107,7 @@ class Cluster:
                 ) as response,
             ):
                 if response.status < 400:
-                    told: Object = await response.json(content_type=None)
+                    told: KubernetesObject = await response.json(content_type=None)
                     return told
                 raise _refusal(response.status, await response.text())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -14,28 +14,30 @@ _OURS = {"app.kubernetes.io/managed-by": MANAGER}
 _DELAY_S = 5.0
 
 
-def register(registry: kopf.OperatorRegistry, reconciler: Reconciler) -> None:
-    """Nothing here needs a finalizer: what a `Model` owns is collected with it, and rules stay."""
+def register_handlers(registry: kopf.OperatorRegistry, reconciler: Reconciler) -> None:
+    """Nothing here needs a finalizer: what a `TransformerModel` owns is collected with it, and rules stay."""
 
     async def model(namespace: str | None, name: str, **_: Any) -> None:
         try:
-            await reconciler.model(namespace or "", name)
+            await reconciler.reconcile_model(namespace or "", name)
         except Unreachable as error:
             raise kopf.TemporaryError(str(error), delay=_DELAY_S) from None
 
     async def policy(namespace: str | None, name: str, **_: Any) -> None:
         try:
-            await reconciler.policy(namespace or "", name)
-            await reconciler.policies(namespace or "", but=name)  # it may have left, or taken, another's file
+            await reconciler.reconcile_policy(namespace or "", name)
+            await reconciler.reconcile_policies(
+                namespace or "", but=name
+            )  # it may have left, or taken, another's file
         except Unreachable as error:
             raise kopf.TemporaryError(str(error), delay=_DELAY_S) from None
 
     async def policy_is_gone(type: str, namespace: str | None, **_: Any) -> None:
         if type == "DELETED":
-            await reconciler.policies(namespace or "")
+            await reconciler.reconcile_policies(namespace or "")
 
     async def pool_changed(namespace: str | None, labels: Any, **_: Any) -> None:
-        await reconciler.model(namespace or "", labels["model"])
+        await reconciler.reconcile_model(namespace or "", labels["model"])
 
     for on in (kopf.on.create, kopf.on.update, kopf.on.resume):
         on(GROUP, VERSION, "models", registry=registry, id="model")(model)

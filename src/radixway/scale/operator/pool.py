@@ -1,4 +1,6 @@
-"""What a `Model` comes to: the objects of one pool, as deploy/kubernetes/pools has them by hand."""
+"""What a `TransformerModel` comes to: the objects of one pool, as deploy/kubernetes/pools has them by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from importlib.resources import files
 
 import yaml
 
-from radixway.scale.operator.resources import GROUP, MANAGER, VERSION, ModelSpec, Object
+from radixway.scale.operator.resources import GROUP, MANAGER, VERSION, KubernetesObject, ModelSpec
 
 KV_EVENTS = (
     '--kv-events-config={"enable_kv_cache_events": true, "publisher": "zmq", '
@@ -18,13 +20,13 @@ _PORTS = (("http", 8000), ("kv-events", 5557), ("kv-replay", 5558))
 
 
 @cache
-def _templates() -> dict[str, Object]:
+def _load_templates() -> dict[str, KubernetesObject]:
     text = (files(__package__) / "pool.yaml").read_text(encoding="utf-8")
     return {each["kind"]: each for each in yaml.safe_load_all(text)}
 
 
-def pool_of(owner: Object, spec: ModelSpec) -> list[Object]:
-    """The objects that `owner`, a `Model`, wants, in the order in which they are to be there.
+def build_pool_objects(owner: KubernetesObject, spec: ModelSpec) -> list[KubernetesObject]:
+    """The objects that `owner`, a `TransformerModel`, wants, in the order in which they are to be there.
 
     The StatefulSet names no replicas: see `replicas_of`.
     """
@@ -36,11 +38,11 @@ def pool_of(owner: Object, spec: ModelSpec) -> list[Object]:
         metadata = each["metadata"]
         metadata["namespace"] = owner["metadata"]["namespace"]
         metadata["labels"] |= {"model": name, "app.kubernetes.io/managed-by": MANAGER}
-        metadata["ownerReferences"] = [_reference(owner)]
+        metadata["ownerReferences"] = [_owner_reference(owner)]
     return wanted
 
 
-def replicas_of(owner: Object, spec: ModelSpec) -> Object | None:
+def build_replica_patch(owner: KubernetesObject, spec: ModelSpec) -> KubernetesObject | None:
     """What sets the number of workers, and nothing else; None where an autoscaler does.
 
     Applied by a field manager of its own: when a pool is handed to an autoscaler nobody says the number any
@@ -48,7 +50,10 @@ def replicas_of(owner: Object, spec: ModelSpec) -> Object | None:
     """
     if spec.autoscaling is not None:
         return None
-    metadata = {"name": set_name(owner["metadata"]["name"]), "namespace": owner["metadata"]["namespace"]}
+    metadata = {
+        "name": stateful_set_name(owner["metadata"]["name"]),
+        "namespace": owner["metadata"]["namespace"],
+    }
     number = 1 if spec.replicas is None else spec.replicas
     return {
         "apiVersion": "apps/v1",
@@ -58,13 +63,13 @@ def replicas_of(owner: Object, spec: ModelSpec) -> Object | None:
     }
 
 
-def set_name(model: str) -> str:
+def stateful_set_name(model: str) -> str:
     """Of the StatefulSet, the budget and the autoscaler."""
     return f"vllm-{model}"
 
 
-def _reference(owner: Object) -> Object:
-    """With it what belongs to a `Model` goes when it goes, without a finalizer."""
+def _owner_reference(owner: KubernetesObject) -> KubernetesObject:
+    """With it what belongs to a `TransformerModel` goes when it goes, without a finalizer."""
     metadata = owner["metadata"]
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
@@ -76,15 +81,15 @@ def _reference(owner: Object) -> Object:
     }
 
 
-def _from_template(kind: str, name: str) -> Object:
-    told: Object = copy.deepcopy(_templates()[kind])
-    told["metadata"]["name"] = set_name(name)
+def _from_template(kind: str, name: str) -> KubernetesObject:
+    told: KubernetesObject = copy.deepcopy(_load_templates()[kind])
+    told["metadata"]["name"] = stateful_set_name(name)
     if "selector" in told["spec"]:
         told["spec"]["selector"]["matchLabels"]["model"] = name
     return told
 
 
-def _service(name: str) -> Object:
+def _service(name: str) -> KubernetesObject:
     labels = {
         "app": "vllm-worker",
         "app.kubernetes.io/part-of": "radixway",
@@ -103,7 +108,7 @@ def _service(name: str) -> Object:
     }
 
 
-def _stateful_set(name: str, spec: ModelSpec) -> Object:
+def _stateful_set(name: str, spec: ModelSpec) -> KubernetesObject:
     told = _from_template("StatefulSet", name)
     told["spec"]["serviceName"] = f"vllm-{name}-svc"
     template = told["spec"]["template"]
@@ -115,7 +120,7 @@ def _stateful_set(name: str, spec: ModelSpec) -> Object:
     (container,) = template["spec"]["containers"]
     if spec.image is not None:
         container["image"] = spec.image
-    container["args"] = _arguments(name, spec)
+    container["args"] = _engine_arguments(name, spec)
     for kind in ("requests", "limits"):
         container["resources"][kind]["nvidia.com/gpu"] = str(spec.gpus)
     (claim,) = told["spec"]["volumeClaimTemplates"]
@@ -126,17 +131,17 @@ def _stateful_set(name: str, spec: ModelSpec) -> Object:
     return told
 
 
-def _arguments(name: str, spec: ModelSpec) -> list[str]:
+def _engine_arguments(name: str, spec: ModelSpec) -> list[str]:
     told = [f"--model={spec.model}", f"--served-model-name={name}"]
     if spec.gpus > 1:
         told.append(f"--tensor-parallel-size={spec.gpus}")
     return [*told, *spec.args, "--enable-prefix-caching", KV_EVENTS]
 
 
-def _autoscaler(name: str, spec: ModelSpec) -> Object:
+def _autoscaler(name: str, spec: ModelSpec) -> KubernetesObject:
     assert spec.autoscaling is not None
     told = _from_template("HorizontalPodAutoscaler", name)
-    told["spec"]["scaleTargetRef"]["name"] = set_name(name)
+    told["spec"]["scaleTargetRef"]["name"] = stateful_set_name(name)
     told["spec"]["minReplicas"] = spec.autoscaling.min_replicas
     told["spec"]["maxReplicas"] = spec.autoscaling.max_replicas
     values = {

@@ -8,10 +8,17 @@ from datetime import datetime
 
 from radixway.config import ConfigError
 from radixway.scale.operator.cluster import Cluster, Refused
-from radixway.scale.operator.conditions import Condition, merged_conditions, model_conditions
-from radixway.scale.operator.pool import pool_of, replicas_of, set_name
-from radixway.scale.operator.resources import MANAGER, BadSpec, ModelSpec, Object, model_spec, policy_spec
-from radixway.scale.operator.rules import checksum, config_map_of, text_of, winner
+from radixway.scale.operator.conditions import StatusCondition, merge_conditions, model_conditions
+from radixway.scale.operator.pool import build_pool_objects, build_replica_patch, stateful_set_name
+from radixway.scale.operator.resources import (
+    MANAGER,
+    InvalidSpecError,
+    KubernetesObject,
+    ModelSpec,
+    parse_model_spec,
+    parse_policy_spec,
+)
+from radixway.scale.operator.rules import build_config_map, find_winning_policy, render_rules, rules_checksum
 
 Clock = Callable[[], datetime]
 """UTC."""
@@ -24,17 +31,19 @@ class Reconciler:
         self._cluster = cluster
         self._clock = clock
 
-    async def model(self, namespace: str, name: str) -> None:
-        """A `Model`: its pool is applied, and its status says how that is."""
+    async def reconcile_model(self, namespace: str, name: str) -> None:
+        """A `TransformerModel`: its pool is applied, and its status says how that is."""
         subject = await self._cluster.get("Model", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return
         try:
-            spec = model_spec(subject)
-            stateful_set = await self._apply(subject, spec)
-        except (BadSpec, Refused) as error:
-            reason = "InvalidSpec" if isinstance(error, BadSpec) else "Refused"
-            await self._say(subject, {}, [Condition("Reconciled", "False", reason, str(error))])
+            spec = parse_model_spec(subject)
+            stateful_set = await self._apply_pool(subject, spec)
+        except (InvalidSpecError, Refused) as error:
+            reason = "InvalidSpec" if isinstance(error, InvalidSpecError) else "Refused"
+            await self._write_status(
+                subject, {}, [StatusCondition("Reconciled", "False", reason, str(error))]
+            )
             return
         seen = {} if stateful_set is None else stateful_set.get("status", {})
         counts = {
@@ -42,52 +51,60 @@ class Reconciler:
             "readyReplicas": seen.get("readyReplicas", 0),
             "selector": f"app=vllm-worker,model={name}",
         }
-        await self._say(subject, counts, model_conditions(spec, stateful_set))
+        await self._write_status(subject, counts, model_conditions(spec, stateful_set))
 
-    async def _apply(self, subject: Object, spec: ModelSpec) -> Object | None:
+    async def _apply_pool(self, subject: KubernetesObject, spec: ModelSpec) -> KubernetesObject | None:
         """The StatefulSet as it is then."""
-        namespace, name = subject["metadata"]["namespace"], set_name(subject["metadata"]["name"])
-        for wanted in pool_of(subject, spec):
+        namespace, name = subject["metadata"]["namespace"], stateful_set_name(subject["metadata"]["name"])
+        for wanted in build_pool_objects(subject, spec):
             await self._cluster.apply(wanted)
-        if (number := replicas_of(subject, spec)) is not None:
+        if (number := build_replica_patch(subject, spec)) is not None:
             await self._cluster.delete("HorizontalPodAutoscaler", namespace, name)
             await self._cluster.apply(number, f"{MANAGER}-replicas")
         return await self._cluster.get("StatefulSet", namespace, name)
 
-    async def policy(self, namespace: str, name: str) -> None:
+    async def reconcile_policy(self, namespace: str, name: str) -> None:
         """A `RouterPolicy`: its rules are written for gateways, if they can be used and nobody came first."""
         subject = await self._cluster.get("RouterPolicy", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return
         in_force = {key: value for key, value in subject.get("status", {}).items() if key == "checksum"}
         try:
-            spec = policy_spec(subject)
-            first = winner(await self._cluster.list("RouterPolicy", namespace), spec.config_map)
+            spec = parse_policy_spec(subject)
+            first = find_winning_policy(await self._cluster.list("RouterPolicy", namespace), spec.config_map)
             if first != name:
                 said = f"{spec.config_map} has the rules of {first}"
                 no_more = dict.fromkeys(in_force)  # a merge patch takes away what is null
-                await self._say(subject, no_more, [Condition("Accepted", "False", "Conflict", said)])
+                await self._write_status(
+                    subject, no_more, [StatusCondition("Accepted", "False", "Conflict", said)]
+                )
                 return
-            text = await asyncio.to_thread(text_of, spec)
-            await self._cluster.apply(config_map_of(subject, spec, text))
-        except (BadSpec, ConfigError) as error:
-            await self._say(subject, in_force, [Condition("Accepted", "False", "InvalidRules", str(error))])
+            text = await asyncio.to_thread(render_rules, spec)
+            await self._cluster.apply(build_config_map(subject, spec, text))
+        except (InvalidSpecError, ConfigError) as error:
+            await self._write_status(
+                subject, in_force, [StatusCondition("Accepted", "False", "InvalidRules", str(error))]
+            )
         except Refused as error:
-            await self._say(subject, in_force, [Condition("Accepted", "False", "Refused", str(error))])
+            await self._write_status(
+                subject, in_force, [StatusCondition("Accepted", "False", "Refused", str(error))]
+            )
         else:
             said = f"gateways that mount {spec.config_map} follow it"
-            accepted = Condition("Accepted", "True", "Written", said)
-            await self._say(subject, {"checksum": checksum(text)}, [accepted])
+            accepted = StatusCondition("Accepted", "True", "Written", said)
+            await self._write_status(subject, {"checksum": rules_checksum(text)}, [accepted])
 
-    async def policies(self, namespace: str, *, but: str | None = None) -> None:
+    async def reconcile_policies(self, namespace: str, *, but: str | None = None) -> None:
         """All of a namespace, as after one of them has gone, or (all others) after it wants another file."""
         for each in await self._cluster.list("RouterPolicy", namespace):
             if (name := each["metadata"]["name"]) != but:
-                await self.policy(namespace, name)
+                await self.reconcile_policy(namespace, name)
 
-    async def _say(self, subject: Object, status: Object, conditions: list[Condition]) -> None:
+    async def _write_status(
+        self, subject: KubernetesObject, status: KubernetesObject, conditions: list[StatusCondition]
+    ) -> None:
         generation = subject["metadata"]["generation"]
         old = subject.get("status", {}).get("conditions")
-        told = merged_conditions(old, conditions, generation, self._clock())
+        told = merge_conditions(old, conditions, generation, self._clock())
         status |= {"observedGeneration": generation, "conditions": told}
         await self._cluster.set_status(subject, status)

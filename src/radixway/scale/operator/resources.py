@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-Object = dict[str, Any]
+KubernetesObject = dict[str, Any]
 """Any object of Kubernetes, as its JSON."""
 
 GROUP = "radixway.io"
@@ -16,7 +16,7 @@ MANAGER = "radixway-operator"
 """Whose fields they are that we apply; and the label of what we make."""
 
 
-class Autoscaling(msgspec.Struct, frozen=True, rename="camel"):
+class ModelAutoscaling(msgspec.Struct, frozen=True, rename="camel"):
     """Workers by queue or by GPU, whichever asks for more."""
 
     max_replicas: int
@@ -27,7 +27,7 @@ class Autoscaling(msgspec.Struct, frozen=True, rename="camel"):
     """Per cent."""
 
 
-class Storage(msgspec.Struct, frozen=True, rename="camel"):
+class ModelStorage(msgspec.Struct, frozen=True, rename="camel"):
     """Of each worker, for its weights."""
 
     size: str = "100Gi"
@@ -35,7 +35,7 @@ class Storage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
-    """What a `Model` asks for."""
+    """What a `TransformerModel` asks for."""
 
     model: str
     image: str | None = None
@@ -43,48 +43,51 @@ class ModelSpec(msgspec.Struct, frozen=True):
     gpus: int = 1
     replicas: int | None = None
     """None: the autoscaler's, or one."""
-    autoscaling: Autoscaling | None = None
-    storage: Storage = Storage()
+    autoscaling: ModelAutoscaling | None = None
+    storage: ModelStorage = ModelStorage()
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a `RouterPolicy` asks for."""
 
-    rules: Object
+    rules: KubernetesObject
     config_map: str = "radixway-rules"
 
 
 _Spec = TypeVar("_Spec")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,45}[a-z0-9])?")
-"""Of a `Model`: `vllm-` before it, a hyphen and the ten characters of a revision behind it are a label of its
+"""Of a `TransformerModel`: `vllm-` before it, a hyphen and the ten characters of a revision behind it are a
+label of its
 pods, which holds 63 (kubernetes/kubernetes#64023): no pod is made of a StatefulSet whose name is longer."""
 
 
-class BadSpec(Exception):
+class InvalidSpecError(Exception):
     """It cannot be what its schema lets through; the message names the field."""
 
 
-def model_spec(body: Object) -> ModelSpec:
-    """Raises BadSpec, also for what the schema's rules say on API servers that know no such rules."""
+def parse_model_spec(body: KubernetesObject) -> ModelSpec:
+    """Raises InvalidSpecError, also for what the schema's rules say on API servers that know no such
+    rules.
+    """
     if not _NAME.fullmatch(body["metadata"]["name"]):
-        raise BadSpec("metadata.name: at most 47 lower-case letters, digits and -")
-    spec = _convert(body, ModelSpec)
+        raise InvalidSpecError("metadata.name: at most 47 lower-case letters, digits and -")
+    spec = _convert_spec(body, ModelSpec)
     scaled = spec.autoscaling
     if scaled is not None and spec.replicas is not None:
-        raise BadSpec("spec: give replicas or autoscaling, not both")
+        raise InvalidSpecError("spec: give replicas or autoscaling, not both")
     if scaled is not None and scaled.min_replicas > scaled.max_replicas:
-        raise BadSpec("spec.autoscaling.minReplicas: must not be above maxReplicas")
+        raise InvalidSpecError("spec.autoscaling.minReplicas: must not be above maxReplicas")
     return spec
 
 
-def policy_spec(body: Object) -> PolicySpec:
-    """Raises BadSpec."""
-    return _convert(body, PolicySpec)
+def parse_policy_spec(body: KubernetesObject) -> PolicySpec:
+    """Raises InvalidSpecError."""
+    return _convert_spec(body, PolicySpec)
 
 
-def _convert(body: Object, kind: type[_Spec]) -> _Spec:
+def _convert_spec(body: KubernetesObject, kind: type[_Spec]) -> _Spec:
     try:
         return msgspec.convert(body.get("spec", {}), kind)
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$")
-        raise BadSpec(f"spec{at.rstrip('`')}: {what}") from None
+        raise InvalidSpecError(f"spec{at.rstrip('`')}: {what}") from None

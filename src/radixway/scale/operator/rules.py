@@ -10,12 +10,19 @@ import yaml
 
 from radixway.config import ConfigError
 from radixway.config.semantic import load_semantic
-from radixway.scale.operator.resources import GROUP, MANAGER, BadSpec, Object, PolicySpec, policy_spec
+from radixway.scale.operator.resources import (
+    GROUP,
+    MANAGER,
+    InvalidSpecError,
+    KubernetesObject,
+    PolicySpec,
+    parse_policy_spec,
+)
 
 FILE = "rules.yaml"
 
 
-def text_of(spec: PolicySpec) -> str:
+def render_rules(spec: PolicySpec) -> str:
     """The rules as the file that gateways read. Raises ConfigError, in gateways' own words."""
     text = yaml.safe_dump(spec.rules, allow_unicode=True, sort_keys=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -28,12 +35,12 @@ def text_of(spec: PolicySpec) -> str:
     return text
 
 
-def checksum(text: str) -> str:
+def rules_checksum(text: str) -> str:
     """Tells one text of rules from another."""
     return sha256(text.encode()).hexdigest()[:12]
 
 
-def config_map_of(owner: Object, spec: PolicySpec, text: str) -> Object:
+def build_config_map(owner: KubernetesObject, spec: PolicySpec, text: str) -> KubernetesObject:
     """It has no owner: rules outlive the policy that wrote them, for gateways cannot start without any."""
     return {
         "apiVersion": "v1",
@@ -48,19 +55,19 @@ def config_map_of(owner: Object, spec: PolicySpec, text: str) -> Object:
     }
 
 
-def winner(policies: list[Object], config_map: str) -> str | None:
+def find_winning_policy(policies: list[KubernetesObject], config_map: str) -> str | None:
     """Whose rules a ConfigMap has where several policies want it: the oldest's, and by name among these."""
     rivals = [
         (each["metadata"]["creationTimestamp"], each["metadata"]["name"])
         for each in policies
-        if "deletionTimestamp" not in each["metadata"] and _wants(each, config_map)
+        if "deletionTimestamp" not in each["metadata"] and _claims_config_map(each, config_map)
     ]
     return min(rivals)[1] if rivals else None
 
 
-def _wants(policy: Object, config_map: str) -> bool:
+def _claims_config_map(policy: KubernetesObject, config_map: str) -> bool:
     """One that cannot be read, as from before its schema, wants nothing, or all would fail."""
     try:
-        return policy_spec(policy).config_map == config_map
-    except BadSpec:
+        return parse_policy_spec(policy).config_map == config_map
+    except InvalidSpecError:
         return False

@@ -11,12 +11,12 @@ from typing import Any
 import kopf
 
 from radixway.scale.operator.cluster import Cluster
-from radixway.scale.operator.handlers import register
+from radixway.scale.operator.handlers import register_handlers
 from radixway.scale.operator.reconcile import Reconciler
 from radixway.scale.operator.resources import GROUP
 
 
-class NoCluster(Exception):
+class ClusterNotConfiguredError(Exception):
     """Nothing says which API server is meant."""
 
 
@@ -35,9 +35,11 @@ class OperatorSettings:
 async def run_operator(
     settings: OperatorSettings, stop: asyncio.Event, on_ready: Callable[[], None] | None = None
 ) -> None:
-    """Run until `stop` is set. Raises NoCluster, and what kopf raises where it cannot log in."""
+    """Run until `stop` is set. Raises ClusterNotConfiguredError, and what kopf raises where it cannot log
+    in.
+    """
     registry = kopf.OperatorRegistry()
-    kopf_settings = _kopf_settings()
+    kopf_settings = _make_kopf_settings()
 
     async def login(**_: Any) -> kopf.ConnectionInfo:
         if settings.server is not None:
@@ -45,12 +47,14 @@ async def run_operator(
         found = kopf.login_with_service_account(settings=kopf_settings)
         found = found or kopf.login_with_kubeconfig(settings=kopf_settings)
         if found is None:
-            raise NoCluster("this is no pod with a service account, and there is no kubeconfig")
+            raise ClusterNotConfiguredError(
+                "this is no pod with a service account, and there is no kubeconfig"
+            )
         return found
 
     await login()
     kopf.on.login(registry=registry)(login)
-    register(registry, Reconciler(Cluster(login), lambda: datetime.now(UTC)))
+    register_handlers(registry, Reconciler(Cluster(login), lambda: datetime.now(UTC)))
     ready = asyncio.Event()
     running = asyncio.create_task(
         kopf.operator(
@@ -72,7 +76,7 @@ async def run_operator(
     await running
 
 
-def _kopf_settings() -> kopf.OperatorSettings:
+def _make_kopf_settings() -> kopf.OperatorSettings:
     """Its annotations under our name, and watches of five minutes: dead connections are noticed then."""
     told = kopf.OperatorSettings()
     told.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"operator.{GROUP}")

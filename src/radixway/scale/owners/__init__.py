@@ -4,9 +4,9 @@ that its name leads to, and whoever is asked about it passes the request on.
 `docs/decisions/` says why it is not kept in a store of its own.
 """
 
-from radixway.scale.owners.fleet import Fleet
-from radixway.scale.owners.forwarding import Forwarding, build_forwarding
-from radixway.scale.owners.places import Places
-from radixway.scale.owners.seal import Seals, is_sealed
+from radixway.scale.owners.fleet import GatewayFleet
+from radixway.scale.owners.forwarding import OwnerProxy, build_owner_proxy
+from radixway.scale.owners.places import OwnershipKeys
+from radixway.scale.owners.seal import HopSigner, is_signed_hop
 
-__all__ = ["Fleet", "Forwarding", "Places", "Seals", "build_forwarding", "is_sealed"]
+__all__ = ["GatewayFleet", "HopSigner", "OwnerProxy", "OwnershipKeys", "build_owner_proxy", "is_signed_hop"]

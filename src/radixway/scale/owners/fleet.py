@@ -10,7 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class GatewayFleet:
     """All gateways by their URLs. Pure, and the same in each.
 
     Rendezvous hashing (Thaler and Ravishankar 1998): a name belongs to the gateway whose hash with it is the
@@ -20,17 +20,17 @@ class Fleet:
     own: str
     urls: Sequence[str]
 
-    def owner(self, name: str) -> str:
+    def find_owner(self, name: str) -> str:
         """The URL of the gateway that keeps what has that name."""
         return max(self.urls, key=lambda url: (xxh3_64_intdigest(f"{url}\0{name}".encode()), url))
 
-    def draw(self) -> str:
+    def make_owned_name(self) -> str:
         """A fresh name that belongs to this gateway."""
-        while self.owner(name := uuid.uuid4().hex) != self.own:
+        while self.find_owner(name := uuid.uuid4().hex) != self.own:
             pass
         return name
 
     @property
-    def others(self) -> list[str]:
+    def other_gateways(self) -> list[str]:
         """All but this one."""
         return [url for url in self.urls if url != self.own]

@@ -15,25 +15,25 @@ import aiohttp
 from yarl import URL
 
 from radixway.component import Component
-from radixway.config import Config, SessionPolicy, StickyLeastLoadedPolicy
-from radixway.pipeline import GatewayError, StreamBroken
-from radixway.scale.owners.fleet import Fleet
-from radixway.scale.owners.places import Bound, Places
-from radixway.scale.owners.pulse import Pulse
-from radixway.scale.owners.seal import HEADER, Seals, seal_of
-from radixway.surfaces.exchange import CARRIER
-from radixway.telemetry import Metrics
+from radixway.config import Config, SessionPolicyConfig, StickyLeastLoadedPolicyConfig
+from radixway.pipeline import GatewayError, StreamBrokenError
+from radixway.scale.owners.fleet import GatewayFleet
+from radixway.scale.owners.places import OwnedRequest, OwnershipKeys
+from radixway.scale.owners.pulse import GatewayHeartbeat
+from radixway.scale.owners.seal import HEADER, HopSigner, read_hop_header
+from radixway.surfaces.exchange import FORWARDER
+from radixway.telemetry import MetricsRegistry
 from radixway.web import (
     App,
-    ClientGone,
+    ClientDisconnectedError,
     ClientWatch,
     HttpError,
     Message,
     Receive,
     Scope,
     Send,
-    ServerStopping,
-    is_ending,
+    ServerStoppingError,
+    is_server_stopping,
     read_body,
     send_error,
 )
@@ -52,7 +52,7 @@ _NOT_PASSED = _HOP_BY_HOP | {b"origin"}
 """An origin was compared with `Host` here; to the other gateway's name it would be another site's."""
 
 
-class OwnerAway(GatewayError):
+class OwnerUnavailableError(GatewayError):
     """What is asked about is kept by a gateway that does not answer."""
 
     status = 503
@@ -61,7 +61,7 @@ class OwnerAway(GatewayError):
     retry_after_s = 1
 
 
-class Forwarding(Component):
+class OwnerProxy(Component):
     """An ASGI application around one. A request is passed on once at most."""
 
     name = "gateways"
@@ -69,10 +69,10 @@ class Forwarding(Component):
     def __init__(
         self,
         app: App,
-        fleet: Fleet,
-        places: Places,
-        seals: Seals,
-        metrics: Metrics,
+        fleet: GatewayFleet,
+        places: OwnershipKeys,
+        seals: HopSigner,
+        metrics: MetricsRegistry,
         knows: Callable[[Scope], bool],
         max_body_bytes: int,
     ) -> None:
@@ -84,7 +84,9 @@ class Forwarding(Component):
         self._knows = knows
         self._max_body_bytes = max_body_bytes
         self._session: aiohttp.ClientSession | None = None
-        self._pulses = {url: Pulse(url, partial(self._feel, url)) for url in fleet.others}
+        self._pulses = {
+            url: GatewayHeartbeat(url, partial(self._ping_gateway, url)) for url in fleet.other_gateways
+        }
         self._passed_on = metrics.counter("radixway_passed_on", "Requests that another gateway answered")
         self._away = metrics.counter("radixway_passed_on_failed", "Requests whose gateway did not answer")
 
@@ -96,62 +98,68 @@ class Forwarding(Component):
 
     async def stop(self) -> None:
         """Let go of the others."""
-        await asyncio.gather(*(pulse.close() for pulse in self._pulses.values()))
+        await asyncio.gather(*(pulse.stop_probing() for pulse in self._pulses.values()))
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
-        return {"self": self._fleet.own, "others": self._fleet.others}
+        return {"self": self._fleet.own, "others": self._fleet.other_gateways}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or CARRIER in scope:  # Envoy takes a request to its worker from here
+        if scope["type"] != "http" or FORWARDER in scope:  # Envoy takes a request to its worker from here
             await self._app(scope, receive, send)
             return
         try:
-            seal = seal_of(scope)
+            seal = read_hop_header(scope)
             if seal is not None:
-                scope = {**scope, "client": self._seals.open(scope, seal), "headers": _without_seal(scope)}
+                scope = {
+                    **scope,
+                    "client": self._seals.verify_hop(scope, seal),
+                    "headers": _without_hop_header(scope),
+                }
                 await self._app(scope, receive, send)
-            elif self._places.may_be_bound(scope):
-                await self._look(scope, receive, send)
+            elif self._places.may_be_owned(scope):
+                await self._route_request(scope, receive, send)
             elif scope["path"].startswith("/explain/"):
-                await self._explain(scope, receive, send)
+                await self._find_journal(scope, receive, send)
             else:
                 await self._app(scope, receive, send)
         except HttpError as error:
             await send_error(scope, send, error)
-        except ClientGone:
+        except ClientDisconnectedError:
             pass
 
-    async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises BadBody, ClientGone, OwnerAway."""
+    async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises BadBody, ClientDisconnectedError, OwnerUnavailableError."""
         if not self._knows(scope):
             await self._app(scope, receive, send)
             return
         raw = await read_body(scope, receive, self._max_body_bytes)
-        bound = self._places.find(scope, raw)
+        bound = self._places.find_owned(scope, raw)
         if bound is None:
-            raw = self._places.named(scope, raw, self._fleet.draw())
-        elif await self._pass_on(bound, scope, raw, receive, send):
+            raw = self._places.with_generated_name(scope, raw, self._fleet.make_owned_name())
+        elif await self._forward_to_owner(bound, scope, raw, receive, send):
             return
-        await self._app(scope, _again(raw, receive), send)
+        await self._app(scope, _replay_body(raw, receive), send)
 
-    async def _pass_on(self, bound: Bound, scope: Scope, raw: bytes, receive: Receive, send: Send) -> bool:
+    async def _forward_to_owner(
+        self, bound: OwnedRequest, scope: Scope, raw: bytes, receive: Receive, send: Send
+    ) -> bool:
         """Have the owner answer; False if that is this gateway, or away while any may answer.
 
-        Raises OwnerAway.
+        Raises OwnerUnavailableError.
         """
-        owner = self._fleet.owner(bound.name)
+        owner = self._fleet.find_owner(bound.name)
         if owner == self._fleet.own:
             return False
         watch = ClientWatch()
         watch.watch(receive)
         try:
-            async with self._ask(owner, scope, raw) as answer:
+            async with self._open_request(owner, scope, raw) as answer:
                 self._passed_on().inc()
-                await self._relay(answer, owner, scope, send)
+                await self._relay_answer(answer, owner, scope, send)
                 return True
         except asyncio.CancelledError:
             if watch.ended_by is None:
@@ -163,11 +171,11 @@ class Forwarding(Component):
             log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
             if bound.anywhere:
                 return False
-            raise OwnerAway(f"the gateway {owner}, which keeps this, does not answer") from None
+            raise OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer") from None
         finally:
-            watch.close()
+            watch.stop_watching()
 
-    async def _explain(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _find_journal(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Journals are where their requests were: who has none asks the others."""
         said: list[Message] = []
 
@@ -176,29 +184,31 @@ class Forwarding(Component):
 
         await self._app(scope, receive, keep)
         if said[0]["status"] == 404:
-            for other in self._fleet.others:
+            for other in self._fleet.other_gateways:
                 with suppress(aiohttp.ClientError, TimeoutError, OSError):
                     async with (
                         asyncio.timeout(_EXPLAIN_S) as patience,
-                        self._ask(other, scope, b"") as answer,
+                        self._open_request(other, scope, b"") as answer,
                     ):
                         if answer.status != 404:
                             patience.reschedule(None)
-                            await self._relay(answer, other, scope, send)
+                            await self._relay_answer(answer, other, scope, send)
                             return
         for message in said:
             await send(message)
 
     @asynccontextmanager
-    async def _ask(self, url: str, scope: Scope, raw: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _open_request(
+        self, url: str, scope: Scope, raw: bytes
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None
         kept = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
-        headers.append((HEADER.decode(), self._seals.close(scope)))
+        headers.append((HEADER.decode(), self._seals.sign_hop(scope)))
         query = scope["query_string"].decode("latin-1")
         target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)
         skipped = ("user-agent", "accept", "accept-encoding", "content-type")
-        async with self._pulses[url].felt():
+        async with self._pulses[url].monitored():
             answer = await self._session.request(
                 scope["method"],
                 target,
@@ -210,7 +220,9 @@ class Forwarding(Component):
         async with answer:
             yield answer
 
-    async def _relay(self, answer: aiohttp.ClientResponse, owner: str, scope: Scope, send: Send) -> None:
+    async def _relay_answer(
+        self, answer: aiohttp.ClientResponse, owner: str, scope: Scope, send: Send
+    ) -> None:
         """The answer as it comes; one that breaks off ends with an event that says so, where it has any."""
         headers = [(name.lower(), value) for name, value in answer.raw_headers]
         headers = [header for header in headers if header[0] not in _HOP_BY_HOP]
@@ -218,21 +230,21 @@ class Forwarding(Component):
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         end = b""
         try:
-            async with self._pulses[owner].felt():
+            async with self._pulses[owner].monitored():
                 async for part in answer.content.iter_any():
                     await send({"type": "http.response.body", "body": part, "more_body": True})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.warning("the gateway %s broke off: %s", owner, error or type(error).__name__)
             if answer.content_type != "text/event-stream":
                 return  # the server ends the connection: the answer is shorter than was said
-            end = StreamBroken(owner, "the gateway that answered is gone").event()
+            end = StreamBrokenError(owner, "the gateway that answered is gone").event()
         except asyncio.CancelledError:
-            if not is_ending(scope) or answer.content_type != "text/event-stream":
+            if not is_server_stopping(scope) or answer.content_type != "text/event-stream":
                 raise
-            end = ServerStopping().event()
+            end = ServerStoppingError().event()
         await send({"type": "http.response.body", "body": end, "more_body": False})
 
-    async def _feel(self, url: str) -> None:
+    async def _ping_gateway(self, url: str) -> None:
         """Any answer at all will do. Raises OSError, TimeoutError among them."""
         assert self._session is not None
         try:
@@ -242,7 +254,7 @@ class Forwarding(Component):
             raise ConnectionError(str(error)) from None
 
 
-def _again(raw: bytes, receive: Receive) -> Receive:
+def _replay_body(raw: bytes, receive: Receive) -> Receive:
     """`receive` as it was before the body was read."""
     rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
@@ -252,31 +264,33 @@ def _again(raw: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _without_seal(scope: Scope) -> list[tuple[bytes, bytes]]:
+def _without_hop_header(scope: Scope) -> list[tuple[bytes, bytes]]:
     return [header for header in scope["headers"] if header[0] != HEADER]
 
 
-def build_forwarding(
-    config: Config, app: App, metrics: Metrics, knows: Callable[[Scope], bool], *, records: bool
-) -> Forwarding | None:
+def build_owner_proxy(
+    config: Config, app: App, metrics: MetricsRegistry, knows: Callable[[Scope], bool], *, records: bool
+) -> OwnerProxy | None:
     """As `scale.gateways` says; None where it says nothing. `records`: whether trajectories are.
 
-    `knows`: see `Forwarding`.
+    `knows`: see `OwnerProxy`.
     """
     section = config.scale.gateways
     if section is None:
         return None
     routing = config.routing
     policies = [routing.policy, *routing.model_policies.values()]
-    bonds = any(isinstance(policy, SessionPolicy | StickyLeastLoadedPolicy) for policy in policies)
-    places = Places(
+    bonds = any(
+        isinstance(policy, SessionPolicyConfig | StickyLeastLoadedPolicyConfig) for policy in policies
+    )
+    places = OwnershipKeys(
         [name.encode("ascii") for name in routing.session.headers], conversations=records or bonds
     )
-    return Forwarding(
+    return OwnerProxy(
         app,
-        Fleet(section.self_url, section.all),
+        GatewayFleet(section.self_url, section.all),
         places,
-        Seals(section.key.get_secret_value(), time),
+        HopSigner(section.key.get_secret_value(), time),
         metrics,
         knows,
         config.gateway.max_body_bytes,

@@ -38,7 +38,7 @@ _body = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class OwnedRequest:
     """A request that belongs to the gateway to which `name` leads."""
 
     name: str
@@ -47,14 +47,14 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OwnershipKeys:
     """Pure: a scope and a body say where a request belongs."""
 
     session_headers: Collection[bytes] = (b"x-session-id",)
     conversations: bool = True
     """Whether it matters which gateway answers the requests of a conversation."""
 
-    def may_be_bound(self, scope: Scope) -> bool:
+    def may_be_owned(self, scope: Scope) -> bool:
         """Whether the body has to be read to know."""
         path = scope["path"]
         if scope["method"] == "POST" and (
@@ -63,22 +63,22 @@ class Places:
             return True
         return _SESSION.fullmatch(path) is not None
 
-    def find(self, scope: Scope, raw: bytes) -> Bound | None:
+    def find_owned(self, scope: Scope, raw: bytes) -> OwnedRequest | None:
         """Where it belongs; None: wherever it is. What makes no sense is refused where it is."""
         path = scope["path"]
         in_path = _SESSION.fullmatch(path)
         if in_path is not None:
-            return Bound(unquote(in_path[1]), anywhere=False)
+            return OwnedRequest(unquote(in_path[1]), anywhere=False)
         if path in _NAMED:
-            name = _first(raw, _NAMED[path])
-            return None if name is None else Bound(name, anywhere=False)
+            name = _first_field(raw, _NAMED[path])
+            return None if name is None else OwnedRequest(name, anywhere=False)
         for header, value in scope["headers"]:
             if header in self.session_headers:
-                return Bound(value.decode("latin-1"), anywhere=True)
-        name = _first(raw, ("session_id",)) if b'"session_id"' in raw else None
-        return None if name is None else Bound(name, anywhere=True)
+                return OwnedRequest(value.decode("latin-1"), anywhere=True)
+        name = _first_field(raw, ("session_id",)) if b'"session_id"' in raw else None
+        return None if name is None else OwnedRequest(name, anywhere=True)
 
-    def named(self, scope: Scope, raw: bytes, name: str) -> bytes:
+    def with_generated_name(self, scope: Scope, raw: bytes, name: str) -> bytes:
         """The body with a name for what it makes, where it makes something and has no name for it."""
         path = scope["path"]
         if path not in _MAKE:
@@ -94,7 +94,7 @@ class Places:
         )
 
 
-def _first(raw: bytes, fields: Collection[str]) -> str | None:
+def _first_field(raw: bytes, fields: Collection[str]) -> str | None:
     try:
         said = _body.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -7,14 +7,14 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from radixway.net.stopping import stop
+from radixway.net.stopping import cancel_tasks
 
 log = logging.getLogger(__name__)
 
 _EVERY_S = 2.0
 
 
-class Pulse:
+class GatewayHeartbeat:
     """Of one gateway. A process that is frozen or cut off keeps its connections, and answers nothing on them.
 
     Belongs to one event loop. Nobody is asked while nobody waits, unless the last one who was did not answer.
@@ -30,12 +30,14 @@ class Pulse:
         self.silent = False
 
     @asynccontextmanager
-    async def felt(self) -> AsyncIterator[None]:
+    async def monitored(self) -> AsyncIterator[None]:
         """What is inside waits for the gateway. Raises TimeoutError when that falls silent."""
         if self.silent:
             raise TimeoutError("it is silent")
         if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._go(), name=f"pulse of {self._url}")
+            self._asking = asyncio.get_running_loop().create_task(
+                self._probe_loop(), name=f"pulse of {self._url}"
+            )
         async with asyncio.timeout(None) as limit:
             self._waiting.add(limit)
             try:
@@ -43,12 +45,12 @@ class Pulse:
             finally:
                 self._waiting.discard(limit)
 
-    async def close(self) -> None:
+    async def stop_probing(self) -> None:
         """Ask no more."""
         if self._asking is not None:
-            await stop([self._asking])
+            await cancel_tasks([self._asking])
 
-    async def _go(self) -> None:
+    async def _probe_loop(self) -> None:
         while self._waiting or self.silent:
             await asyncio.sleep(self._every_s)
             try:

@@ -9,11 +9,11 @@ from ipaddress import ip_address
 from radixway.web import HttpError, Scope
 
 HEADER = b"x-radixway-passed-on"
-_MOST_S = 60.0
+_MAX_CLOCK_SKEW_S = 60.0
 """How far the clocks of two gateways may be apart."""
 
 
-class BadSeal(HttpError):
+class InvalidHopSignatureError(HttpError):
     """Whoever passed the request on has another key, or another time."""
 
     status = 403
@@ -21,7 +21,7 @@ class BadSeal(HttpError):
     param = HEADER.decode()
 
 
-class Seals:
+class HopSigner:
     """`TIME CLIENT MAC`, by a key that all gateways share; HMAC-SHA256, over method and path too.
 
     The client's address decides what may be administered and which hops are believed, so it is believed
@@ -33,20 +33,24 @@ class Seals:
         self._key = key.encode()
         self._clock = clock
 
-    def close(self, scope: Scope) -> str:
+    def sign_hop(self, scope: Scope) -> str:
         """The header's value for a request that goes to its owner now."""
         client = scope.get("client")
         said = f"{self._clock():.3f} {client[0] if client else '-'}"
         return f"{said} {self._mac(scope, said)}"
 
-    def open(self, scope: Scope, value: bytes) -> tuple[str, int] | None:
-        """Whose request it is, by the word of the gateway that passed it on. Raises BadSeal."""
+    def verify_hop(self, scope: Scope, value: bytes) -> tuple[str, int] | None:
+        """Whose request it is, by the word of the gateway that passed it on. Raises
+        InvalidHopSignatureError.
+        """
         said, _, mac = value.decode("latin-1").rpartition(" ")
         if not hmac.compare_digest(mac.encode(), self._mac(scope, said).encode()):
-            raise BadSeal("this was passed on with another key than scale.gateways.key")
+            raise InvalidHopSignatureError("this was passed on with another key than scale.gateways.key")
         at, _, host = said.partition(" ")
-        if abs(self._clock() - float(at)) > _MOST_S:
-            raise BadSeal("this was passed on at another time than now: the gateways' clocks differ")
+        if abs(self._clock() - float(at)) > _MAX_CLOCK_SKEW_S:
+            raise InvalidHopSignatureError(
+                "this was passed on at another time than now: the gateways' clocks differ"
+            )
         try:
             return str(ip_address(host)), 0
         except ValueError:
@@ -58,11 +62,11 @@ class Seals:
         return hmac.new(self._key, told, "sha256").hexdigest()
 
 
-def seal_of(scope: Scope) -> bytes | None:
+def read_hop_header(scope: Scope) -> bytes | None:
     """What a request says of having been passed on, if it does."""
     return next((value for name, value in scope["headers"] if name == HEADER), None)
 
 
-def is_sealed(scope: Scope) -> bool:
+def is_signed_hop(scope: Scope) -> bool:
     """Whether it says so: whoever opens the seal finds out whether that is true."""
-    return scope["type"] == "http" and seal_of(scope) is not None
+    return scope["type"] == "http" and read_hop_header(scope) is not None

@@ -3,33 +3,33 @@
 It proposes and starts nothing: Ray Serve, an HPA or people read what it says.
 """
 
-from radixway.scale.planner.capacity import Capacity, Expected, Need, PlannedRole
-from radixway.scale.planner.forecast import Forecast, forecaster
-from radixway.scale.planner.modes import Fleet
-from radixway.scale.planner.patience import Patience
-from radixway.scale.planner.planner import ModelPlanner, Plan, RolePlan
+from radixway.scale.planner.capacity import CapacityModel, ExpectedLatency, PlannedRole, ReplicaNeed
+from radixway.scale.planner.forecast import Forecast, find_forecast
+from radixway.scale.planner.modes import RoleReplicas
+from radixway.scale.planner.patience import ScaleDownStabilizer
+from radixway.scale.planner.planner import ModelPlan, ModelPlanner, RolePlan
 from radixway.scale.planner.ray_autoscaling import RayPolicy, ray_policy
-from radixway.scale.planner.room import PlannerRoom, plan_routes
-from radixway.scale.planner.traffic import Demand, Histogram, Traffic, demand_of
+from radixway.scale.planner.room import PlannerService, build_plan_routes
+from radixway.scale.planner.traffic import RatioHistogram, TrafficDemand, TrafficWindow, estimate_demand
 
 __all__ = [
-    "Capacity",
-    "Demand",
-    "Expected",
-    "Fleet",
+    "CapacityModel",
+    "ExpectedLatency",
     "Forecast",
-    "Histogram",
+    "ModelPlan",
     "ModelPlanner",
-    "Need",
-    "Patience",
-    "Plan",
     "PlannedRole",
-    "PlannerRoom",
+    "PlannerService",
+    "RatioHistogram",
     "RayPolicy",
+    "ReplicaNeed",
     "RolePlan",
-    "Traffic",
-    "demand_of",
-    "forecaster",
-    "plan_routes",
+    "RoleReplicas",
+    "ScaleDownStabilizer",
+    "TrafficDemand",
+    "TrafficWindow",
+    "build_plan_routes",
+    "estimate_demand",
+    "find_forecast",
     "ray_policy",
 ]

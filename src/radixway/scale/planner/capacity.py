@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Literal
 
-from radixway.config.planner import ObjectiveSection, ProfileSection
-from radixway.scale.planner.traffic import Demand
+from radixway.config.planner import ObjectiveConfig, ProfileConfig
+from radixway.scale.planner.traffic import TrafficDemand
 
 PlannedRole = Literal["any", "prefill", "decode"]
 """What a replica does: both, or one of the two for others."""
@@ -29,7 +29,7 @@ _OUT_OF_REACH = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedLatency:
     """What requests would meet, in seconds; infinite where the fleet is too small for good."""
 
     ttft_s: float
@@ -40,25 +40,25 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ReplicaNeed:
     """How many replicas of a role a demand needs."""
 
     replicas: int
-    expected: Expected
+    expected: ExpectedLatency
     reachable: bool
     """Whether the objective is held with them; otherwise more would hardly help."""
 
 
-class Capacity:
+class CapacityModel:
     """Of one engine, judged by one objective. Pure."""
 
-    def __init__(self, profile: ProfileSection, objective: ObjectiveSection) -> None:
+    def __init__(self, profile: ProfileConfig, objective: ObjectiveConfig) -> None:
         self._profile = profile
         self._objective = objective
 
-    def expected(
-        self, demand: Demand, replicas: int, role: PlannedRole = "any", slowness: float = 1.0
-    ) -> Expected:
+    def expect_latency(
+        self, demand: TrafficDemand, replicas: int, role: PlannedRole = "any", slowness: float = 1.0
+    ) -> ExpectedLatency:
         """What so many replicas make of `demand`. `slowness`: measured first tokens over those expected."""
         profile, each = self._profile, demand.requests_per_s / replicas
         token_s = profile.decode_s + profile.context_s * demand.context_tokens
@@ -67,38 +67,40 @@ class Capacity:
         prefilling = each * service_s if role != "decode" else 0.0
         utilization = prefilling + decoding
         itl_s = profile.step_s / (1 - utilization) + token_s if utilization < 1 else inf
-        if role != "prefill" and not self._fits(demand, each * demand.output_tokens * itl_s):
+        if role != "prefill" and not self._fits_limits(demand, each * demand.output_tokens * itl_s):
             itl_s = inf
         if role == "decode":
-            return Expected(itl_s, itl_s, utilization)
+            return ExpectedLatency(itl_s, itl_s, utilization)
         ttft_s = self._ttft_s(demand, replicas, service_s, decoding) * slowness
-        return Expected(ttft_s, itl_s if role == "any" else 0.0, utilization)
+        return ExpectedLatency(ttft_s, itl_s if role == "any" else 0.0, utilization)
 
-    def need(self, demand: Demand, role: PlannedRole, least: int, most: int, slowness: float = 1.0) -> Need:
+    def find_need(
+        self, demand: TrafficDemand, role: PlannedRole, least: int, most: int, slowness: float = 1.0
+    ) -> ReplicaNeed:
         """The fewest replicas from `least` to `most` that hold the objective."""
-        best = self.expected(demand, most, role, slowness)
+        best = self.expect_latency(demand, most, role, slowness)
         ttft_s = self._objective.ttft_s if role != "decode" else inf
         itl_s = self._objective.itl_s if role != "prefill" else inf
         reachable = best.ttft_s <= ttft_s and best.itl_s <= itl_s
         ttft_s, itl_s = max(ttft_s, best.ttft_s * _OUT_OF_REACH), max(itl_s, best.itl_s * _OUT_OF_REACH)
         for replicas in range(least, most):
-            expected = self.expected(demand, replicas, role, slowness)
+            expected = self.expect_latency(demand, replicas, role, slowness)
             if expected.ttft_s <= ttft_s and expected.itl_s <= itl_s and expected.utilization < 1:
-                return Need(replicas, expected, reachable)
-        return Need(most, best, reachable)
+                return ReplicaNeed(replicas, expected, reachable)
+        return ReplicaNeed(most, best, reachable)
 
-    def backlog_s(self, tokens: float, decoding: float, context_tokens: float) -> float:
+    def estimate_backlog_s(self, tokens: float, decoding: float, context_tokens: float) -> float:
         """Seconds that one replica needs to prefill `tokens` beside so many decoding requests."""
         profile = self._profile
         chunk_s = profile.step_s + decoding * (profile.decode_s + profile.context_s * context_tokens)
         return tokens * (profile.prefill_s + chunk_s / profile.step_tokens)
 
-    def step_s(self, decoding: float, context_tokens: float) -> float:
+    def estimate_step_s(self, decoding: float, context_tokens: float) -> float:
         """Seconds between tokens with so many requests decoding and nothing to prefill."""
         profile = self._profile
         return profile.step_s + decoding * (profile.decode_s + profile.context_s * context_tokens)
 
-    def at_once(self, context_tokens: float) -> int:
+    def max_concurrency(self, context_tokens: float) -> int:
         """Requests that a replica may decode at a time for the objective to be held; at least 1."""
         profile = self._profile
         token_s = profile.decode_s + profile.context_s * context_tokens
@@ -114,7 +116,7 @@ class Capacity:
         per_token = profile.prefill_s + profile.step_s / profile.step_tokens
         return tokens * per_token + pairs * profile.attention_s
 
-    def _ttft_s(self, demand: Demand, replicas: int, service_s: float, decoding: float) -> float:
+    def _ttft_s(self, demand: TrafficDemand, replicas: int, service_s: float, decoding: float) -> float:
         if decoding >= 1:
             return inf
         service_s /= 1 - decoding
@@ -129,7 +131,7 @@ class Capacity:
         long_wait_s = wait_s / waits * log(waits / late) if waits > late else 0.0
         return max(long_s + wait_s, service_s + long_wait_s)
 
-    def _fits(self, demand: Demand, running: float) -> bool:
+    def _fits_limits(self, demand: TrafficDemand, running: float) -> bool:
         profile = self._profile
         kv_tokens = inf if profile.kv_tokens is None else profile.kv_tokens
         return running <= profile.max_running and running * demand.context_tokens <= kv_tokens

@@ -9,25 +9,30 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from radixway.config import Config, ConfigError, PlannerSection
-from radixway.scale.planner.forecast import forecaster
-from radixway.scale.planner.planner import Plan
-from radixway.scale.planner.simulated import Kept, PlannedScaler, constants_of, kept
-from radixway.simulate import Setting, Trace, TraceError, read_trace
+from radixway.config import Config, ConfigError, PlannerConfig
+from radixway.scale.planner.forecast import find_forecast
+from radixway.scale.planner.planner import ModelPlan
+from radixway.scale.planner.simulated import (
+    ObjectiveAttainment,
+    PlannedScaler,
+    measure_attainment,
+    to_engine_constants,
+)
+from radixway.simulate import RequestTrace, SimulationSettings, TraceError, read_trace
 from radixway.simulate.elastic import ElasticSimulation
-from radixway.telemetry.tables import Column, FittedTable
+from radixway.telemetry.tables import FittedTable, TableColumn
 
 _UNBOUNDED_KV_TOKENS = 10**9
-_MOST_LOOKS = 500_000
+_MAX_PLAN_STEPS = 500_000
 """Of a planner at one trace: some minutes of computing."""
 
 
-class Refused(Exception):
+class PlanCommandError(Exception):
     """The command cannot do what it was asked for; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PlanOptions:
     """What the command line asks for."""
 
     trace: Path
@@ -42,11 +47,11 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRunResult:
     """What became of it."""
 
-    plans: list[tuple[float, Plan]]
-    kept: Kept
+    plans: list[tuple[float, ModelPlan]]
+    kept: ObjectiveAttainment
     seconds: float
     most: int
 
@@ -56,53 +61,59 @@ class DryRun:
         return self.kept.replica_hours * 3600 / self.seconds if self.seconds else 0.0
 
 
-def dry_run(order: Order, config: Config, out: Console) -> None:
-    """Carry out `order`: a table to `out`, and a file. Raises Refused."""
-    section = config.scale.planner or PlannerSection()
+def run_dry_run(order: PlanOptions, config: Config, out: Console) -> None:
+    """Carry out `order`: a table to `out`, and a file. Raises PlanCommandError."""
+    section = config.scale.planner or PlannerConfig()
     try:
         trace = read_trace(order.trace)
-        done = replay(trace, section, order, config)
+        done = replay_trace(trace, section, order, config)
     except (TraceError, ValueError, ConfigError) as error:
-        raise Refused(str(error)) from None
-    out.print(_headline(order, section, trace, done), soft_wrap=True)
-    _table(section, done).print_to(out)
+        raise PlanCommandError(str(error)) from None
+    out.print(_dry_run_headline(order, section, trace, done), soft_wrap=True)
+    _plans_table(section, done).print_to(out)
     if order.json is not None:
         try:
-            order.json.write_bytes(msgspec.json.format(msgspec.json.encode(report(order, section, done))))
+            order.json.write_bytes(
+                msgspec.json.format(msgspec.json.encode(build_report(order, section, done)))
+            )
         except OSError as error:
-            raise Refused(f"cannot write {error.filename}: {error.strerror}") from None
+            raise PlanCommandError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
-def replay(trace: Trace, section: PlannerSection, order: Order, config: Config) -> DryRun:
+def replay_trace(
+    trace: RequestTrace, section: PlannerConfig, order: PlanOptions, config: Config
+) -> DryRunResult:
     """The trace against simulated engines of the model's profile, as many as the planner proposes.
 
     Raises ValueError for what cannot be simulated, ConfigError for a forecast whose package is missing.
     """
-    planned = section.of(order.model)
+    planned = section.for_model(order.model)
     profile = planned.profile
     seconds = trace.requests[-1].at / order.speedup if order.speedup > 0 else 0.0
-    if seconds / section.load_interval_s > _MOST_LOOKS:
+    if seconds / section.load_interval_s > _MAX_PLAN_STEPS:
         raise ValueError(
             f"{order.trace} takes {seconds:.3g} s, too long to look at every {section.load_interval_s:g} s:"
             " timestamps are milliseconds since the trace began"
         )
-    setting = Setting(
+    setting = SimulationSettings(
         workers=order.start,
         kv_tokens=profile.kv_tokens or _UNBOUNDED_KV_TOKENS,
         speedup=order.speedup,
-        constants=constants_of(profile),
+        constants=to_engine_constants(profile),
     )
-    scaler = PlannedScaler(section, forecaster(section.forecast), order.model)
-    growth = ElasticSimulation(trace, config.routing.policy, setting, scaler, profile.startup_s).grow()
-    return DryRun(scaler.plans, kept(growth, planned.objective, order.window_s), seconds, growth.most)
+    scaler = PlannedScaler(section, find_forecast(section.forecast), order.model)
+    growth = ElasticSimulation(trace, config.routing.policy, setting, scaler, profile.startup_s).run_elastic()
+    return DryRunResult(
+        scaler.plans, measure_attainment(growth, planned.objective, order.window_s), seconds, growth.most
+    )
 
 
-def report(order: Order, section: PlannerSection, done: DryRun) -> dict[str, Any]:
+def build_report(order: PlanOptions, section: PlannerConfig, done: DryRunResult) -> dict[str, Any]:
     """All of it for a machine."""
     return {
         "trace": order.trace.name,
         "model": order.model,
-        "objective": section.of(order.model).objective.model_dump(),
+        "objective": section.for_model(order.model).objective.model_dump(),
         "windows": {"seconds": order.window_s, "all": done.kept.windows, "held": done.kept.held},
         "replicas": {
             "mean": done.mean_replicas,
@@ -110,12 +121,14 @@ def report(order: Order, section: PlannerSection, done: DryRun) -> dict[str, Any
             "replica_hours": done.kept.replica_hours,
         },
         "plans": [{"at_s": round(at, 3)} | plan.explain() for at, plan in done.plans],
-        "profile": asdict(constants_of(section.of(order.model).profile)),
+        "profile": asdict(to_engine_constants(section.for_model(order.model).profile)),
     }
 
 
-def _headline(order: Order, section: PlannerSection, trace: Trace, done: DryRun) -> str:
-    objective = section.of(order.model).objective
+def _dry_run_headline(
+    order: PlanOptions, section: PlannerConfig, trace: RequestTrace, done: DryRunResult
+) -> str:
+    objective = section.for_model(order.model).objective
     return (
         f"{order.trace.name}: {len(trace.requests)} requests in {done.seconds:.0f} s; first token within "
         f"{objective.ttft_s:g} s for {objective.ttft_percentile:.0%}, {objective.itl_s * 1e3:g} ms between "
@@ -124,9 +137,9 @@ def _headline(order: Order, section: PlannerSection, trace: Trace, done: DryRun)
     )
 
 
-def _table(section: PlannerSection, done: DryRun) -> FittedTable:
+def _plans_table(section: PlannerConfig, done: DryRunResult) -> FittedTable:
     figures = ("replicas", "by load", "by forecast", "pressure", "requests/s", "TTFT", "ITL")
-    table = FittedTable(Column("from s"), *(Column(name, is_number=True) for name in figures))
+    table = FittedTable(TableColumn("from s"), *(TableColumn(name, is_number=True) for name in figures))
     before: float | None = None
     for at, plan in done.plans:
         if before is not None and at - before < section.interval_s:
@@ -140,12 +153,12 @@ def _table(section: PlannerSection, done: DryRun) -> FittedTable:
             str(role.by_load),
             "–" if role.by_forecast is None else str(role.by_forecast),
             f"{role.pressure:.2f}",
-            _number(rate, "{:.2f}"),
-            _number(role.expected_ttft_s, "{:.2f} s"),
-            _number(role.expected_itl_s, "{:.4f} s"),
+            _format_number(rate, "{:.2f}"),
+            _format_number(role.expected_ttft_s, "{:.2f} s"),
+            _format_number(role.expected_itl_s, "{:.4f} s"),
         )
     return table
 
 
-def _number(value: float | None, form: str) -> str:
+def _format_number(value: float | None, form: str) -> str:
     return "–" if value is None else form.format(value)

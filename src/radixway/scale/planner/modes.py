@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
-from radixway.config.planner import PlannedModelSection, PlannerSection
-from radixway.scale.planner.capacity import Capacity, Need, PlannedRole
+from radixway.config.planner import PlannedModelConfig, PlannerConfig
+from radixway.scale.planner.capacity import CapacityModel, PlannedRole, ReplicaNeed
 from radixway.scale.planner.forecast import Forecast
-from radixway.scale.planner.traffic import Demand, Traffic, demand_of
+from radixway.scale.planner.traffic import TrafficDemand, TrafficWindow, estimate_demand
 
 _SMOOTHED = 6
 """Looks at the load that are averaged: a burst that is over before a replica could start is none."""
@@ -20,7 +20,7 @@ _FASTEST_GROWTH = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class RoleReplicas:
     """A model's replicas of one role, as they are now."""
 
     ready: int
@@ -36,19 +36,21 @@ class Fleet:
 class LoadMode:
     """Looks at queues every few seconds. Fast, and blind for what has not come yet."""
 
-    def __init__(self, config: PlannerSection, model: PlannedModelSection, capacity: Capacity) -> None:
+    def __init__(self, config: PlannerConfig, model: PlannedModelConfig, capacity: CapacityModel) -> None:
         self._config = config
         self._objective = model.objective
         self._capacity = capacity
         self._pressures: deque[float] = deque(maxlen=_SMOOTHED)
 
-    def look(self, fleet: Fleet, role: PlannedRole, usual: Demand | None) -> tuple[int, float]:
+    def plan_replicas(
+        self, fleet: RoleReplicas, role: PlannedRole, usual: TrafficDemand | None
+    ) -> tuple[int, float]:
         """How many replicas the present load asks for, at least, and its share of what is allowed.
 
         `usual`: how long prompts are.
         """
         ready = max(1, fleet.ready)
-        self._pressures.append(self._pressure(fleet, ready, role, usual))
+        self._pressures.append(self._load_pressure(fleet, ready, role, usual))
         pressure = sum(self._pressures) / len(self._pressures)
         if pressure > self._config.most_utilization:
             more = min(_FASTEST_GROWTH, pressure / self._config.most_utilization)
@@ -56,12 +58,14 @@ class LoadMode:
         kept = ready if pressure > self._config.least_utilization else 1
         return kept, pressure
 
-    def _pressure(self, fleet: Fleet, ready: int, role: PlannedRole, usual: Demand | None) -> float:
+    def _load_pressure(
+        self, fleet: RoleReplicas, ready: int, role: PlannedRole, usual: TrafficDemand | None
+    ) -> float:
         context_tokens, each = (usual.context_tokens, usual.uncached_tokens) if usual else (0.0, 0.0)
         tokens = fleet.prefill_tokens + fleet.waiting * each
         decoding = fleet.decoding / ready if role != "prefill" else 0.0
-        waits = self._capacity.backlog_s(tokens / ready, decoding, context_tokens)
-        steps = self._capacity.step_s(decoding, context_tokens)
+        waits = self._capacity.estimate_backlog_s(tokens / ready, decoding, context_tokens)
+        steps = self._capacity.estimate_step_s(decoding, context_tokens)
         parts = {"any": (0, 1), "prefill": (0,), "decode": (1,)}[role]
         return max((waits / self._objective.ttft_s, steps / self._objective.itl_s)[part] for part in parts)
 
@@ -70,7 +74,7 @@ class ThroughputMode:
     """Forecasts the demand of the next intervals, and asks the capacity profile what it needs."""
 
     def __init__(
-        self, config: PlannerSection, model: PlannedModelSection, capacity: Capacity, forecast: Forecast
+        self, config: PlannerConfig, model: PlannedModelConfig, capacity: CapacityModel, forecast: Forecast
     ) -> None:
         self._config = config
         self._model = model
@@ -81,31 +85,35 @@ class ThroughputMode:
         self._outputs: deque[float] = deque(maxlen=config.history)
         self.slowness = 1.0
         """Measured first tokens over those that the profile expected; learnt."""
-        self.demand: Demand | None = None
+        self.demand: TrafficDemand | None = None
         """That is planned for."""
 
-    def look(self, parts: Sequence[Traffic], ready: int, role: PlannedRole) -> Demand | None:
+    def forecast_demand(
+        self, parts: Sequence[TrafficWindow], ready: int, role: PlannedRole
+    ) -> TrafficDemand | None:
         """Take in an interval, and forecast what is to be planned for. None before the first request."""
         percentile = self._model.objective.ttft_percentile
-        seen = demand_of(parts, percentile)
+        seen = estimate_demand(parts, percentile)
         if seen is None:
             span_s = sum(part.span_s for part in parts)
             self._rates.append(sum(part.requests for part in parts) / span_s if span_s else 0.0)
-            return self._later()
-        self._learn(seen, Traffic.together(parts).ttft_s.percentile(percentile), ready, role)
+            return self._demand_when_ready()
+        self._learn_slowness(
+            seen, TrafficWindow.merge_windows(parts).ttft_s.find_percentile(percentile), ready, role
+        )
         self._rates.append(seen.requests_per_s)
         self._uncached.append(seen.uncached_tokens)
         if seen.output_tokens:
             self._outputs.append(seen.output_tokens)
         self.demand = seen
-        return self._later()
+        return self._demand_when_ready()
 
-    def need(self, demand: Demand, role: PlannedRole) -> Need:
+    def find_need(self, demand: TrafficDemand, role: PlannedRole) -> ReplicaNeed:
         """The replicas for `demand`, by what was learnt."""
         model = self._model
-        return self._capacity.need(demand, role, model.min_replicas, model.max_replicas, self.slowness)
+        return self._capacity.find_need(demand, role, model.min_replicas, model.max_replicas, self.slowness)
 
-    def _later(self) -> Demand | None:
+    def _demand_when_ready(self) -> TrafficDemand | None:
         """The demand when a replica asked for now would be ready, and until the next forecast."""
         if self.demand is None:
             return None
@@ -120,8 +128,10 @@ class ThroughputMode:
         )
         return self.demand
 
-    def _learn(self, seen: Demand, ttft_s: float | None, ready: int, role: PlannedRole) -> None:
-        expected = self._capacity.expected(seen, max(1, ready), role).ttft_s
+    def _learn_slowness(
+        self, seen: TrafficDemand, ttft_s: float | None, ready: int, role: PlannedRole
+    ) -> None:
+        expected = self._capacity.expect_latency(seen, max(1, ready), role).ttft_s
         if ttft_s is None or role == "decode" or not isfinite(expected):
             return  # of a fleet that is too small for good, no time says what the profile is worth
         low, high = _SLOWNESS

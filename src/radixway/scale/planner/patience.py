@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Patience:
+class ScaleDownStabilizer:
     """Up at once, down once nothing has asked for more for long enough (Kubernetes' stabilization window)."""
 
     def __init__(self, patience_s: float) -> None:
@@ -13,7 +13,7 @@ class Patience:
         self._asked: deque[tuple[float, int]] = deque()
         """Falling counts, each until when it is to be kept."""
 
-    def settle(self, now: float, replicas: int) -> int:
+    def stabilize(self, now: float, replicas: int) -> int:
         """The most that was asked for within the patience."""
         asked = self._asked
         while asked and asked[-1][1] <= replicas:

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
-from radixway.config.planner import PlannerSection
-from radixway.scale.planner.capacity import Capacity, Need, PlannedRole
+from radixway.config.planner import PlannerConfig
+from radixway.scale.planner.capacity import CapacityModel, PlannedRole, ReplicaNeed
 from radixway.scale.planner.forecast import Forecast
-from radixway.scale.planner.modes import Fleet, LoadMode, ThroughputMode
-from radixway.scale.planner.patience import Patience
-from radixway.scale.planner.traffic import Demand, Traffic
+from radixway.scale.planner.modes import LoadMode, RoleReplicas, ThroughputMode
+from radixway.scale.planner.patience import ScaleDownStabilizer
+from radixway.scale.planner.traffic import TrafficDemand, TrafficWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class RolePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ModelPlan:
     """For one model."""
 
     model: str
     roles: Mapping[PlannedRole, RolePlan]
-    demand: Demand | None
+    demand: TrafficDemand | None
     """Planned for."""
     slowness: float
 
@@ -50,41 +50,47 @@ class Plan:
         """As JSON values; what is infinite is None."""
         return {
             "model": self.model,
-            "roles": {role: _finite(asdict(plan)) for role, plan in self.roles.items()},
-            "demand": None if self.demand is None else _finite(asdict(self.demand)),
+            "roles": {role: _drop_infinite(asdict(plan)) for role, plan in self.roles.items()},
+            "demand": None if self.demand is None else _drop_infinite(asdict(self.demand)),
             "slowness": self.slowness,
         }
 
 
-class _Role:
-    def __init__(self, role: PlannedRole, load: LoadMode, patience: Patience) -> None:
+class _RoleState:
+    def __init__(self, role: PlannedRole, load: LoadMode, patience: ScaleDownStabilizer) -> None:
         self.role = role
         self.load = load
         self.patience = patience
-        self.need: Need | None = None
+        self.need: ReplicaNeed | None = None
 
 
 class ModelPlanner:
     """Plans one model. Call `look` every `load_interval_s` with what happened since."""
 
-    def __init__(self, name: str, config: PlannerSection, forecast: Forecast, *, split: bool = False) -> None:
+    def __init__(self, name: str, config: PlannerConfig, forecast: Forecast, *, split: bool = False) -> None:
         """`split`: whether other replicas prefill than decode."""
         self.name = name
         self.split = split
         self._config = config
-        self._model = model = config.of(name)
-        self._capacity = Capacity(model.profile, model.objective)
+        self._model = model = config.for_model(name)
+        self._capacity = CapacityModel(model.profile, model.objective)
         self._throughput = ThroughputMode(config, model, self._capacity, forecast)
         roles: tuple[PlannedRole, ...] = ("prefill", "decode") if split else ("any",)
         self._roles = [
-            _Role(role, LoadMode(config, model, self._capacity), Patience(config.scale_down_patience_s))
+            _RoleState(
+                role,
+                LoadMode(config, model, self._capacity),
+                ScaleDownStabilizer(config.scale_down_patience_s),
+            )
             for role in roles
         ]
-        self._parts: list[Traffic] = []
+        self._parts: list[TrafficWindow] = []
         """Of the interval under way."""
         self._due: float | None = None
 
-    def look(self, now: float, traffic: Traffic, fleets: Mapping[PlannedRole, Fleet]) -> Plan:
+    def update_plan(
+        self, now: float, traffic: TrafficWindow, fleets: Mapping[PlannedRole, RoleReplicas]
+    ) -> ModelPlan:
         """What should be, given what happened since the last look and what there is."""
         self._parts.append(traffic)
         if self._due is None:
@@ -92,26 +98,26 @@ class ModelPlanner:
         if now >= self._due:
             self._due = now + self._config.interval_s
             first = self._roles[0].role
-            demand = self._throughput.look(self._parts, fleets[first].ready, first)
+            demand = self._throughput.forecast_demand(self._parts, fleets[first].ready, first)
             self._parts = []
             if demand is not None:
                 for each in self._roles:
-                    each.need = self._throughput.need(demand, each.role)
-        return Plan(
+                    each.need = self._throughput.find_need(demand, each.role)
+        return ModelPlan(
             self.name,
-            {each.role: self._plan(now, each, fleets[each.role]) for each in self._roles},
+            {each.role: self._plan_role(now, each, fleets[each.role]) for each in self._roles},
             self._throughput.demand,
             self._throughput.slowness,
         )
 
-    def _plan(self, now: float, each: _Role, fleet: Fleet) -> RolePlan:
+    def _plan_role(self, now: float, each: _RoleState, fleet: RoleReplicas) -> RolePlan:
         model, demand, need = self._model, self._throughput.demand, each.need
-        by_load, pressure = each.load.look(fleet, each.role, demand)
+        by_load, pressure = each.load.plan_replicas(fleet, each.role, demand)
         # Before the first forecast nobody knows what may be let go.
         floor = need.replicas if need is not None else fleet.ready + fleet.starting
         wanted = min(model.max_replicas, max(model.min_replicas, floor, by_load))
         return RolePlan(
-            replicas=each.patience.settle(now, wanted),
+            replicas=each.patience.stabilize(now, wanted),
             ready=fleet.ready,
             by_load=by_load,
             by_forecast=None if need is None else need.replicas,
@@ -122,7 +128,7 @@ class ModelPlanner:
         )
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
+def _drop_infinite(values: dict[str, Any]) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not isfinite(value) else value
         for name, value in values.items()

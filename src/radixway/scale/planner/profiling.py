@@ -13,7 +13,7 @@ from time import perf_counter
 
 import aiohttp
 
-from radixway.config import ProfileSection
+from radixway.config import ProfileConfig
 from radixway.web.server_sent_events import iterate_data, read_events
 
 _WORDS = ("time", "year", "people", "way", "day", "man", "thing", "life", "child", "world", "school")
@@ -21,12 +21,12 @@ _DECODED = 24
 _ROUNDS = 3
 
 
-class ProfilingFailed(Exception):
+class ProfilingError(Exception):
     """The engine did not answer as it should; the message says what it did."""
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class PrefillSample:
     """One prompt with nothing beside it."""
 
     prompt_tokens: int
@@ -34,7 +34,7 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class DecodeSample:
     """Some requests that decode at the same time."""
 
     requests: int
@@ -43,7 +43,9 @@ class Together:
     """Between tokens, once all have their first."""
 
 
-def fit(alone: Sequence[Alone], together: Sequence[Together], startup_s: float) -> ProfileSection:
+def fit_profile(
+    alone: Sequence[PrefillSample], together: Sequence[DecodeSample], startup_s: float
+) -> ProfileConfig:
     """The constants by linear regression: prefills over their length, gaps over requests, short and long.
 
     `alone` and `together` need two lengths each, and `together` two sizes at each length. Raises ValueError.
@@ -55,24 +57,24 @@ def fit(alone: Sequence[Alone], together: Sequence[Together], startup_s: float) 
     middle = (lengths[0] + lengths[-1]) / 2
     short = [each for each in together if each.context_tokens < middle]
     long = [each for each in together if each.context_tokens >= middle]
-    of_short, of_long = (_over_requests(each) for each in (short, long))
-    apart = _context(long) - _context(short)
+    of_short, of_long = (_fit_gap_line(each) for each in (short, long))
+    apart = _mean_context_tokens(long) - _mean_context_tokens(short)
     context_s = max(0.0, (of_long[0] - of_short[0]) / apart)
-    return ProfileSection(
+    return ProfileConfig(
         step_s=max(0.0, of_short[1]),
         prefill_s=max(1e-9, prefill.slope),
-        decode_s=max(0.0, of_short[0] - context_s * _context(short)),
+        decode_s=max(0.0, of_short[0] - context_s * _mean_context_tokens(short)),
         context_s=context_s,
         startup_s=startup_s,
     )
 
 
-async def measure(
+async def measure_engine(
     url: str, model: str, key: str | None = None, lengths: Sequence[int] = (64, 256, 768, 1280)
-) -> tuple[list[Alone], list[Together]]:
+) -> tuple[list[PrefillSample], list[DecodeSample]]:
     """Ask the engine at `url`, with nobody else asking. `lengths`: words of prompts; none is sent twice.
 
-    Raises ProfilingFailed.
+    Raises ProfilingError.
     """
     headers = {"authorization": f"Bearer {key}"} if key else {}
     draw = random.Random()
@@ -80,33 +82,33 @@ async def measure(
         async with aiohttp.ClientSession(
             base_url=url, headers=headers, timeout=aiohttp.ClientTimeout(total=300)
         ) as session:
-            asking = _Asking(session, model, draw)
-            await asking.one(lengths[0], 2)  # whatever is done only once
-            alone = [await _alone(asking, words) for words in lengths for _ in range(_ROUNDS)]
+            asking = _ProfilingClient(session, model, draw)
+            await asking.send_prompt(lengths[0], 2)  # whatever is done only once
+            alone = [await _measure_prefill(asking, words) for words in lengths for _ in range(_ROUNDS)]
             together = [
-                await _together(asking, words, requests)
+                await _measure_decode(asking, words, requests)
                 for words in (lengths[0], lengths[-1])
                 for requests in (1, 4, 8)
             ]
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise ProfilingFailed(f"no engine answers at {url}: {error or type(error).__name__}") from None
+        raise ProfilingError(f"no engine answers at {url}: {error or type(error).__name__}") from None
     return alone, together
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _TimedAnswer:
     prompt_tokens: int
     sent: float
     came: list[float]
 
 
-class _Asking:
+class _ProfilingClient:
     def __init__(self, session: aiohttp.ClientSession, model: str, draw: random.Random) -> None:
         self._session = session
         self._model = model
         self._draw = draw
 
-    async def one(self, words: int, tokens: int) -> _Answer:
+    async def send_prompt(self, words: int, tokens: int) -> _TimedAnswer:
         prompt = " ".join([f"{self._draw.randrange(10**9)}", *self._draw.choices(_WORDS, k=words)])
         body = {
             "model": self._model,
@@ -120,7 +122,7 @@ class _Asking:
         sent, came, prompt_tokens = perf_counter(), [], 0
         async with self._session.post("/v1/completions", json=body) as response:
             if response.status != 200:
-                raise ProfilingFailed(f"{response.url} answered {response.status}: {await response.text()}")
+                raise ProfilingError(f"{response.url} answered {response.status}: {await response.text()}")
             async for raw in read_events(response.content.iter_any()):
                 for data in iterate_data(raw):
                     event = json.loads(data)
@@ -129,31 +131,31 @@ class _Asking:
                     if event.get("usage"):
                         prompt_tokens = event["usage"]["prompt_tokens"]
         if not came or not prompt_tokens:
-            raise ProfilingFailed(f"{response.url} streamed no tokens, or no usage")
-        return _Answer(prompt_tokens, sent, came)
+            raise ProfilingError(f"{response.url} streamed no tokens, or no usage")
+        return _TimedAnswer(prompt_tokens, sent, came)
 
 
-async def _alone(asking: _Asking, words: int) -> Alone:
-    answer = await asking.one(words, 1)
-    return Alone(answer.prompt_tokens, answer.came[0] - answer.sent)
+async def _measure_prefill(asking: _ProfilingClient, words: int) -> PrefillSample:
+    answer = await asking.send_prompt(words, 1)
+    return PrefillSample(answer.prompt_tokens, answer.came[0] - answer.sent)
 
 
-async def _together(asking: _Asking, words: int, requests: int) -> Together:
-    answers = await asyncio.gather(*(asking.one(words, _DECODED) for _ in range(requests)))
+async def _measure_decode(asking: _ProfilingClient, words: int, requests: int) -> DecodeSample:
+    answers = await asyncio.gather(*(asking.send_prompt(words, _DECODED) for _ in range(requests)))
     all_began = max(answer.came[0] for answer in answers)
     gaps = [b - a for answer in answers for a, b in pairwise(answer.came) if a >= all_began]
     if not gaps:
-        raise ProfilingFailed("answers were too short, or did not overlap")
+        raise ProfilingError("answers were too short, or did not overlap")
     context = median(answer.prompt_tokens for answer in answers) + _DECODED / 2
-    return Together(requests, context, median(gaps))
+    return DecodeSample(requests, context, median(gaps))
 
 
-def _over_requests(batches: Sequence[Together]) -> tuple[float, float]:
+def _fit_gap_line(batches: Sequence[DecodeSample]) -> tuple[float, float]:
     slope, intercept = linear_regression(
         [each.requests for each in batches], [each.gap_s for each in batches]
     )
     return slope, intercept
 
 
-def _context(batches: Sequence[Together]) -> float:
+def _mean_context_tokens(batches: Sequence[DecodeSample]) -> float:
     return sum(each.context_tokens for each in batches) / len(batches)

@@ -15,17 +15,17 @@ from math import ceil
 from statistics import fmean
 from typing import Any, Protocol
 
-from radixway.config import ConfigError, PlannerSection
-from radixway.scale.planner.capacity import Capacity
-from radixway.scale.planner.forecast import forecaster
-from radixway.scale.planner.patience import Patience
+from radixway.config import ConfigError, PlannerConfig
+from radixway.scale.planner.capacity import CapacityModel
+from radixway.scale.planner.forecast import find_forecast
+from radixway.scale.planner.patience import ScaleDownStabilizer
 
 IN_HAND = "requests_in_hand"
 """Requests that run or wait, as engines of a `ray_serve` application report: these pass Ray's handles by."""
 _STATE = "radixway_planner"
 
 
-class AutoscalingFigures(Protocol):
+class PlannerAutoscalingContext(Protocol):
     """Of Ray's `AutoscalingContext`, what is read here."""
 
     aggregated_metrics: Mapping[str, Mapping[Any, float]] | None
@@ -45,40 +45,40 @@ class RayPolicy:
         How many replicas there may be says Ray, unless `max_replicas` is among the keys. Raises ValueError
         (pydantic's) for a key that `scale.planner` does not have.
         """
-        keys.setdefault("forecast", _usual_forecast())
-        self._config = config = PlannerSection.model_validate(keys)
-        self._forecast = forecaster(config.forecast)
+        keys.setdefault("forecast", _default_forecast())
+        self._config = config = PlannerConfig.model_validate(keys)
+        self._forecast = find_forecast(config.forecast)
         self._most = config.max_replicas if "max_replicas" in keys else None
         self._each: int | None = None
         if context_tokens is not None:
-            self._each = Capacity(config.profile, config.objective).at_once(context_tokens)
-        self._patience = Patience(config.scale_down_patience_s)
+            self._each = CapacityModel(config.profile, config.objective).max_concurrency(context_tokens)
+        self._patience = ScaleDownStabilizer(config.scale_down_patience_s)
         self._seen: deque[float] = deque(maxlen=config.history)
         """Mean requests in hand of each interval."""
         self._interval: list[float] = []
         self._due: float | None = None
         self._floor = 0.0
 
-    def __call__(self, context: AutoscalingFigures) -> tuple[int, dict[str, Any]]:
+    def __call__(self, context: PlannerAutoscalingContext) -> tuple[int, dict[str, Any]]:
         """How many replicas there should be; the state is kept here."""
         now = context.current_time
-        in_hand = self._in_hand(context)
+        in_hand = self._count_inflight(context)
         if in_hand is None or now is None:
             return context.target_num_replicas, {}
-        self._note(now, in_hand)
+        self._record_sample(now, in_hand)
         each = self._each or context.config.target_ongoing_requests
         wanted = max(ceil(in_hand / each), ceil(self._floor / each), self._config.min_replicas)
         most = self._most or context.config.max_replicas
-        return min(most, self._patience.settle(now, wanted)), {}
+        return min(most, self._patience.stabilize(now, wanted)), {}
 
     @staticmethod
-    def _in_hand(context: AutoscalingFigures) -> float | None:
+    def _count_inflight(context: PlannerAutoscalingContext) -> float | None:
         reported = (context.aggregated_metrics or {}).get(IN_HAND)
         if reported is None:
             return context.total_num_requests
         return sum(reported.values()) if reported else None
 
-    def _note(self, now: float, in_hand: float) -> None:
+    def _record_sample(self, now: float, in_hand: float) -> None:
         config = self._config
         self._interval.append(in_hand)
         if self._due is None:
@@ -92,17 +92,17 @@ class RayPolicy:
         self._floor = self._forecast(list(self._seen), steps, config.forecast_share)
 
 
-def ray_policy(context: AutoscalingFigures) -> tuple[int, dict[str, Any]]:
+def ray_policy(context: PlannerAutoscalingContext) -> tuple[int, dict[str, Any]]:
     """`RayPolicy` as it is without keys: it lives in the policy's state."""
     planner = context.policy_state.get(_STATE) or RayPolicy()
     return planner(context)[0], {_STATE: planner}
 
 
-def _usual_forecast() -> str:
+def _default_forecast() -> str:
     """The default where its package is installed: Serve's controller may run where nobody chose it."""
-    usual: str = PlannerSection.model_fields["forecast"].default
+    usual: str = PlannerConfig.model_fields["forecast"].default
     try:
-        forecaster(usual)
+        find_forecast(usual)
     except ConfigError:
         return "constant"
     return usual

@@ -10,11 +10,11 @@ from statistics import fmean, pvariance
 
 _PER_DOUBLING = 16
 """Classes of a histogram between a value and its double: percentiles are within 5 %."""
-_LEAST = 1e-6
+_MIN_VALUE = 1e-6
 _BURSTINESS = (1.0, 16.0)
 
 
-class Histogram:
+class RatioHistogram:
     """Values above 0 by classes of equal ratio, in bounded memory; mean and mean square are exact."""
 
     __slots__ = ("_classes", "count", "squares", "total")
@@ -25,14 +25,14 @@ class Histogram:
         self.total = 0.0
         self.squares = 0.0
 
-    def add(self, value: float) -> None:
+    def add_value(self, value: float) -> None:
         """One more value; what is not above 0 counts as next to nothing."""
-        self._classes[round(_PER_DOUBLING * log2(max(value, _LEAST)))] += 1
+        self._classes[round(_PER_DOUBLING * log2(max(value, _MIN_VALUE)))] += 1
         self.count += 1
         self.total += value
         self.squares += value * value
 
-    def update(self, other: Histogram) -> None:
+    def merge_histogram(self, other: RatioHistogram) -> None:
         """All the values of another one."""
         self._classes.update(other._classes)
         self.count += other.count
@@ -49,7 +49,7 @@ class Histogram:
         """Squared coefficient of variation: variance over squared mean. 0 without values."""
         return max(0.0, self.squares / self.count / self.mean**2 - 1) if self.mean else 0.0
 
-    def percentile(self, share: float) -> float | None:
+    def find_percentile(self, share: float) -> float | None:
         """The least value that `share` of all do not exceed, give or take its class. None without values."""
         left = share * self.count
         for at in sorted(self._classes):
@@ -60,7 +60,7 @@ class Histogram:
 
 
 @dataclass(slots=True)
-class Traffic:
+class TrafficWindow:
     """What happened to a model's requests in `span_s` seconds."""
 
     span_s: float = 0.0
@@ -70,9 +70,9 @@ class Traffic:
     """Of those that were given to a replica."""
     pairs: int = 0
     """Pairs of a prompt's token to prefill and one before it, cached or not."""
-    uncached: Histogram = field(default_factory=Histogram)
+    uncached: RatioHistogram = field(default_factory=RatioHistogram)
     """Tokens that each of those had to prefill."""
-    ttft_s: Histogram = field(default_factory=Histogram)
+    ttft_s: RatioHistogram = field(default_factory=RatioHistogram)
     answers: int = 0
     """That ended."""
     output_tokens: int = 0
@@ -82,22 +82,22 @@ class Traffic:
     gaps: int = 0
     """Between those tokens."""
 
-    def came(self) -> None:
+    def on_arrival(self) -> None:
         """A request arrived."""
         self.requests += 1
 
-    def placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
+    def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
         """A replica was found for it, on which so many of its tokens are to be prefilled."""
         uncached = min(max(1, uncached_tokens), max(1, prompt_tokens))
         self.prompt_tokens += prompt_tokens
         self.pairs += uncached * (prompt_tokens - uncached) + uncached * (uncached - 1) // 2
-        self.uncached.add(uncached)
+        self.uncached.add_value(uncached)
 
-    def first_token(self, ttft_s: float) -> None:
+    def on_first_token(self, ttft_s: float) -> None:
         """It came `ttft_s` seconds after the request."""
-        self.ttft_s.add(ttft_s)
+        self.ttft_s.add_value(ttft_s)
 
-    def ended(self, output_tokens: int, decode_s: float | None) -> None:
+    def on_finished(self, output_tokens: int, decode_s: float | None) -> None:
         """An answer of so many tokens ended so long after its first; None where nobody saw that one."""
         self.answers += 1
         self.output_tokens += output_tokens
@@ -111,7 +111,7 @@ class Traffic:
         return self.decode_s / self.gaps if self.gaps else None
 
     @classmethod
-    def together(cls, parts: Iterable[Traffic]) -> Traffic:
+    def merge_windows(cls, parts: Iterable[TrafficWindow]) -> TrafficWindow:
         """One after the other as one."""
         whole = cls()
         for part in parts:
@@ -119,8 +119,8 @@ class Traffic:
             whole.requests += part.requests
             whole.prompt_tokens += part.prompt_tokens
             whole.pairs += part.pairs
-            whole.uncached.update(part.uncached)
-            whole.ttft_s.update(part.ttft_s)
+            whole.uncached.merge_histogram(part.uncached)
+            whole.ttft_s.merge_histogram(part.ttft_s)
             whole.answers += part.answers
             whole.output_tokens += part.output_tokens
             whole.decode_s += part.decode_s
@@ -129,7 +129,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class TrafficDemand:
     """What is asked of a fleet, as rates and means."""
 
     requests_per_s: float
@@ -149,17 +149,17 @@ class Demand:
     """Per answer."""
 
 
-def demand_of(parts: Sequence[Traffic], percentile: float) -> Demand | None:
+def estimate_demand(parts: Sequence[TrafficWindow], percentile: float) -> TrafficDemand | None:
     """The demand that `parts`, one after the other, were of. None where nothing was placed."""
-    whole = Traffic.together(parts)
+    whole = TrafficWindow.merge_windows(parts)
     placed = whole.uncached.count
     if not placed or not whole.span_s:
         return None
     output = whole.output_tokens / whole.answers if whole.answers else 0.0
-    return Demand(
+    return TrafficDemand(
         requests_per_s=whole.requests / whole.span_s,
         uncached_tokens=whole.uncached.mean,
-        long_tokens=whole.uncached.percentile(percentile) or 0.0,
+        long_tokens=whole.uncached.find_percentile(percentile) or 0.0,
         variability=whole.uncached.variability,
         burstiness=_burstiness([part.requests for part in parts]),
         pairs=whole.pairs / placed,

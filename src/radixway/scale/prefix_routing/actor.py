@@ -10,11 +10,11 @@ import ray
 from ray.actor import ActorHandle
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
-from radixway.scale.prefix_routing.record import News, PrefixRecord, Told
+from radixway.scale.prefix_routing.record import PrefixRecord, PrefixUpdate, RouterReport
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
 ACTOR_NAME = "RadixwayPrefixes"
-_MOST_ROUTERS = 10_000
+_MAX_ROUTERS = 10_000
 
 
 class PrefixActor:
@@ -26,27 +26,27 @@ class PrefixActor:
 
     async def settle(self, settings: PrefixSettings) -> None:
         """Other limits from now on."""
-        self._record.settle(settings)
+        self._record.apply_settings(settings)
 
-    async def tell(self, told: Told) -> None:
+    async def tell(self, told: RouterReport) -> None:
         """A router tells something."""
-        self._record.take(told)
+        self._record.apply_report(told)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def hear(self, router: str, life: str | None, since: int, wait_s: float) -> News:
+    async def hear(self, router: str, life: str | None, since: int, wait_s: float) -> PrefixUpdate:
         """What others have told after number `since`, at the latest after `wait_s` seconds."""
         deadline = time.monotonic() + wait_s
-        while (found := self._record.news(router, life, since)) is None:
-            since = self._record.upto
+        while (found := self._record.updates_since(router, life, since)) is None:
+            since = self._record.last_number
             try:
                 await asyncio.wait_for(self._changed.wait(), deadline - time.monotonic())
             except TimeoutError:
-                return News(self._record.life, since, [])
+                return PrefixUpdate(self._record.life, since, [])
         return found
 
 
-def find_or_start(app: str, deployment: str, settings: PrefixSettings) -> ActorHandle[PrefixActor]:
+def find_or_start_actor(app: str, deployment: str, settings: PrefixSettings) -> ActorHandle[PrefixActor]:
     """The actor of this deployment. Blocks while Ray's directory is asked; raises what Ray raises.
 
     Each deployment has its own: replicas of two, as of one that prefills and one that decodes, are never
@@ -63,7 +63,7 @@ def find_or_start(app: str, deployment: str, settings: PrefixSettings) -> ActorH
             get_if_exists=True,
             num_cpus=0,
             max_restarts=-1,
-            max_concurrency=_MOST_ROUTERS,
+            max_concurrency=_MAX_ROUTERS,
         )
         .remote(settings)
     )

@@ -12,7 +12,7 @@ _EVERY_S = 1.0
 _TAGS = ("application", "deployment")
 
 
-class Counts:
+class PrefixRouterMetrics:
     """Of one router; belongs to its event loop."""
 
     def __init__(self, app: str, deployment: str, state: Callable[[], tuple[int, bool]]) -> None:
@@ -48,16 +48,16 @@ class Counts:
         self._tokens = self._seen = 0
         self._handing_over: asyncio.TimerHandle | None = None
 
-    def chosen(self, reason: str, tokens: int, seen_tokens: int) -> None:
+    def record_choice(self, reason: str, tokens: int, seen_tokens: int) -> None:
         """A replica was chosen for a prompt of so many tokens, and why."""
         self._reasons[reason] += 1
         self._tokens += tokens
         self._seen += seen_tokens
         if self._handing_over is None:
             loop = asyncio.get_running_loop()
-            self._handing_over = loop.call_later(_EVERY_S, self._hand_over)
+            self._handing_over = loop.call_later(_EVERY_S, self._flush_counts)
 
-    def _hand_over(self) -> None:
+    def _flush_counts(self) -> None:
         self._handing_over = None
         for reason, count in self._reasons.items():
             self._choices.inc(count, tags={"reason": reason})

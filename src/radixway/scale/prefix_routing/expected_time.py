@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from radixway.config import ExpectedTimePolicy
+from radixway.config import ExpectedTimePolicyConfig
 from radixway.routing.policies import Policy, make_policy
-from radixway.scale.prefix_routing.prompts import even_blocks
+from radixway.scale.prefix_routing.prompts import hash_even_blocks
 from radixway.scale.prefix_routing.router import IndexedRouter
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
@@ -35,13 +35,13 @@ class ExpectedTimeRouter(IndexedRouter):
             raise ValueError(f"prefill_tokens_per_s must be above 0, not {prefill_tokens_per_s}")
         if not prefill_overhead_s >= 0:
             raise ValueError(f"prefill_overhead_s must be at least 0, not {prefill_overhead_s}")
-        self._config = ExpectedTimePolicy(slowdown=slowdown)
-        self.begin(PrefixSettings(max_chars=max_chars))
+        self._config = ExpectedTimePolicyConfig(slowdown=slowdown)
+        self.initialize_index(PrefixSettings(max_chars=max_chars))
         rate = self._fleet.fleet_rate
         rate.seconds_per_token, rate.overhead_s = 1 / prefill_tokens_per_s, prefill_overhead_s
 
     def make_policy(self) -> Policy:
         return make_policy(self._config, random.Random())
 
-    def name_blocks(self, data: bytes, seed: int) -> list[int]:
-        return even_blocks(data, seed)
+    def hash_blocks(self, data: bytes, seed: int) -> list[int]:
+        return hash_even_blocks(data, seed)

@@ -6,7 +6,7 @@ import random
 from math import inf
 
 from radixway.routing.policies import Policy
-from radixway.scale.prefix_routing.prompts import fine_blocks
+from radixway.scale.prefix_routing.prompts import hash_fine_blocks
 from radixway.scale.prefix_routing.router import IndexedRouter
 from radixway.scale.prefix_routing.settings import PrefixSettings
 from radixway.scale.prefix_routing.tiers import PrefixTiers
@@ -45,10 +45,10 @@ class PrefixAffinityRouter(IndexedRouter):
             eviction_interval_secs=10 if eviction_interval_secs is None else eviction_interval_secs,
             max_chars=max_chars,
         )
-        self.begin(settings)
+        self.initialize_index(settings)
 
     def make_policy(self) -> Policy:
-        return PrefixTiers(self._fleet.seen.settings, random.Random(), self._fleet.seen_share)
+        return PrefixTiers(self._fleet.seen.settings, random.Random(), self._fleet.replica_share)
 
-    def name_blocks(self, data: bytes, seed: int) -> list[int]:
-        return fine_blocks(data, seed)
+    def hash_blocks(self, data: bytes, seed: int) -> list[int]:
+        return hash_fine_blocks(data, seed)

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 from xxhash import xxh3_128_digest
 
-from radixway.routing.block_hash import pack_tokens, text_blocks
+from radixway.routing.block_hash import hash_text_blocks, pack_tokens
 
 BLOCK_BYTES = 64
 """Bytes a block: 16 tokens of English, the block of most engines."""
-MOST_BYTES = 2**19
+MAX_PROMPT_BYTES = 2**19
 """Of a longer prompt, what is looked at."""
 _FINE_BYTES = 16
 _FINE_END = 256
@@ -29,119 +29,119 @@ _ATTRIBUTES = _FIELDS[:-1]
 _encode = msgspec.json.Encoder(enc_hook=repr, order="sorted").encode
 
 
-class Prompt(NamedTuple):
+class CallPrompt(NamedTuple):
     """What is known of a prompt."""
 
     data: bytes
-    """At most about `MOST_BYTES` of it."""
+    """At most about `MAX_PROMPT_BYTES` of it."""
     salt: str | None = None
     """What keeps its prefixes apart from others'."""
 
 
-NO_PROMPT = Prompt(b"")
+NO_PROMPT = CallPrompt(b"")
 
 
-def read_prompt(args: Sequence[Any], kwargs: Mapping[Any, Any]) -> Prompt:
+def find_prompt(args: Sequence[Any], kwargs: Mapping[Any, Any]) -> CallPrompt:
     """The prompt of a call with these arguments; `NO_PROMPT` where there is none."""
     plain: Any = None
     for value in (kwargs, *args, *kwargs.values()):
-        found = _body(value)
+        found = _prompt_holder(value)
         if found is not None:
             return _prompt_of(found)
         if plain is None and isinstance(value, str | bytes):
             plain = value
     if plain is None:
         return NO_PROMPT
-    return Prompt(plain if isinstance(plain, bytes) else _utf8(plain))
+    return CallPrompt(plain if isinstance(plain, bytes) else _encode_text(plain))
 
 
-def fine_blocks(data: bytes, seed: int) -> list[int]:
+def hash_fine_blocks(data: bytes, seed: int) -> list[int]:
     """The names of a prompt's whole blocks, of which the first are finer."""
-    names = text_blocks(data[:_FINE_END], _FINE_BYTES, seed)
+    names = hash_text_blocks(data[:_FINE_END], _FINE_BYTES, seed)
     if len(data) >= _FINE_END + BLOCK_BYTES:
-        names += text_blocks(data[_FINE_END:MOST_BYTES], BLOCK_BYTES, names[-1])
+        names += hash_text_blocks(data[_FINE_END:MAX_PROMPT_BYTES], BLOCK_BYTES, names[-1])
     return names
 
 
-def fine_bytes(blocks: int) -> int:
+def count_fine_bytes(blocks: int) -> int:
     """How much of a prompt its first `blocks` blocks are, as `fine_blocks` cuts them."""
     fine = _FINE_END // _FINE_BYTES
     return blocks * _FINE_BYTES if blocks <= fine else _FINE_END + (blocks - fine) * BLOCK_BYTES
 
 
-def even_blocks(data: bytes, seed: int) -> list[int]:
+def hash_even_blocks(data: bytes, seed: int) -> list[int]:
     """The names of a prompt's whole blocks of `BLOCK_BYTES`."""
-    return text_blocks(data[:MOST_BYTES], BLOCK_BYTES, seed)
+    return hash_text_blocks(data[:MAX_PROMPT_BYTES], BLOCK_BYTES, seed)
 
 
-def _body(value: Any) -> Any:
+def _prompt_holder(value: Any) -> Any:
     """`value`, or what it brings, if a prompt stands in one of its fields."""
     if value is None or isinstance(value, str | int | float | list | tuple):
         return None
     if isinstance(value, bytes | bytearray | memoryview):
-        return _json(bytes(value))
+        return _decode_holder(bytes(value))
     fields = _FIELDS if isinstance(value, Mapping) else _ATTRIBUTES
-    if any(_get(value, field) is not None for field in fields):
+    if any(_get_field(value, field) is not None for field in fields):
         return value
     cached = getattr(value, "_body", None)  # where Starlette keeps what has been read
-    return _json(cached) if isinstance(cached, bytes) else None
+    return _decode_holder(cached) if isinstance(cached, bytes) else None
 
 
-def _json(raw: bytes) -> Any:
+def _decode_holder(raw: bytes) -> Any:
     if raw.lstrip()[:1] != b"{":
         return None
     try:
-        return _body(msgspec.json.decode(raw))
+        return _prompt_holder(msgspec.json.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _prompt_of(body: Any) -> Prompt:
+def _prompt_of(body: Any) -> CallPrompt:
     out = bytearray()
-    if tools := _get(body, "tools"):
+    if tools := _get_field(body, "tools"):
         out += _encode(tools)
     fields = _FIELDS if isinstance(body, Mapping) else _ATTRIBUTES
-    _write(next(found for field in fields if (found := _get(body, field)) is not None), out)
-    salt = _get(body, "cache_salt")
-    return Prompt(bytes(out), salt if isinstance(salt, str) else None)
+    _append_content(next(found for field in fields if (found := _get_field(body, field)) is not None), out)
+    salt = _get_field(body, "cache_salt")
+    return CallPrompt(bytes(out), salt if isinstance(salt, str) else None)
 
 
-def _get(value: Any, name: str) -> Any:
+def _get_field(value: Any, name: str) -> Any:
     if isinstance(value, dict | Mapping):  # a dict is found out in no time, any mapping is not
         return value.get(name)
     found = getattr(value, name, None)
     return None if callable(found) else found
 
 
-def _write(value: Any, out: bytearray) -> None:
+def _append_content(value: Any, out: bytearray) -> None:
     """The bytes of a prompt, of a message, or of a list of them, which is left where there is enough."""
     if isinstance(value, str):
-        out += _utf8(value)
+        out += _encode_text(value)
     elif isinstance(value, list | tuple):
         if value and isinstance(value[0], int):
-            out += pack_tokens(value[: MOST_BYTES // 4])
+            out += pack_tokens(value[: MAX_PROMPT_BYTES // 4])
             return
         for item in value:
-            _write(item, out)
-            if len(out) > MOST_BYTES:
+            _append_content(item, out)
+            if len(out) > MAX_PROMPT_BYTES:
                 break
     elif value is not None:
-        _write_message(value, out)
+        _append_message(value, out)
 
 
-def _write_message(message: Any, out: bytearray) -> None:
+def _append_message(message: Any, out: bytearray) -> None:
     """A message after its role, the text of a part of one, or what stands for a picture."""
-    role, content = _get(message, "role"), _get(message, "content")
+    role, content = _get_field(message, "role"), _get_field(message, "content")
     if role is None and content is None:
-        text = _get(message, "text")
-        out += _utf8(text) if isinstance(text, str) else xxh3_128_digest(_encode(message))
+        text = _get_field(message, "text")
+        out += _encode_text(text) if isinstance(text, str) else xxh3_128_digest(_encode(message))
         return
-    out += _utf8(f"\0{role}\n")
-    _write(content, out)
-    if calls := _get(message, "tool_calls"):
+    out += _encode_text(f"\0{role}\n")
+    _append_content(content, out)
+    if calls := _get_field(message, "tool_calls"):
         out += _encode(calls)
 
 
-def _utf8(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """Half a character, which JSON may bring, is no reason to fail."""
     return text.encode("utf-8", "surrogatepass")

@@ -8,34 +8,34 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from radixway.routing import BlockIndex
-from radixway.scale.prefix_routing.seen import SeenPrefixes
+from radixway.scale.prefix_routing.seen import ReplicaPrefixes
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
-Use = tuple[str, bytes]
+PrefixUse = tuple[str, bytes]
 """A replica, and the names of a prompt's blocks that it has seen (`pack`)."""
 
 UNKNOWN_AFTER_S = 60.0
 """Replicas that routers see are all there are, but for those that were told of more recently than this."""
-_MOST_LATEST = 2**16
-_MOST_GONE = 1024
+_MAX_LATEST_USES = 2**16
+_MAX_GONE_REPLICAS = 1024
 
 
-def pack(blocks: Sequence[int]) -> bytes:
+def pack_blocks(blocks: Sequence[int]) -> bytes:
     """Names of blocks, 8 bytes each."""
     return array("Q", blocks).tobytes()
 
 
-def unpack(packed: bytes) -> list[int]:
+def unpack_blocks(packed: bytes) -> list[int]:
     """The names again."""
     return array("Q", packed).tolist()
 
 
 @dataclass(slots=True)
-class Told:
+class RouterReport:
     """What a router has to say."""
 
     router: str
-    uses: list[Use] = field(default_factory=list)
+    uses: list[PrefixUse] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     """Replicas that have died."""
     replicas: list[str] | None = None
@@ -43,14 +43,14 @@ class Told:
 
 
 @dataclass(slots=True)
-class News:
+class PrefixUpdate:
     """What a router has not heard yet."""
 
     life: str
     """Which life of the actor says so; in a new one it knows nothing but what routers tell it again."""
     upto: int
     """Where to go on from."""
-    uses: list[Use]
+    uses: list[PrefixUse]
     all: bool = False
     """These are all uses there are, not only the latest."""
 
@@ -60,9 +60,9 @@ class PrefixRecord:
 
     def __init__(self, life: str, settings: PrefixSettings, clock: Callable[[], float]) -> None:
         self.life = life
-        self.seen = SeenPrefixes(settings, BlockIndex())
+        self.seen = ReplicaPrefixes(settings, BlockIndex())
         self._clock = clock
-        self._latest: deque[tuple[int, str, Use]] = deque()
+        self._latest: deque[tuple[int, str, PrefixUse]] = deque()
         """`(number, router, use)`"""
         self._latest_blocks = 0
         self._upto = 0
@@ -71,35 +71,35 @@ class PrefixRecord:
         """Who died: what routers that have not noticed yet say of them is not believed."""
 
     @property
-    def upto(self) -> int:
+    def last_number(self) -> int:
         """The number of the latest use."""
         return self._upto
 
-    def settle(self, settings: PrefixSettings) -> None:
+    def apply_settings(self, settings: PrefixSettings) -> None:
         """Other limits from now on: the latest router knows."""
         if settings != self.seen.settings:
-            self.seen.change(settings)
+            self.seen.apply_settings(settings)
 
-    def take(self, told: Told) -> None:
+    def apply_report(self, told: RouterReport) -> None:
         """A router tells something."""
         now = self._clock()
         for replica in told.gone:
-            self._forget(replica)
+            self._drop_replica(replica)
             self._gone[replica] = None
-        while len(self._gone) > _MOST_GONE:
+        while len(self._gone) > _MAX_GONE_REPLICAS:
             del self._gone[next(iter(self._gone))]
         for replica, packed in told.uses:
-            self._use(told.router, (replica, packed), now)
+            self._record_use(told.router, (replica, packed), now)
         if told.replicas is not None:
             for replica in self.seen.replicas:
                 if replica not in told.replicas and self._told_at[replica] < now - UNKNOWN_AFTER_S:
-                    self._forget(replica)
+                    self._drop_replica(replica)
 
-    def news(self, router: str, life: str | None, since: int) -> News | None:
+    def updates_since(self, router: str, life: str | None, since: int) -> PrefixUpdate | None:
         """What others have told after number `since`; None if nothing."""
         first = self._latest[0][0] if self._latest else self._upto + 1
         if life != self.life or since < first - 1:
-            return News(self.life, self._upto, list(all_uses(self.seen)), all=True)
+            return PrefixUpdate(self.life, self._upto, list(iter_all_uses(self.seen)), all=True)
         if since == self._upto:
             return None
         uses = []
@@ -108,7 +108,7 @@ class PrefixRecord:
                 break
             if who != router:
                 uses.append(use)
-        return News(self.life, self._upto, uses[::-1]) if uses else None
+        return PrefixUpdate(self.life, self._upto, uses[::-1]) if uses else None
 
     def check(self) -> None:
         """Recompute what can be. Raises AssertionError in words."""
@@ -117,25 +117,25 @@ class PrefixRecord:
         assert blocks == self._latest_blocks, "the latest blocks are miscounted"
         assert not set(self._gone) & set(self.seen.replicas), "something is known of who is gone"
 
-    def _use(self, router: str, use: Use, now: float) -> None:
+    def _record_use(self, router: str, use: PrefixUse, now: float) -> None:
         replica, packed = use
         if replica in self._gone:
             return
         if replica not in self.seen:
-            self.seen.add(replica)
+            self.seen.add_replica(replica)
         self._told_at[replica] = now
-        self.seen.use(replica, unpack(packed), now)
+        self.seen.record_prompt(replica, unpack_blocks(packed), now)
         self._upto += 1
         self._latest.append((self._upto, router, use))
         self._latest_blocks += len(packed) // 8
-        while self._latest_blocks > _MOST_LATEST:
+        while self._latest_blocks > _MAX_LATEST_USES:
             self._latest_blocks -= len(self._latest.popleft()[2][1]) // 8
 
-    def _forget(self, replica: str) -> None:
-        self.seen.remove(replica)
+    def _drop_replica(self, replica: str) -> None:
+        self.seen.remove_replica(replica)
         self._told_at.pop(replica, None)
 
 
-def all_uses(seen: SeenPrefixes) -> Iterable[Use]:
+def iter_all_uses(seen: ReplicaPrefixes) -> Iterable[PrefixUse]:
     """Everything, as a router tells an actor that has forgotten it."""
-    return ((replica, pack(blocks)) for replica, blocks in seen.uses())
+    return ((replica, pack_blocks(blocks)) for replica, blocks in seen.iter_uses())

@@ -1,4 +1,5 @@
-"""What both routers are to Ray Serve: its hooks around a `Fleet`, which decides by a policy of the gateway's.
+"""What both routers are to Ray Serve: its hooks around a `ReplicaFleet`, which decides by a policy of the
+gateway's.
 
 A choice reads what this process knows and asks no actor. Replicas whose queue it does not know (new ones, and
 those that Ray's cache forgot after ten seconds) are asked first, once for all requests that are being routed.
@@ -26,11 +27,11 @@ from ray.serve.request_router import (
 from radixway.routing import RoutingRequest, Worker
 from radixway.routing.block_hash import namespace_seed
 from radixway.routing.policies import Policy
-from radixway.scale.prefix_routing.actor import find_or_start
-from radixway.scale.prefix_routing.counts import Counts
-from radixway.scale.prefix_routing.fleet import Fleet
-from radixway.scale.prefix_routing.link import Link
-from radixway.scale.prefix_routing.prompts import NO_PROMPT, Prompt, read_prompt
+from radixway.scale.prefix_routing.actor import find_or_start_actor
+from radixway.scale.prefix_routing.counts import PrefixRouterMetrics
+from radixway.scale.prefix_routing.fleet import ReplicaFleet
+from radixway.scale.prefix_routing.link import PrefixActorClient
+from radixway.scale.prefix_routing.prompts import NO_PROMPT, CallPrompt, find_prompt
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _BYTES_PER_TOKEN = 4
 
 
 @dataclass(slots=True)
-class _Routed:
+class _RoutedRequest:
     """What a pending request carries from one hook to the next."""
 
     request: RoutingRequest
@@ -58,12 +59,14 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     their order instead, and gives the oldest request the replica that was chosen for another.
     """
 
-    def begin(self, settings: PrefixSettings) -> None:
+    def initialize_index(self, settings: PrefixSettings) -> None:
         """For `initialize_state`: nothing has been seen, nobody is there."""
-        self._fleet = Fleet(settings, time.monotonic)
+        self._fleet = ReplicaFleet(settings, time.monotonic)
         self._policy = self.make_policy()
-        self._link: Link | None = None
-        self._counts = Counts(self._deployment_id.app_name, self._deployment_id.name, self._state)
+        self._link: PrefixActorClient | None = None
+        self._counts = PrefixRouterMetrics(
+            self._deployment_id.app_name, self._deployment_id.name, self._index_state
+        )
         self._asking: dict[ReplicaID, asyncio.Task[None]] = {}
         """Replicas that are being asked how long their queue is."""
         self._doubted: set[ReplicaID] = set()
@@ -73,7 +76,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         """By what a replica is chosen."""
         raise NotImplementedError
 
-    def name_blocks(self, data: bytes, seed: int) -> list[int]:
+    def hash_blocks(self, data: bytes, seed: int) -> list[int]:
         """The names of a prompt's blocks."""
         raise NotImplementedError
 
@@ -81,59 +84,59 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         """The chosen one, then all others that have room, then those that are full."""
-        allowed = self._allowed(candidate_replicas, pending_request)
+        allowed = self._filter_allowed(candidate_replicas, pending_request)
         await self._ask_queues(allowed)
-        room, full = self._by_room(allowed)
+        room, full = self._split_by_capacity(allowed)
         if not room:
             return [full] if full else []
-        routed = self._read(pending_request)
-        choice = self._fleet.choose(routed.request, list(room), self._policy)
+        routed = self._routed_request(pending_request)
+        choice = self._fleet.choose_replica(routed.request, list(room), self._policy)
         tokens, seen = routed.request.tokens, choice.cached_tokens
         if not routed.uncached:  # else it is tried again, and counted already
-            self._counts.chosen(choice.scores.reason or choice.policy, tokens, seen)
+            self._counts.record_choice(choice.scores.reason or choice.policy, tokens, seen)
         best = room.pop(choice.worker)
         routed.uncached.setdefault(best.replica_id.unique_id, max(0, tokens - seen))
         if pending_request is not None and routed.waits and not pending_request.future.done():
             # Those that are routed before it is sent should see it there.
-            self._move(pending_request.metadata.internal_request_id, routed, best.replica_id.unique_id)
+            self._move_lease(pending_request.metadata.internal_request_id, routed, best.replica_id.unique_id)
         return [group for group in ([best], list(room.values()), full) if group]
 
     async def _choose_replica_for_request(
         self, pending_request: PendingRequest, *, is_retry: bool = False
     ) -> RunningReplica:
         """The seam where Ray either has a replica, to which it sends at once, or gives the request up."""
-        routed = self._read(pending_request)
+        routed = self._routed_request(pending_request)
         routed.waits = True
         name = pending_request.metadata.internal_request_id
         try:
             replica = await super()._choose_replica_for_request(pending_request, is_retry=is_retry)
         except BaseException:  # the client left, perhaps when a replica had been found
-            self._fleet.end(routed.replica, name)
+            self._fleet.end_request(routed.replica, name)
             raise
         finally:
             routed.waits = False
         if replica.replica_id.unique_id != routed.replica:
-            self._move(name, routed, replica.replica_id.unique_id)
+            self._move_lease(name, routed, replica.replica_id.unique_id)
         return replica
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         """A replica has taken the request: other routers should know what it has seen."""
         super().on_request_routed(pending_request, replica_id, result)
-        routed = self._read(pending_request)
+        routed = self._routed_request(pending_request)
         if self._link is not None and routed.request.blocks:
-            self._link.use(replica_id.unique_id, routed.request.blocks)
+            self._link.report_use(replica_id.unique_id, routed.request.blocks)
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
         """The request is over."""
         super().on_request_completed(replica_id, internal_request_id)
-        self._fleet.end(replica_id.unique_id, internal_request_id)
+        self._fleet.end_request(replica_id.unique_id, internal_request_id)
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
         """Nothing goes there any more."""
         super().on_replica_actor_died(replica_id)
-        self._fleet.remove(replica_id.unique_id)
+        self._fleet.remove_replica(replica_id.unique_id)
         if self._link is not None:
-            self._link.died(replica_id.unique_id)
+            self._link.report_death(replica_id.unique_id)
 
     def on_replica_actor_unavailable(self, replica_id: ReplicaID) -> None:
         """Nothing is sent there, whatever it has seen, until it says again how long its queue is."""
@@ -148,31 +151,31 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         gone = set(self._fleet.seen.replicas).difference(names)
         new = [name for name in names if name not in self._fleet]
         for name in gone:
-            self._fleet.remove(name)
+            self._fleet.remove_replica(name)
         for replica, name in zip(replicas, names, strict=True):
             if name not in self._fleet:
-                self._fleet.add(name)
-            self._fleet.learn(name, replica.routing_stats)
+                self._fleet.add_replica(name)
+            self._fleet.update_stats(name, replica.routing_stats)
         if self._link is None:
-            self._link = self._open_link()
+            self._link = self._connect_actor()
         if gone or new:
-            self._link.replicas(names, new=bool(new))
+            self._link.report_replicas(names, new=bool(new))
 
-    def _open_link(self) -> Link:
+    def _connect_actor(self) -> PrefixActorClient:
         find = partial(
-            find_or_start,
+            find_or_start_actor,
             self._deployment_id.app_name,
             self._deployment_id.name,
             self._fleet.seen.settings,
         )
-        link = Link(self._fleet.seen, find, time.monotonic)
-        weakref.finalize(self, link.close)
+        link = PrefixActorClient(self._fleet.seen, find, time.monotonic)
+        weakref.finalize(self, link.close_client)
         return link
 
-    def _state(self) -> tuple[int, bool]:
+    def _index_state(self) -> tuple[int, bool]:
         return len(self._fleet.seen), self._link is None or self._link.alone
 
-    def _allowed(
+    def _filter_allowed(
         self, candidates: list[RunningReplica], pending: PendingRequest | None
     ) -> list[RunningReplica]:
         """Those that locality and multiplexing leave. Asked once a choice: each asking counts as a try."""
@@ -211,7 +214,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         finally:
             del self._asking[replica.replica_id]
 
-    def _by_room(
+    def _split_by_capacity(
         self, replicas: list[RunningReplica]
     ) -> tuple[dict[Worker, RunningReplica], list[RunningReplica]]:
         """Those that have room, as far as is known, and those that are full or in doubt: Ray asks them."""
@@ -221,45 +224,45 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             replica_id = replica.replica_id
             if replica_id.unique_id not in self._fleet:
                 continue  # it died while it was asked
-            worker = self._fleet.worker(replica_id.unique_id)
+            worker = self._fleet.find_worker(replica_id.unique_id)
             queue = self._replica_queue_len_cache.get(replica_id)
             if queue is not None:
                 self._doubted.discard(replica_id)
-                self._fleet.hear(worker, queue)
+                self._fleet.set_queue_length(worker, queue)
             if replica_id in self._doubted or (queue is not None and queue >= replica.max_ongoing_requests):
                 full.append(replica)
             else:
                 room[worker] = replica
         return room, full
 
-    def _read(self, pending: PendingRequest | None) -> _Routed:
+    def _routed_request(self, pending: PendingRequest | None) -> _RoutedRequest:
         """What the request carries; its prompt is read once."""
         if pending is None:
-            return _Routed(RoutingRequest())
+            return _RoutedRequest(RoutingRequest())
         routed = getattr(pending.routing_context, "radixway", None)
         if routed is None:
-            routed = _Routed(self._routing_request(pending))
+            routed = _RoutedRequest(self._build_routing_request(pending))
             pending.routing_context.radixway = routed
         return routed
 
-    def _routing_request(self, pending: PendingRequest) -> RoutingRequest:
-        prompt = _readable_prompt(pending)
+    def _build_routing_request(self, pending: PendingRequest) -> RoutingRequest:
+        prompt = _find_prompt_safely(pending)
         seed = namespace_seed(pending.metadata.multiplexed_model_id, prompt.salt)
         return RoutingRequest(
             tokens=-(-len(prompt.data) // _BYTES_PER_TOKEN),
-            blocks=self.name_blocks(prompt.data, seed),
+            blocks=self.hash_blocks(prompt.data, seed),
         )
 
-    def _move(self, request_id: str, routed: _Routed, replica: str) -> None:
-        self._fleet.end(routed.replica, request_id)
+    def _move_lease(self, request_id: str, routed: _RoutedRequest, replica: str) -> None:
+        self._fleet.end_request(routed.replica, request_id)
         uncached = routed.uncached.get(replica, routed.request.tokens)
-        self._fleet.begin(replica, request_id, routed.request, uncached)
+        self._fleet.start_request(replica, request_id, routed.request, uncached)
         routed.replica = replica
 
 
-def _readable_prompt(pending: PendingRequest) -> Prompt:
+def _find_prompt_safely(pending: PendingRequest) -> CallPrompt:
     try:
-        return read_prompt(pending.args, pending.kwargs)
+        return find_prompt(pending.args, pending.kwargs)
     except Exception as error:  # noqa: BLE001 - a stranger's argument: Ray would let the request wait for ever
         kind = type(error).__name__  # its words may be the prompt's
         log.warning("a prompt could not be read, %s: its request goes by load", kind)

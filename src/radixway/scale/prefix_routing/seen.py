@@ -9,7 +9,7 @@ from radixway.scale.prefix_routing.prompts import BLOCK_BYTES
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
 
-class SeenPrefixes:
+class ReplicaPrefixes:
     """A block index under two limits: the published ones per replica, and one for all of them together.
 
     Every replica may have the same share of `max_chars`; of more, what was used least recently is let go at
@@ -34,34 +34,34 @@ class SeenPrefixes:
         """All that are known."""
         return tuple(self._slots)
 
-    def add(self, replica: str) -> int:
+    def add_replica(self, replica: str) -> int:
         """A new replica, which has seen nothing; its slot in the index."""
-        slot = self._slots[replica] = self.index.enroll()
-        self._share()
+        slot = self._slots[replica] = self.index.add_slot()
+        self._resize_slots()
         return slot
 
-    def remove(self, replica: str) -> None:
+    def remove_replica(self, replica: str) -> None:
         """The replica is gone; one that is not known is passed over."""
         slot = self._slots.pop(replica, None)
         if slot is not None:
-            self.index.dismiss(slot)
-            self._share()
+            self.index.remove_slot(slot)
+            self._resize_slots()
 
-    def use(self, replica: str, blocks: Sequence[int], now: float) -> None:
+    def record_prompt(self, replica: str, blocks: Sequence[int], now: float) -> None:
         """A prompt of `blocks` goes to the replica; one that is not known is passed over. `now`: seconds."""
         slot = self._slots.get(replica)
         if slot is not None and blocks:
-            self.index.sent(slot, blocks, now, told=False)
+            self.index.predict_blocks(slot, blocks, now, told=False)
         if self.settings.do_eviction and now >= self._next_eviction:
             self._next_eviction = now + self.settings.eviction_interval_secs
-            self._evict()
+            self._evict_surplus()
 
-    def change(self, settings: PrefixSettings) -> None:
+    def apply_settings(self, settings: PrefixSettings) -> None:
         """Other limits from now on."""
         self.settings = settings
-        self._share()
+        self._resize_slots()
 
-    def uses(self) -> Iterator[tuple[str, list[int]]]:
+    def iter_uses(self) -> Iterator[tuple[str, list[int]]]:
         """All that is remembered: used again in this order, it is the same."""
         for replica, slot in self._slots.items():
             for blocks in self.index.assumed_uses(slot):
@@ -72,16 +72,16 @@ class SeenPrefixes:
         self.index.check()
         assert len(self) <= self.settings.most_blocks, "more is remembered than there is room for"
 
-    def _share(self) -> None:
+    def _resize_slots(self) -> None:
         for slot in self._slots.values():
-            self.index.resize(slot, self._share_of_one())
+            self.index.set_capacity(slot, self._slot_capacity())
 
-    def _share_of_one(self) -> int:
+    def _slot_capacity(self) -> int:
         return self.settings.most_blocks // max(1, len(self._slots))
 
-    def _evict(self) -> None:
+    def _evict_surplus(self) -> None:
         settings = self.settings
         for slot in self._slots.values():
             if self.index.assumed(slot) * BLOCK_BYTES > settings.eviction_threshold_chars:
-                self.index.resize(slot, settings.eviction_target_chars // BLOCK_BYTES or 1)
-                self.index.resize(slot, self._share_of_one())
+                self.index.set_capacity(slot, settings.eviction_target_chars // BLOCK_BYTES or 1)
+                self.index.set_capacity(slot, self._slot_capacity())

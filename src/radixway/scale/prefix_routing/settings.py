@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from radixway.config import PrefixAffinityPolicy
+from radixway.config import PrefixAffinityPolicyConfig
 from radixway.scale.prefix_routing.prompts import BLOCK_BYTES
 
 
-class PrefixSettings(PrefixAffinityPolicy):
+class PrefixSettings(PrefixAffinityPolicyConfig):
     """Names and defaults as in Ray's guide, checked; and how much is remembered at all.
 
     Characters are bytes of UTF-8, and counted in blocks of 64.

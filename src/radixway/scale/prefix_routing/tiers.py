@@ -15,7 +15,7 @@ from math import inf
 from radixway.routing import RoutingRequest, Worker
 from radixway.routing.policies import Policy, Scores, View
 from radixway.routing.policies.power_of_two import power_of_two
-from radixway.scale.prefix_routing.prompts import fine_bytes
+from radixway.scale.prefix_routing.prompts import count_fine_bytes
 from radixway.scale.prefix_routing.settings import PrefixSettings
 
 
@@ -41,11 +41,11 @@ class PrefixTiers(Policy):
         known = view.matches.device
         depths = [known.get(worker.slot, 0) for worker in candidates]
         deepest, busiest = max(depths), min(queues) + self._settings.imbalanced_threshold
-        if not self._is_prefix(deepest, request):
+        if not self._is_long_match(deepest, request):
             cold = [q + self._seen_share(worker) for q, worker in zip(queues, candidates, strict=True)]
             return Scores(cold, reason="cold")
         best = max(depth for depth, q in zip(depths, queues, strict=True) if q <= busiest)
-        if not self._is_prefix(best, request):
+        if not self._is_long_match(best, request):
             costs = power_of_two(self._rng, candidates, range(len(candidates)))
             return Scores(costs, reason="imbalanced")
         costs = [
@@ -53,6 +53,8 @@ class PrefixTiers(Policy):
         ]
         return Scores(costs, reason="prefix")
 
-    def _is_prefix(self, depth: int, request: RoutingRequest) -> bool:
+    def _is_long_match(self, depth: int, request: RoutingRequest) -> bool:
         """Is so much of the prompt worth going there?"""
-        return depth > 0 and fine_bytes(depth) >= self._settings.match_rate_threshold * 4 * request.tokens
+        return (
+            depth > 0 and count_fine_bytes(depth) >= self._settings.match_rate_threshold * 4 * request.tokens
+        )

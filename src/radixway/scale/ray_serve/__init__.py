@@ -4,6 +4,6 @@
 """
 
 from radixway.scale.ray_serve.build import BuildArguments, build, build_app
-from radixway.scale.ray_serve.replicas import RayReplicas
+from radixway.scale.ray_serve.replicas import RayReplicaSource
 
-__all__ = ["BuildArguments", "RayReplicas", "build", "build_app"]
+__all__ = ["BuildArguments", "RayReplicaSource", "build", "build_app"]

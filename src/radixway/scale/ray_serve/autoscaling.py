@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from radixway.scale.planner.ray_autoscaling import IN_HAND
 
 
-class Figures(Protocol):
+class ServeAutoscalingContext(Protocol):
     """Of Ray's `AutoscalingContext`, what is read here."""
 
     aggregated_metrics: Mapping[str, Mapping[Any, float]] | None
@@ -19,7 +19,7 @@ class Figures(Protocol):
     config: Any
 
 
-def by_requests_in_hand(context: Figures) -> tuple[float, dict[str, Any]]:
+def by_requests_in_hand(context: ServeAutoscalingContext) -> tuple[float, dict[str, Any]]:
     """As many replicas as hold `target_ongoing_requests` each; Ray applies delays and limits to it.
 
     While nothing is reported nothing changes.

@@ -17,12 +17,12 @@ from radixway import __version__
 from radixway.config import (
     Config,
     EngineConfig,
-    RayAutoscalingSection,
-    RayEngineSection,
-    SyncSection,
+    RayAutoscalingConfig,
+    RayEngineConfig,
+    SyncConfig,
     load_config,
 )
-from radixway.config.ray import GATEWAY_NAME, ReplicasSection
+from radixway.config.ray import GATEWAY_NAME, ReplicasConfig
 from radixway.scale.ray_serve.engine import EngineReplica
 from radixway.scale.ray_serve.gateway import GatewayReplica
 
@@ -52,29 +52,29 @@ def build_app(config: Config) -> Application:
     A deployment has a version of what its replicas are made of: deploying again with other numbers starts or
     drains some, and leaves the others as they are.
     """
-    engines = [_engines(section, config.engine) for section in config.ray.engines]
+    engines = [_build_engines(section, config.engine) for section in config.ray.engines]
     section = config.ray.gateway
     # Numbers of replicas are no reason to restart a gateway, which follows them anyhow.
     own = config.model_copy(update={"ray": type(config.ray)()})
-    if config.scale.sync is None and section.at_most > 1:
-        own = own.model_copy(
-            update={"scale": config.scale.model_copy(update={"sync": SyncSection(ray=True)})}
-        )
+    if config.scale.sync is None and section.most_replicas > 1:
+        own = own.model_copy(update={"scale": config.scale.model_copy(update={"sync": SyncConfig(ray=True)})})
     gateway = serve.deployment(GatewayReplica).options(
         name=GATEWAY_NAME,
         max_ongoing_requests=section.max_ongoing_requests,
         graceful_shutdown_timeout_s=config.gateway.drain_s + _FAREWELL_S,
-        **_numbers(section, None if section.autoscaling is None else _autoscaling(section.autoscaling)),
+        **_replica_options(
+            section, None if section.autoscaling is None else _autoscaling_config(section.autoscaling)
+        ),
     )
-    return _versioned(gateway, "", own).bind(own, *engines)
+    return _with_version(gateway, "", own).bind(own, *engines)
 
 
-def _engines(section: RayEngineSection, common: EngineConfig) -> Application:
+def _build_engines(section: RayEngineConfig, common: EngineConfig) -> Application:
     chosen = section.settings
     settings = common.model_copy(update={name: getattr(chosen, name) for name in chosen.model_fields_set})
     autoscaling = None
     if section.autoscaling is not None:
-        autoscaling = _autoscaling(section.autoscaling)
+        autoscaling = _autoscaling_config(section.autoscaling)
         autoscaling.policy = AutoscalingPolicy(
             policy_function=section.autoscaling.policy, policy_kwargs=section.autoscaling.policy_kwargs
         )
@@ -90,15 +90,15 @@ def _engines(section: RayEngineSection, common: EngineConfig) -> Application:
         graceful_shutdown_timeout_s=section.drain_s + _FAREWELL_S,
         health_check_period_s=_HEALTH_EVERY_S,
         **router,
-        **_numbers(section, autoscaling),
+        **_replica_options(section, autoscaling),
     )
     made_of = section.model_copy(update={"replicas": 1, "autoscaling": None})
     # A replica that was started without autoscaling never begins to report what it has in hand.
     reports = "reports" if autoscaling is not None else ""
-    return _versioned(engine, reports, made_of, settings).bind(made_of, settings)
+    return _with_version(engine, reports, made_of, settings).bind(made_of, settings)
 
 
-def _numbers(section: ReplicasSection, autoscaling: AutoscalingConfig | None) -> dict[str, Any]:
+def _replica_options(section: ReplicasConfig, autoscaling: AutoscalingConfig | None) -> dict[str, Any]:
     """How many replicas there are, and what Ray keeps for each."""
     options = {"num_cpus": section.num_cpus, "num_gpus": section.num_gpus, "resources": section.resources}
     if autoscaling is not None:
@@ -106,7 +106,7 @@ def _numbers(section: ReplicasSection, autoscaling: AutoscalingConfig | None) ->
     return {"ray_actor_options": options, "num_replicas": section.replicas}
 
 
-def _autoscaling(section: RayAutoscalingSection) -> AutoscalingConfig:
+def _autoscaling_config(section: RayAutoscalingConfig) -> AutoscalingConfig:
     return AutoscalingConfig(
         min_replicas=section.min_replicas,
         max_replicas=section.max_replicas,
@@ -117,13 +117,13 @@ def _autoscaling(section: RayAutoscalingSection) -> AutoscalingConfig:
     )
 
 
-def _versioned(deployment: Deployment, how: str, *made_of: BaseModel) -> Deployment:
+def _with_version(deployment: Deployment, how: str, *made_of: BaseModel) -> Deployment:
     """Ray gives a deployment without a version a new one each time, which restarts all of its replicas."""
-    told = json.dumps([part.model_dump() for part in made_of], default=_reveal, sort_keys=True)
+    told = json.dumps([part.model_dump() for part in made_of], default=_encode_secret, sort_keys=True)
     version = hashlib.sha256(f"{__version__} {how} {told}".encode()).hexdigest()[:16]
     return deployment.options(version=version, _internal=True)
 
 
-def _reveal(value: Any) -> str:
+def _encode_secret(value: Any) -> str:
     """A secret that is another one is a reason to restart; of the digest it cannot be read."""
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

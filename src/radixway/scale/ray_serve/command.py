@@ -13,28 +13,30 @@ from radixway.config import Config
 from radixway.scale.ray_serve.build import build_app
 
 
-class NoCluster(Exception):
+class RayUnreachableError(Exception):
     """There is no Ray to be reached; the message says where one was looked for."""
 
 
-class NotDeployed(Exception):
+class NotDeployedError(Exception):
     """The cluster has no application of that name."""
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[None]:
-    """Connected to the Ray at `address`, at RAY_ADDRESS, or on this machine. Raises NoCluster."""
+def connect_ray(address: str | None) -> Iterator[None]:
+    """Connected to the Ray at `address`, at RAY_ADDRESS, or on this machine. Raises RayUnreachableError."""
     try:
         ray.init(address=address or "auto", namespace="serve", log_to_driver=False)
     except ConnectionError as error:
-        raise NoCluster(f"no Ray can be reached at {address or 'RAY_ADDRESS or on this machine'}") from error
+        raise RayUnreachableError(
+            f"no Ray can be reached at {address or 'RAY_ADDRESS or on this machine'}"
+        ) from error
     try:
         yield
     finally:
         ray.shutdown()
 
 
-def deploy(config: Config) -> ApplicationStatusOverview:
+def deploy_application(config: Config) -> ApplicationStatusOverview:
     """Deploy, and wait until all replicas run; deployed again, it is changed, and only what differs restarts.
 
     Serve's proxies listen where the gateway would, unless they run already. Raises RuntimeError, in Ray's
@@ -42,19 +44,19 @@ def deploy(config: Config) -> ApplicationStatusOverview:
     """
     serve.start(http_options={"host": config.gateway.host, "port": config.gateway.port})
     serve.run(build_app(config), name=config.ray.application, route_prefix=config.ray.route_prefix)
-    return status(config.ray.application)
+    return find_status(config.ray.application)
 
 
-def status(application: str) -> ApplicationStatusOverview:
-    """How it is, deployment by deployment. Raises NotDeployed."""
+def find_status(application: str) -> ApplicationStatusOverview:
+    """How it is, deployment by deployment. Raises NotDeployedError."""
     known = serve.status().applications
     if application not in known:
         others = ", ".join(sorted(known)) or "none at all"
-        raise NotDeployed(f"there is no application {application!r} in this cluster; there are {others}")
+        raise NotDeployedError(f"there is no application {application!r} in this cluster; there are {others}")
     return known[application]
 
 
-def delete(application: str) -> None:
-    """End it: gateways first finish what they have. Raises NotDeployed."""
-    status(application)
+def delete_application(application: str) -> None:
+    """End it: gateways first finish what they have. Raises NotDeployedError."""
+    find_status(application)
     serve.delete(application)

@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from radixway.config import EngineConfig, RayEngineSection
+from radixway.config import EngineConfig, RayEngineConfig
 from radixway.scale.planner.ray_autoscaling import IN_HAND
 from radixway.scale.ray_serve.server_process import ServerProcess
 
@@ -18,16 +18,16 @@ class EngineReplica:
     Ray starts it, asks how it is, counts its resources, and ends it; when it is killed, the server ends too.
     """
 
-    async def __init__(self, section: RayEngineSection, settings: EngineConfig) -> None:  # type: ignore[misc]
+    async def __init__(self, section: RayEngineConfig, settings: EngineConfig) -> None:  # type: ignore[misc]
         host = ray.util.get_node_ip_address()
-        self._server = await ServerProcess.start(section, settings, host)
+        self._server = await ServerProcess.start_server(section, settings, host)
 
     async def ask(self, body: dict[str, Any], path: str = "/v1/chat/completions") -> AsyncIterator[bytes]:
         """The server's answer, piece by piece as it comes, for others in the cluster who have a handle.
 
         Raises Refused.
         """
-        async for piece in self._server.ask(path, body):
+        async for piece in self._server.stream_answer(path, body):
             yield piece
 
     def record_replica_metadata(self) -> dict[str, Any]:
@@ -40,15 +40,15 @@ class EngineReplica:
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """What `by_requests_in_hand` adds up."""
-        return {IN_HAND: await self._server.in_hand()}
+        return {IN_HAND: await self._server.count_inflight()}
 
     def check_health(self) -> None:
         """Raises ServerFailed for Ray to replace this replica."""
-        self._server.check()
+        self._server.check_running()
 
     async def __del__(self) -> None:  # as Ray wants it
         if hasattr(self, "_server"):
-            await self._server.stop()
+            await self._server.stop_server()
 
 
 WORKER = "radixway_worker"

@@ -10,13 +10,13 @@ from ray.serve.handle import DeploymentHandle
 
 from radixway.app import Gateway
 from radixway.config import Config
-from radixway.scale.ray_serve.peers import GATEWAY, RayPeers
-from radixway.scale.ray_serve.replicas import RayReplicas
+from radixway.scale.ray_serve.peers import GATEWAY, RayPeerTransport
+from radixway.scale.ray_serve.replicas import RayReplicaSource
 from radixway.telemetry import configure_logging
 from radixway.web import Message, Receive, Scope, Send
 
 
-class ServedByRay:
+class ServeGatewayApp:
     """A gateway as Serve runs applications: up and down by ASGI's lifespan protocol, under a prefix."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -24,7 +24,7 @@ class ServedByRay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
             return
         if prefix := scope.get("root_path"):  # paths still have it
             scope = {**scope, "path": scope["path"].removeprefix(prefix) or "/", "root_path": ""}
@@ -32,7 +32,7 @@ class ServedByRay:
             send = _without_request_id(send)
         await self._gateway(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         async with AsyncExitStack() as stack:
             try:
@@ -65,15 +65,15 @@ class GatewayReplica:
     def __init__(self, config: Config, *engines: DeploymentHandle) -> None:
         configure_logging(config.telemetry.logs)
         self._config = config
-        self._peers: RayPeers | None = None
+        self._peers: RayPeerTransport | None = None
         self._engines = [engine.deployment_id for engine in engines]
 
-    def __serve_build_asgi_app__(self) -> ServedByRay:
+    def __serve_build_asgi_app__(self) -> ServeGatewayApp:
         sync = self._config.scale.sync
         if sync is not None and sync.ray:
-            self._peers = RayPeers(serve.get_replica_context().replica_id.deployment_id)
-        sources = [RayReplicas(self._engines)] if self._engines else []
-        return ServedByRay(Gateway(self._config, sources=sources, load_transport=self._peers))
+            self._peers = RayPeerTransport(serve.get_replica_context().replica_id.deployment_id)
+        sources = [RayReplicaSource(self._engines)] if self._engines else []
+        return ServeGatewayApp(Gateway(self._config, sources=sources, load_transport=self._peers))
 
     def record_replica_metadata(self) -> dict[str, Any]:
         """For the other replicas; asked once the gateway runs."""

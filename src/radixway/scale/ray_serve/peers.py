@@ -8,10 +8,10 @@ import logging
 import ray
 from ray.serve._private.common import DeploymentID
 
-from radixway.net.stopping import stop
-from radixway.scale.discovery import SourceFailed
+from radixway.net.stopping import cancel_tasks
+from radixway.scale.discovery import DiscoverySourceError
 from radixway.scale.load_sync.over_zmq import ZmqTransport
-from radixway.scale.load_sync.transport import Hear
+from radixway.scale.load_sync.transport import OnMessage
 from radixway.scale.ray_serve.replicas import follow_metadata
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ GATEWAY = "radixway_gateway"
 _AGAIN_S = 1.0
 
 
-class RayPeers(ZmqTransport):
+class RayPeerTransport(ZmqTransport):
     """Publishes at a free port of this node, and listens to every other replica of `deployment`."""
 
     name = "ray"
@@ -32,30 +32,30 @@ class RayPeers(ZmqTransport):
         self._connected: set[str] = set()
         self._following: list[asyncio.Task[None]] = []
 
-    async def open(self, hear: Hear) -> None:
-        """See `Transport`."""
-        await super().open(hear)
-        task = asyncio.get_running_loop().create_task(self._follow(), name="load sync finds its peers")
+    async def start_receiving(self, hear: OnMessage) -> None:
+        """See `SyncTransport`."""
+        await super().start_receiving(hear)
+        task = asyncio.get_running_loop().create_task(self._follow_peers(), name="load sync finds its peers")
         self._following.append(task)
 
-    async def close(self) -> None:
-        """See `Transport`."""
-        await stop(self._following)
-        await super().close()
+    async def close_transport(self) -> None:
+        """See `SyncTransport`."""
+        await cancel_tasks(self._following)
+        await super().close_transport()
 
-    async def _follow(self) -> None:
+    async def _follow_peers(self) -> None:
         while True:
             try:
                 async for metadata in follow_metadata([self._deployment]):
-                    self._listen_to({each[GATEWAY] for each in metadata if GATEWAY in each})
-            except SourceFailed as failure:
+                    self._update_connections({each[GATEWAY] for each in metadata if GATEWAY in each})
+            except DiscoverySourceError as failure:
                 log.warning("load sync: %s", failure)
             await asyncio.sleep(_AGAIN_S)
 
-    def _listen_to(self, endpoints: set[str]) -> None:
+    def _update_connections(self, endpoints: set[str]) -> None:
         others = endpoints - {self.endpoint}
         for endpoint in others - self._connected:
-            self.connect(endpoint)
+            self.connect_peer(endpoint)
         for endpoint in self._connected - others:
-            self.disconnect(endpoint)
+            self.disconnect_peer(endpoint)
         self._connected = others

@@ -17,35 +17,35 @@ from ray.serve._private.common import DeploymentID
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve._private.long_poll import LongPollNamespace, LongPollState
 
-from radixway.config import WorkerSection
-from radixway.routing import Found
-from radixway.scale.discovery import SourceFailed, Tell
+from radixway.config import WorkerSettings
+from radixway.routing import DiscoveredWorker
+from radixway.scale.discovery import DiscoverySourceError, ReportWorkers
 from radixway.scale.ray_serve.engine import WORKER
 
 _NOTHING_HEARD = -1
 
 
-class RayReplicas:
+class RayReplicaSource:
     """The running replicas of some deployments, each by what its metadata say."""
 
     def __init__(self, deployments: Iterable[DeploymentID]) -> None:
         self._deployments = tuple(deployments)
         self.name = "ray " + " ".join(f"{each.app_name}/{each.name}" for each in self._deployments)
 
-    async def follow(self, tell: Tell) -> None:
+    async def follow_workers(self, tell: ReportWorkers) -> None:
         """See `Source`. A replica that Ray takes away is told of no more, and drains."""
         async for metadata in follow_metadata(self._deployments):
             try:
-                workers = [WorkerSection.model_validate(each[WORKER]) for each in metadata]
+                workers = [WorkerSettings.model_validate(each[WORKER]) for each in metadata]
             except (KeyError, ValidationError) as error:
-                raise SourceFailed("a replica does not say where its server is") from error
-            tell(map(Found, workers))
+                raise DiscoverySourceError("a replica does not say where its server is") from error
+            tell(map(DiscoveredWorker, workers))
 
 
 async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterator[list[dict[str, Any]]]:
     """What the running replicas of `deployments` say of themselves, now and whenever there are others.
 
-    Raises SourceFailed when the controller does not answer.
+    Raises DiscoverySourceError when the controller does not answer.
     """
     heard = {(LongPollNamespace.DEPLOYMENT_TARGETS, each): _NOTHING_HEARD for each in deployments}
     running: dict[Any, list[dict[str, Any]]] = {}
@@ -57,7 +57,9 @@ async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterato
             )
             updates = await controller.listen_for_change.remote(heard)
         except (ray.exceptions.RayError, ValueError) as error:
-            raise SourceFailed(f"Serve's controller does not answer: {type(error).__name__}") from error
+            raise DiscoverySourceError(
+                f"Serve's controller does not answer: {type(error).__name__}"
+            ) from error
         if updates is LongPollState.TIME_OUT:
             continue
         for key, update in updates.items():

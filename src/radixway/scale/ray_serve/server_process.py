@@ -10,9 +10,9 @@ from typing import Any
 
 import aiohttp
 
-from radixway.config import EngineConfig, RayEngineSection
-from radixway.scale.ray_serve.servers import Plan, plan_server
-from radixway.web import bind
+from radixway.config import EngineConfig, RayEngineConfig
+from radixway.scale.ray_serve.servers import ServerPlan, plan_server
+from radixway.web import bind_tcp
 
 _ASK_EVERY_S = 0.1
 _ASK_WITHIN_S = 5.0
@@ -20,18 +20,18 @@ _KILL_AFTER_S = 10.0
 """How long a server with nothing in hand may take to end."""
 
 
-class ServerFailed(Exception):
+class EngineServerError(Exception):
     """The server did not start, or has ended, or does not answer; the message says which."""
 
 
-class Refused(Exception):
+class ServerRefusedError(Exception):
     """The server's own word that a request is not answered: status and body."""
 
 
 class ServerProcess:
     """One of them. Belongs to one event loop."""
 
-    def __init__(self, plan: Plan, drain_s: float) -> None:
+    def __init__(self, plan: ServerPlan, drain_s: float) -> None:
         self.worker = plan.worker
         self._plan = plan
         self._drain_s = drain_s
@@ -44,70 +44,72 @@ class ServerProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     @classmethod
-    async def start(cls, section: RayEngineSection, settings: EngineConfig, host: str) -> ServerProcess:
-        """One at free ports of `host`, once it answers. Raises ServerFailed.
+    async def start_server(cls, section: RayEngineConfig, settings: EngineConfig, host: str) -> ServerProcess:
+        """One at free ports of `host`, once it answers. Raises EngineServerError.
 
         The ports were free a moment ago; a server that finds its own taken ends, and Ray tries again.
         """
         server = cls(plan_server(section, settings, host, _free_ports(host, 3)), section.drain_s)
         try:
             async with asyncio.timeout(section.start_within_s):
-                await server._start()
+                await server._start_process()
         except BaseException as error:
-            await server.stop()
+            await server.stop_server()
             if isinstance(error, TimeoutError):
-                raise ServerFailed(f"the server did not answer in {section.start_within_s:g} s") from None
+                raise EngineServerError(
+                    f"the server did not answer in {section.start_within_s:g} s"
+                ) from None
             raise
         return server
 
-    async def _start(self) -> None:
+    async def _start_process(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
             *self._plan.command,
             env={**os.environ, **self._plan.environment},
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        while not await self._answers():
-            self.check()
+        while not await self._is_answering():
+            self.check_running()
             await asyncio.sleep(_ASK_EVERY_S)
 
-    async def _answers(self) -> bool:
+    async def _is_answering(self) -> bool:
         try:
             async with self._session.get("/health") as response:
                 return response.status == 200
         except (aiohttp.ClientError, TimeoutError):
             return False
 
-    def check(self) -> None:
-        """Raises ServerFailed unless it runs."""
+    def check_running(self) -> None:
+        """Raises EngineServerError unless it runs."""
         if self._process is None or self._process.returncode is not None:
             code = None if self._process is None else self._process.returncode
-            raise ServerFailed(f"the server ended with {code}; its own words are in this replica's log")
+            raise EngineServerError(f"the server ended with {code}; its own words are in this replica's log")
 
-    async def in_hand(self) -> float:
-        """Requests that run or wait in it. Raises ServerFailed."""
+    async def count_inflight(self) -> float:
+        """Requests that run or wait in it. Raises EngineServerError."""
         try:
             async with self._session.get(self._plan.load_path) as response:
                 return self._plan.in_hand(await response.read())
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise ServerFailed(f"it does not say its load: {error}") from error
+            raise EngineServerError(f"it does not say its load: {error}") from error
 
-    async def ask(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        """Its answer, piece by piece as it comes. Raises Refused."""
+    async def stream_answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
+        """Its answer, piece by piece as it comes. Raises ServerRefusedError."""
         without_end = aiohttp.ClientTimeout(total=None, connect=_ASK_WITHIN_S)
         async with self._session.post(path, json=body, timeout=without_end) as response:
             if response.status != 200:
-                raise Refused(response.status, await response.text())
+                raise ServerRefusedError(response.status, await response.text())
             async for piece in response.content.iter_any():
                 yield piece
 
-    async def stop(self) -> None:
+    async def stop_server(self) -> None:
         """Let it finish what it has, then end it, and insist. Once is enough."""
         process = self._process
         if process is not None and process.returncode is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._drain_s):
-                    await self._idle(process)
+                    await self._wait_until_idle(process)
         await self._session.close()
         if process is None or process.returncode is not None:
             return
@@ -119,19 +121,19 @@ class ServerProcess:
         process.kill()
         await process.wait()
 
-    async def _idle(self, process: asyncio.subprocess.Process) -> None:
+    async def _wait_until_idle(self, process: asyncio.subprocess.Process) -> None:
         """Wait until it has nothing in hand: not every server finishes that when it is told to end."""
         while process.returncode is None:
             try:
-                if not await self.in_hand():
+                if not await self.count_inflight():
                     return
-            except ServerFailed:
+            except EngineServerError:
                 return
             await asyncio.sleep(_ASK_EVERY_S)
 
 
 def _free_ports(host: str, count: int) -> list[int]:
-    listeners = [bind(host, 0) for _ in range(count)]
+    listeners = [bind_tcp(host, 0) for _ in range(count)]
     try:
         return [listener.getsockname()[1] for listener in listeners]
     finally:

@@ -1,23 +1,24 @@
 """What a text is, for whoever wants no answer to it: domain, decision, personal data, attacks.
 
-The same signals, rules and models that serve requests; where a model is absent, `Unavailable` names it.
+The same signals, rules and models that serve requests; where a model is absent, `ClassifierUnavailableError`
+names it.
 """
 
-from radixway.semantic.classification.answers import UnknownTypes
-from radixway.semantic.classification.intent import Intent, read_intent
-from radixway.semantic.classification.options import Options, Task
-from radixway.semantic.classification.room import ClassificationRoom, Unavailable
-from radixway.semantic.classification.tasks import Tasks
-from radixway.semantic.classification.vectors import Vectors
+from radixway.semantic.classification.answers import UnknownTypesError
+from radixway.semantic.classification.intent import TextIntent, read_intent
+from radixway.semantic.classification.options import ClassificationOptions, Task
+from radixway.semantic.classification.room import ClassificationService, ClassifierUnavailableError
+from radixway.semantic.classification.tasks import ClassificationTasks
+from radixway.semantic.classification.vectors import TextSimilarity
 
 __all__ = [
-    "ClassificationRoom",
-    "Intent",
-    "Options",
+    "ClassificationOptions",
+    "ClassificationService",
+    "ClassificationTasks",
+    "ClassifierUnavailableError",
     "Task",
-    "Tasks",
-    "Unavailable",
-    "UnknownTypes",
-    "Vectors",
+    "TextIntent",
+    "TextSimilarity",
+    "UnknownTypesError",
     "read_intent",
 ]

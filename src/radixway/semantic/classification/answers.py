@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from radixway.pipeline import Attack, AttackJudge, PersonalData, PersonalDataFinder
-from radixway.semantic.classification.intent import Intent
+from radixway.pipeline import AttackAssessment, AttackJudge, PersonalDataFinder, PersonalDataSpan
+from radixway.semantic.classification.intent import TextIntent
 from radixway.semantic.classification.options import IntentOptions, PiiOptions, SecurityOptions
 
 _TYPES = {"EMAIL": "EMAIL_ADDRESS", "PHONE": "PHONE_NUMBER", "SSN": "US_SSN", "LOCATION": "GPE"}
@@ -15,7 +15,7 @@ _SENSITIVITY = {"low": 0.2, "medium": 0.0, "high": -0.2}
 """What is added to the classifier's threshold."""
 
 
-class UnknownTypes(Exception):
+class UnknownTypesError(Exception):
     """Nothing of what was to be looked for is known here."""
 
     def __init__(self, field: str, known: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ class UnknownTypes(Exception):
         self.field = field
 
 
-def intent_answer(intent: Intent, options: IntentOptions, time_ms: int) -> dict[str, Any]:
+def intent_answer(intent: TextIntent, options: IntentOptions, time_ms: int) -> dict[str, Any]:
     """`/classify/intent`: the classifier's word, and the decision where one can be made."""
     assert intent.domain is not None
     classification: dict[str, Any] = {
@@ -35,14 +35,14 @@ def intent_answer(intent: Intent, options: IntentOptions, time_ms: int) -> dict[
     }
     told: dict[str, Any] = {"classification": classification}
     if options.return_probabilities:
-        told["probabilities"] = _falling(intent.domain.distribution)
+        told["probabilities"] = _sort_descending(intent.domain.distribution)
     told |= {
         "recommended_model": intent.model,
         "routing_decision": intent.routing_decision(options.confidence_threshold),
-        "matched_signals": intent.matched(),
+        "matched_signals": intent.matched_signals(),
     }
     if intent.snapshot.section.is_on:
-        told["decision"] = intent.decision()
+        told["decision"] = intent.decision_summary()
     if options.include_explanation:
         told["explanation"] = intent.explain()
     return told
@@ -50,7 +50,7 @@ def intent_answer(intent: Intent, options: IntentOptions, time_ms: int) -> dict[
 
 def pii_answer(
     text: str,
-    found: Sequence[PersonalData],
+    found: Sequence[PersonalDataSpan],
     finder: PersonalDataFinder,
     options: PiiOptions,
     time_ms: int,
@@ -61,19 +61,19 @@ def pii_answer(
     kept = [each for each in found if each.confidence >= least and (not wanted or each.type in wanted)]
     told: dict[str, Any] = {
         "has_pii": bool(kept),
-        "entities": [_entity(text, each, options) for each in kept],
+        "entities": [_entity_answer(text, each, options) for each in kept],
     }
     if options.mask_entities:
-        told["masked_text"] = masked(text, kept)
+        told["masked_text"] = mask_findings(text, kept)
     told |= {
         "security_recommendation": "block" if kept else "allow",
         "processing_time_ms": time_ms,
     }
-    return told | _unchecked("entity_types", wanted, finder.types)
+    return told | _unchecked_types("entity_types", wanted, finder.types)
 
 
 def security_answer(
-    attack: Attack, judge: AttackJudge, options: SecurityOptions, time_ms: int
+    attack: AttackAssessment, judge: AttackJudge, options: SecurityOptions, time_ms: int
 ) -> dict[str, Any]:
     """`/classify/security`: an attack is what reaches the threshold, which the sensitivity moves."""
     least = min(1.0, max(0.0, judge.threshold + _SENSITIVITY[options.sensitivity]))
@@ -96,10 +96,10 @@ def security_answer(
             f"{shares}: the highest of {attack.parts} part{'s' * (attack.parts > 1)} of the text; "
             f"an attack from {least:.2f}"
         )
-    return told | _unchecked("detection_types", wanted, judge.kinds)
+    return told | _unchecked_types("detection_types", wanted, judge.kinds)
 
 
-def masked(text: str, found: Sequence[PersonalData]) -> str:
+def mask_findings(text: str, found: Sequence[PersonalDataSpan]) -> str:
     """The text with every finding replaced by its type in brackets; findings in order, none overlapping."""
     parts, at = [], 0
     for each in found:
@@ -108,7 +108,7 @@ def masked(text: str, found: Sequence[PersonalData]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _entity(text: str, found: PersonalData, options: PiiOptions) -> dict[str, Any]:
+def _entity_answer(text: str, found: PersonalDataSpan, options: PiiOptions) -> dict[str, Any]:
     told: dict[str, Any] = {
         "type": found.type,
         "value": text[found.begin : found.end],
@@ -121,13 +121,15 @@ def _entity(text: str, found: PersonalData, options: PiiOptions) -> dict[str, An
     return told
 
 
-def _unchecked(field: str, wanted: set[str], known: Sequence[str]) -> dict[str, Any]:
-    """Says plainly what was asked for and not looked for. Raises UnknownTypes where that is all of it."""
+def _unchecked_types(field: str, wanted: set[str], known: Sequence[str]) -> dict[str, Any]:
+    """Says plainly what was asked for and not looked for. Raises UnknownTypesError where that is all of
+    it.
+    """
     unknown = sorted(wanted - set(known))
     if unknown and len(unknown) == len(wanted):
-        raise UnknownTypes(field, known)
+        raise UnknownTypesError(field, known)
     return {f"unknown_{field}": unknown} if unknown else {}
 
 
-def _falling(distribution: Mapping[str, float]) -> dict[str, float]:
+def _sort_descending(distribution: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(distribution.items(), key=lambda item: -item[1]))

@@ -8,28 +8,33 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from radixway.pipeline import AttackJudge, PersonalDataFinder
-from radixway.semantic.classification.room import ClassificationRoom
-from radixway.semantic.classification.tasks import Tasks
-from radixway.semantic.compiling import categories_of
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.classification.room import ClassificationService
+from radixway.semantic.classification.tasks import ClassificationTasks
+from radixway.semantic.compiling import collect_categories
+from radixway.semantic.snapshot import SemanticSnapshot
 
 Told = dict[str, Any]
 
 
-def models_told(room: ClassificationRoom) -> Told:
+def describe_models(room: ClassificationService) -> Told:
     """`/info/models`: every model with whether it is loaded, and the process."""
     return {
-        "models": [_domain(room), _pii(room), _jailbreak(room), _encoder(room)],
+        "models": [
+            _describe_domain_model(room),
+            _describe_pii_model(room),
+            _describe_jailbreak_model(room),
+            _describe_encoder(room),
+        ],
         "system": {
             "python_version": platform.python_version(),
             "architecture": platform.machine(),
             "os": sys.platform,
-            "memory_usage": _memory(),
+            "memory_usage": _process_memory(),
         },
     }
 
 
-def classifier_told(tasks: Tasks) -> Told:
+def describe_classifier(tasks: ClassificationTasks) -> Told:
     """`/info/classifier`: what can be asked, in which categories, and how long it took so far."""
     room = tasks.room
     snapshot = room.snapshot
@@ -44,9 +49,9 @@ def classifier_told(tasks: Tasks) -> Told:
                 "mmlu_categories": list(each.labels()),
                 "threshold": section.classifier.category_model.threshold,
             }
-            for each in categories_of(section)
+            for each in collect_categories(section)
         ],
-        "decisions": _decisions(snapshot),
+        "decisions": _describe_decisions(snapshot),
         "pii_types": list(room.finder.types) if room.finder is not None else [],
         "security": {
             "jailbreak_detection": room.judge is not None,
@@ -67,22 +72,22 @@ def classifier_told(tasks: Tasks) -> Told:
     }
 
 
-def _capabilities(room: ClassificationRoom) -> list[str]:
+def _capabilities(room: ClassificationService) -> list[str]:
     can = {
         "intent_classification": "domain" in room.snapshot.detectors,
-        "pii_detection": _works(room, room.finder),
-        "security_detection": _works(room, room.judge),
+        "pii_detection": _is_available(room, room.finder),
+        "security_detection": _is_available(room, room.judge),
         "similarity_matching": room.encoders.failure is None,
     }
     return [name for name, there in can.items() if there]
 
 
-def _works(room: ClassificationRoom, guard: PersonalDataFinder | AttackJudge | None) -> bool:
-    failure = guard.failure if isinstance(guard, _Placed) else None
+def _is_available(room: ClassificationService, guard: PersonalDataFinder | AttackJudge | None) -> bool:
+    failure = guard.failure if isinstance(guard, _LocatedModel) else None
     return guard is not None and room.encoders.failure is None and failure is None
 
 
-def _decisions(snapshot: Snapshot) -> list[Told]:
+def _describe_decisions(snapshot: SemanticSnapshot) -> list[Told]:
     return [
         {
             "name": each.name,
@@ -94,25 +99,25 @@ def _decisions(snapshot: Snapshot) -> list[Told]:
     ]
 
 
-def _domain(room: ClassificationRoom) -> Told:
+def _describe_domain_model(room: ClassificationService) -> Told:
     section = room.snapshot.section
-    told = _model("category_classifier", "intent_classification", "domain" in room.snapshot.detectors)
+    told = _model_entry("category_classifier", "intent_classification", "domain" in room.snapshot.detectors)
     return told | {
         "model_path": _domain_path(room),
-        "categories": [each.name for each in categories_of(section)],
+        "categories": [each.name for each in collect_categories(section)],
         "metadata": {"threshold": f"{section.classifier.category_model.threshold:.2f}"},
     }
 
 
-def _domain_path(room: ClassificationRoom) -> str:
-    from radixway.encoders.classifiers.category import WithCategories
+def _domain_path(room: ClassificationService) -> str:
+    from radixway.encoders.classifiers.category import CategoryEncoder
 
     encoder = room.encoders.encoder
-    return encoder.path.name if isinstance(encoder, WithCategories) else "bundled/heads/domain.npz"
+    return encoder.path.name if isinstance(encoder, CategoryEncoder) else "bundled/heads/domain.npz"
 
 
 @runtime_checkable
-class _Placed(Protocol):
+class _LocatedModel(Protocol):
     """A finder or judge that says what it reads with."""
 
     @property
@@ -122,31 +127,33 @@ class _Placed(Protocol):
     def failure(self) -> str | None: ...
 
 
-def _pii(room: ClassificationRoom) -> Told:
-    return _guard("pii_classifier", "pii_detection", room.finder)
+def _describe_pii_model(room: ClassificationService) -> Told:
+    return _describe_guard_model("pii_classifier", "pii_detection", room.finder)
 
 
-def _jailbreak(room: ClassificationRoom) -> Told:
-    return _guard("jailbreak_classifier", "security_detection", room.judge)
+def _describe_jailbreak_model(room: ClassificationService) -> Told:
+    return _describe_guard_model("jailbreak_classifier", "security_detection", room.judge)
 
 
-def _guard(name: str, kind: str, guard: PersonalDataFinder | AttackJudge | None) -> Told:
+def _describe_guard_model(name: str, kind: str, guard: PersonalDataFinder | AttackJudge | None) -> Told:
     if guard is None:
-        return _model(name, kind, loaded=False) | {"metadata": {"status": "not configured"}}
-    path, failure = (guard.path, guard.failure) if isinstance(guard, _Placed) else (None, None)
-    told = _model(name, kind, failure is None, path, failure)
+        return _model_entry(name, kind, loaded=False) | {"metadata": {"status": "not configured"}}
+    path, failure = (guard.path, guard.failure) if isinstance(guard, _LocatedModel) else (None, None)
+    told = _model_entry(name, kind, failure is None, path, failure)
     return told | {"metadata": {"threshold": f"{guard.threshold:.2f}"}}
 
 
-def _encoder(room: ClassificationRoom) -> Told:
+def _describe_encoder(room: ClassificationService) -> Told:
     encoder = room.encoders.encoder
-    told = _model("sentence_encoder", "similarity", encoder is not None, failure=room.encoders.failure)
+    told = _model_entry("sentence_encoder", "similarity", encoder is not None, failure=room.encoders.failure)
     if encoder is None:
         return told
     return told | {"model_path": encoder.id, "metadata": {"dimension": str(encoder.size)}}
 
 
-def _model(name: str, kind: str, loaded: bool, path: Path | None = None, failure: str | None = None) -> Told:
+def _model_entry(
+    name: str, kind: str, loaded: bool, path: Path | None = None, failure: str | None = None
+) -> Told:
     told: Told = {"name": name, "type": kind, "loaded": loaded}
     if path is not None:
         told["model_path"] = path.name
@@ -155,7 +162,7 @@ def _model(name: str, kind: str, loaded: bool, path: Path | None = None, failure
     return told
 
 
-def _memory() -> str | None:
+def _process_memory() -> str | None:
     """What the process has in memory now, where the system tells."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -8,30 +8,30 @@ from functools import partial
 from typing import Any
 
 from radixway.pipeline import ModelStates
-from radixway.semantic.decide import Missing, Verdict, judge
-from radixway.semantic.plan import Plan, Wish, make_plan
-from radixway.semantic.question import Question
-from radixway.semantic.reading import Reader
-from radixway.semantic.scores import Feedback
-from radixway.semantic.signals.base import Domain, Signal, Signals
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.decide import DecisionVerdict, MissingSignals, judge_signals
+from radixway.semantic.plan import DecisionPlan, SelectionPreferences, make_plan
+from radixway.semantic.question import RequestQuestion
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.scores import ScoreFeedback
+from radixway.semantic.signals.base import DomainValue, SignalSet, SignalValue
+from radixway.semantic.snapshot import SemanticSnapshot
 
 HIGH_CONFIDENCE = 0.7
 """From which a category is said to be sure, where the caller names no threshold; as published."""
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
+class TextIntent:
     """What a text is taken for."""
 
-    snapshot: Snapshot
-    domain: Domain | None
+    snapshot: SemanticSnapshot
+    domain: DomainValue | None
     """What the domain head says, in the configuration's categories; None where there is none."""
-    signals: Signals
+    signals: SignalSet
     """All that can be read."""
-    verdict: Verdict
+    verdict: DecisionVerdict
     """From as few signals as a request's would be."""
-    plan: Plan | None
+    plan: DecisionPlan | None
     """None where a rule blocks."""
 
     @property
@@ -48,16 +48,20 @@ class Intent:
         sure = self.domain is not None and self.domain.confidence >= least
         return "high_confidence_specialized" if sure else "low_confidence_general"
 
-    def matched(self) -> dict[str, list[str]]:
+    def matched_signals(self) -> dict[str, list[str]]:
         """Names of the signals that matched, by kind; kinds without any are left out."""
         found: dict[str, list[str]] = {}
         for kind in self.signals.latencies_s:
-            names = [signal.name or str(signal.value) for signal in self.signals.of(kind) if _says(signal)]
+            names = [
+                signal.name or str(signal.value)
+                for signal in self.signals.signals_of(kind)
+                if _has_match(signal)
+            ]
             if names:
                 found[kind] = list(dict.fromkeys(names))
         return found
 
-    def decision(self) -> dict[str, Any]:
+    def decision_summary(self) -> dict[str, Any]:
         """The fused decision, in words and figures."""
         verdict, plan = self.verdict, self.plan
         told: dict[str, Any] = {
@@ -81,32 +85,36 @@ class Intent:
 
 
 async def read_intent(
-    text: str, snapshot: Snapshot, reader: Reader, states: ModelStates, feedback: Feedback
-) -> Intent:
+    text: str, snapshot: SemanticSnapshot, reader: SignalReader, states: ModelStates, feedback: ScoreFeedback
+) -> TextIntent:
     """Decide as for a request for `auto`, then read what the decision did not need.
 
-    Reads the text more than once unless it is awaited within `OnePass`.
+    Reads the text more than once unless it is awaited within `EncodeOnceMiddleware`.
     """
-    question = Question(text, text)
-    decided, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
+    question = RequestQuestion(text, text)
+    decided, verdict, failed = await reader.read_signals(
+        snapshot, question, partial(judge_signals, snapshot.rules)
+    )
     plan = None
     if verdict.action == "route":
-        wish = Wish(snapshot.section.preference.default, "", snapshot.section.preference.completion_tokens)
+        wish = SelectionPreferences(
+            snapshot.section.preference.default, "", snapshot.section.preference.completion_tokens
+        )
         plan = make_plan(snapshot, question, decided, verdict, wish, states, feedback, tuple(failed))
-    every, _, _ = await reader.read(snapshot, question, _everything(snapshot))
-    return Intent(snapshot, every.domain, every, verdict, plan)
+    every, _, _ = await reader.read_signals(snapshot, question, _require_all_kinds(snapshot))
+    return TextIntent(snapshot, every.domain, every, verdict, plan)
 
 
-def _everything(snapshot: Snapshot) -> Callable[[Signals], bool | Missing]:
+def _require_all_kinds(snapshot: SemanticSnapshot) -> Callable[[SignalSet], bool | MissingSignals]:
     """A judge that is content only when all kinds were read."""
 
-    def ask(signals: Signals) -> bool | Missing:
-        unread = frozenset(kind for kind in snapshot.detectors if not signals.knows(kind))
-        return Missing(unread) if unread else True
+    def ask(signals: SignalSet) -> bool | MissingSignals:
+        unread = frozenset(kind for kind in snapshot.detectors if not signals.has_kind(kind))
+        return MissingSignals(unread) if unread else True
 
     return ask
 
 
-def _says(signal: Signal) -> bool:
+def _has_match(signal: SignalValue) -> bool:
     """Whether a signal matched, rather than being a figure that is always there."""
     return signal.matched and (bool(signal.name) or signal.kind in ("domain", "language"))

@@ -37,7 +37,7 @@ class SecurityOptions(msgspec.Struct):
     include_reasoning: bool = False
 
 
-class Options(msgspec.Struct, forbid_unknown_fields=True):
+class ClassificationOptions(msgspec.Struct, forbid_unknown_fields=True):
     """Those of every task, under its name."""
 
     intent: IntentOptions = msgspec.field(default_factory=IntentOptions)

@@ -7,26 +7,26 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from radixway.pipeline import (
-    Attack,
+    AttackAssessment,
     AttackJudge,
-    GuardUnavailable,
+    GuardUnavailableError,
     ModelStates,
-    PersonalData,
     PersonalDataFinder,
+    PersonalDataSpan,
 )
-from radixway.semantic.build import SemanticRoom
-from radixway.semantic.classification.intent import Intent, read_intent
-from radixway.semantic.reading import Reader
-from radixway.semantic.signals.guard import OfOneText
-from radixway.semantic.snapshot import Snapshot
+from radixway.semantic.build import SemanticService
+from radixway.semantic.classification.intent import TextIntent, read_intent
+from radixway.semantic.reading import SignalReader
+from radixway.semantic.signals.guard import SingleTextGuardHook
+from radixway.semantic.snapshot import SemanticSnapshot
 
 if TYPE_CHECKING:
-    from radixway.encoders import EncoderService, Encoding
+    from radixway.encoders import EncoderService, TextEncoding
 
 T = TypeVar("T")
 
 
-class Unavailable(Exception):
+class ClassifierUnavailableError(Exception):
     """What a question needs is not there; nothing is answered in its place."""
 
     def __init__(self, missing: str, why: str) -> None:
@@ -35,13 +35,13 @@ class Unavailable(Exception):
         self.missing = missing
 
 
-class ClassificationRoom:
+class ClassificationService:
     """Questions about texts. Each raises Unavailable, and EncoderBusy where too many texts wait already."""
 
     def __init__(
         self,
         encoders: EncoderService,
-        semantic: SemanticRoom,
+        semantic: SemanticService,
         states: ModelStates,
         finder: PersonalDataFinder | None = None,
         judge: AttackJudge | None = None,
@@ -52,55 +52,57 @@ class ClassificationRoom:
         self.judge = judge
         self._semantic = semantic
         self._states = states
-        guard = OfOneText(finder, judge) if finder is not None and judge is not None else None
-        self._reader = Reader(encoders.encode, guard)
+        guard = SingleTextGuardHook(finder, judge) if finder is not None and judge is not None else None
+        self._reader = SignalReader(encoders.encode, guard)
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SemanticSnapshot:
         """The semantic configuration in force."""
         return self._semantic.snapshots.current
 
     def read_once(self) -> AbstractContextManager[None]:
         """Within it every text is read once, whatever is asked of it."""
-        from radixway.encoders import read_once
+        from radixway.encoders import encode_once
 
-        return read_once(self.encoders)
+        return encode_once(self.encoders)
 
-    async def encode(self, text: str) -> Encoding:
+    async def encode_text(self, text: str) -> TextEncoding:
         """The text's vector and pieces."""
-        return await _named("encoder", self.encoders.encode(text))
+        return await _with_part_name("encoder", self.encoders.encode(text))
 
-    async def intent(self, text: str) -> Intent:
+    async def read_intent(self, text: str) -> TextIntent:
         """The text's domain, all signals, and the decision it would get."""
         with self.read_once():
-            await self.encode(text)  # for its error: what reads signals goes on without an encoder
+            await self.encode_text(text)  # for its error: what reads signals goes on without an encoder
             intent = await read_intent(
                 text, self.snapshot, self._reader, self._states, self._semantic.feedback
             )
         if intent.domain is None:
-            raise Unavailable("domain_classifier", "no head or classifier reads domains with this encoder")
+            raise ClassifierUnavailableError(
+                "domain_classifier", "no head or classifier reads domains with this encoder"
+            )
         return intent
 
-    async def personal_data(self, text: str) -> Sequence[PersonalData]:
+    async def find_personal_data(self, text: str) -> Sequence[PersonalDataSpan]:
         """What in the text is personal data, of any confidence."""
         if self.finder is None:
-            raise Unavailable("pii_classifier", "nobody finds personal data here")
-        return await _named("pii_classifier", self.finder.find(text))
+            raise ClassifierUnavailableError("pii_classifier", "nobody finds personal data here")
+        return await _with_part_name("pii_classifier", self.finder.find(text))
 
-    async def attack(self, text: str) -> Attack:
+    async def judge_attack(self, text: str) -> AttackAssessment:
         """How likely the text attacks a prompt."""
         if self.judge is None:
-            raise Unavailable("jailbreak_classifier", "nobody judges attacks here")
-        return await _named("jailbreak_classifier", self.judge.judge(text))
+            raise ClassifierUnavailableError("jailbreak_classifier", "nobody judges attacks here")
+        return await _with_part_name("jailbreak_classifier", self.judge.judge(text))
 
 
-async def _named(part: str, asked: Awaitable[T]) -> T:
+async def _with_part_name(part: str, asked: Awaitable[T]) -> T:
     """The answer; an error of the part under its name."""
-    from radixway.encoders import EncoderBusy, EncoderError
+    from radixway.encoders import EncoderBusyError, EncoderError
 
     try:
         return await asked
-    except EncoderBusy:
+    except EncoderBusyError:
         raise
-    except (EncoderError, GuardUnavailable) as error:
-        raise Unavailable(part, str(error)) from error
+    except (EncoderError, GuardUnavailableError) as error:
+        raise ClassifierUnavailableError(part, str(error)) from error

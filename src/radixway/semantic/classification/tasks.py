@@ -10,91 +10,93 @@ from typing import Any, Literal, TypeVar
 
 from radixway.semantic.classification.answers import intent_answer, pii_answer, security_answer
 from radixway.semantic.classification.intent import HIGH_CONFIDENCE
-from radixway.semantic.classification.options import Options, Task
-from radixway.semantic.classification.room import ClassificationRoom, Unavailable
+from radixway.semantic.classification.options import ClassificationOptions, Task
+from radixway.semantic.classification.room import ClassificationService, ClassifierUnavailableError
 
 Answer = dict[str, Any]
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Tasks:
+class ClassificationTasks:
     """Asks, times, and counts what was answered. Raises what the room raises, and UnknownTypes."""
 
-    def __init__(self, room: ClassificationRoom) -> None:
+    def __init__(self, room: ClassificationService) -> None:
         self.room = room
         self.answered = 0
         """Texts, so far."""
         self.spent_s = 0.0
         """On all of them, waiting included."""
 
-    async def ask(self, task: Task, text: str, options: Options) -> Answer:
+    async def classify_text(self, task: Task, text: str, options: ClassificationOptions) -> Answer:
         """One task of one text."""
         began = perf_counter()
         try:
             if task == "intent":
-                intent = await self.room.intent(text)
-                return intent_answer(intent, options.intent, self._since(began))
+                intent = await self.room.read_intent(text)
+                return intent_answer(intent, options.intent, self._elapsed_ms(began))
             if task == "pii":
-                found = await self.room.personal_data(text)
+                found = await self.room.find_personal_data(text)
                 assert self.room.finder is not None
-                return pii_answer(text, found, self.room.finder, options.pii, self._since(began))
-            attack = await self.room.attack(text)
+                return pii_answer(text, found, self.room.finder, options.pii, self._elapsed_ms(began))
+            attack = await self.room.judge_attack(text)
             assert self.room.judge is not None
-            return security_answer(attack, self.room.judge, options.security, self._since(began))
+            return security_answer(attack, self.room.judge, options.security, self._elapsed_ms(began))
         finally:
             self.answered += 1
             self.spent_s += perf_counter() - began
 
-    async def combined(self, text: str, tasks: Sequence[Task], options: Options) -> Answer:
+    async def classify_combined(
+        self, text: str, tasks: Sequence[Task], options: ClassificationOptions
+    ) -> Answer:
         """Several tasks of one text. Parts that are not there are named, and null.
 
-        Raises Unavailable where none is there.
+        Raises ClassifierUnavailableError where none is there.
         """
         began = perf_counter()
         answers: dict[Task, Answer | None] = {}
-        missing: dict[str, Unavailable] = {}
+        missing: dict[str, ClassifierUnavailableError] = {}
         with self.room.read_once():
             for task in tasks:
                 try:
-                    answers[task] = await self.ask(task, text, options)
-                except Unavailable as error:
+                    answers[task] = await self.classify_text(task, text, options)
+                except ClassifierUnavailableError as error:
                     answers[task], missing[task] = None, error
         if len(missing) == len(answers):
             raise next(iter(missing.values()))
-        told: Answer = {task: _flat(answer) for task, answer in answers.items()}
-        told["overall_recommendation"] = _overall(told)
+        told: Answer = {task: _flatten_intent(answer) for task, answer in answers.items()}
+        told["overall_recommendation"] = _overall_answer(told)
         if missing:
             told["unavailable"] = {
                 task: {"missing": error.missing, "message": str(error)} for task, error in missing.items()
             }
-        return told | {"total_processing_time_ms": self._since(began)}
+        return told | {"total_processing_time_ms": self._elapsed_ms(began)}
 
-    async def batch(
-        self, texts: Sequence[str], task: Task | Literal["all"], options: Options, at_once: int
+    async def classify_batch(
+        self, texts: Sequence[str], task: Task | Literal["all"], options: ClassificationOptions, at_once: int
     ) -> Answer:
         """One task, or all, of every text, `at_once` of them at a time; results in the order of the texts."""
         began = perf_counter()
 
         async def one(text: str) -> Answer:
             if task == "all":
-                return await self.combined(text, ("intent", "pii", "security"), options)
-            return _flat(await self.ask(task, text, options)) or {}
+                return await self.classify_combined(text, ("intent", "pii", "security"), options)
+            return _flatten_intent(await self.classify_text(task, text, options)) or {}
 
         with self.room.read_once():
-            results = await in_order(texts, one, at_once)
+            results = await map_concurrently(texts, one, at_once)
         return {
             "results": results,
             "total_count": len(results),
-            "processing_time_ms": self._since(began),
+            "processing_time_ms": self._elapsed_ms(began),
             "statistics": _statistics(results, task),
         }
 
-    def _since(self, began: float) -> int:
+    def _elapsed_ms(self, began: float) -> int:
         return round((perf_counter() - began) * 1e3)
 
 
-async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int) -> list[R]:
+async def map_concurrently(items: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int) -> list[R]:
     """`work` of every item, in their order, `at_once` at a time. The first failure ends the others."""
     places = asyncio.Semaphore(at_once)
 
@@ -110,7 +112,7 @@ async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[R]], at_onc
     return [task.result() for task in running]
 
 
-def _flat(answer: Answer | None) -> Answer | None:
+def _flatten_intent(answer: Answer | None) -> Answer | None:
     """An intent without the extra level that it has when it is asked for alone."""
     if answer is None or "classification" not in answer:
         return answer
@@ -118,7 +120,7 @@ def _flat(answer: Answer | None) -> Answer | None:
     return {**answer["classification"], **rest}
 
 
-def _overall(told: Answer) -> Answer:
+def _overall_answer(told: Answer) -> Answer:
     """What follows from the parts that are there."""
     intent, pii, security = (told.get(task) for task in ("intent", "pii", "security"))
     blocked = (

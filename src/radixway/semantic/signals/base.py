@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 Value = bool | float | str
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class DomainValue:
     """What the domain head says, in this configuration's categories."""
 
     label: str
@@ -26,7 +26,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
+class SignalValue:
     """One reading of a request's meaning."""
 
     kind: str
@@ -38,51 +38,53 @@ class Signal:
     """In [0, 1]."""
     category: str | None = None
     """The category of questions that it speaks for, if any."""
-    domain: Domain | None = None
+    domain: DomainValue | None = None
     """The whole distribution, where the domain head made one."""
 
 
-class Detector(Protocol):
+class SignalDetector(Protocol):
     """Reads one kind of signals. Synchronous, pure and safe to share: it keeps nothing of a request."""
 
     kind: str
     needs_encoding: bool
 
-    def read(self, question: Question, encoding: Encoding | None) -> Iterable[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None
+    ) -> Iterable[SignalValue]:
         """Every signal of the kind that says something; those left out did not match."""
         ...
 
 
 @dataclass(slots=True)
-class Signals:
+class SignalSet:
     """The signals of one request, as far as they were read: by kind, all of a kind at once."""
 
     latencies_s: dict[str, float] = field(default_factory=dict)
     """By kind, seconds that reading it took."""
     began_at: dict[str, float] = field(default_factory=dict)
     """By kind, when that began, by its reader's clock."""
-    _by_kind: dict[str, dict[str, Signal]] = field(default_factory=dict)
+    _by_kind: dict[str, dict[str, SignalValue]] = field(default_factory=dict)
 
-    def add(self, kind: str, found: Iterable[Signal], latency_s: float = 0.0) -> None:
+    def add_signals(self, kind: str, found: Iterable[SignalValue], latency_s: float = 0.0) -> None:
         """All of a kind is known now."""
         self._by_kind[kind] = {signal.name: signal for signal in found}
         self.latencies_s[kind] = latency_s
 
-    def knows(self, kind: str) -> bool:
+    def has_kind(self, kind: str) -> bool:
         """Whether that kind was read."""
         return kind in self._by_kind
 
-    def get(self, kind: str, name: str = "") -> Signal | None:
+    def find_signal(self, kind: str, name: str = "") -> SignalValue | None:
         """The signal, if it was read and said something."""
         return self._by_kind.get(kind, {}).get(name)
 
     @property
-    def domain(self) -> Domain | None:
+    def domain(self) -> DomainValue | None:
         """What the domain head says, once it was asked."""
-        signal = self.get("domain")
+        signal = self.find_signal("domain")
         return None if signal is None else signal.domain
 
-    def of(self, kind: str) -> Iterator[Signal]:
+    def signals_of(self, kind: str) -> Iterator[SignalValue]:
         """What was read of that kind, in the order of the configuration."""
         return iter(self._by_kind.get(kind, {}).values())
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from radixway.config.semantic import ComplexitySignal
-from radixway.semantic.signals.base import Signal
+from radixway.config.semantic import ComplexitySignalConfig
+from radixway.semantic.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
+    from radixway.encoders import TextEncoding
     from radixway.encoders.encoding import Floats
     from radixway.encoders.heads.quality import QualityHead
-    from radixway.semantic.question import Question
+    from radixway.semantic.question import RequestQuestion
     from radixway.semantic.signals.embedding import Vectors
 
     Leaning = Callable[[Floats], float]
@@ -46,32 +46,36 @@ class ComplexityDetector:
 
     kind = "complexity"
 
-    def __init__(self, rules: Sequence[ComplexitySignal] = (), leanings: Sequence[Leaning] = ()) -> None:
+    def __init__(
+        self, rules: Sequence[ComplexitySignalConfig] = (), leanings: Sequence[Leaning] = ()
+    ) -> None:
         """`leanings`: per rule, how much a vector leans to its hard side."""
         self._rules = list(zip(rules, leanings, strict=True))
         self.needs_encoding = bool(self._rules)
 
-    def read(self, question: Question, encoding: Encoding | None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None
+    ) -> Iterator[SignalValue]:
         """The words' score under the empty name, then one level per rule."""
-        yield Signal("complexity", "", lexical_complexity(question.text[:20_000]))
+        yield SignalValue("complexity", "", lexical_complexity(question.text[:20_000]))
         if encoding is None:
             return
         for rule, leaning in self._rules:
             by = leaning(encoding.vector)
             level = "hard" if by > rule.threshold else "easy" if by < -rule.threshold else "medium"
-            yield Signal("complexity", f"{rule.name}:{level}", by, True, min(1.0, abs(by) + 0.5))
+            yield SignalValue("complexity", f"{rule.name}:{level}", by, True, min(1.0, abs(by) + 0.5))
 
 
-def by_examples(hard: Vectors, easy: Vectors) -> Leaning:
+def leaning_by_examples(hard: Vectors, easy: Vectors) -> Leaning:
     """The likeness to the nearest of the hard examples, less that to the nearest of the easy ones."""
     return lambda vector: float((hard @ vector).max() - (easy @ vector).max())
 
 
-def by_head(head: QualityHead) -> Leaning:
+def leaning_by_head(head: QualityHead) -> Leaning:
     """How much likelier the last of the head's models is to answer well than the first."""
 
     def leaning(vector: Floats) -> float:
-        quality = head.read(vector)
+        quality = head.predict_quality(vector)
         return float(quality[-1] - quality[0])
 
     return leaning

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from radixway.config.semantic import ContextSignal
-from radixway.semantic.signals.base import Signal
+from radixway.config.semantic import ContextSignalConfig
+from radixway.semantic.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 _BYTES_PER_TOKEN = 4
 """Of UTF-8: English words are about that, a Chinese character (three bytes) is somewhat under a token."""
@@ -27,13 +27,15 @@ class ContextLengthDetector:
     kind = "context"
     needs_encoding = False
 
-    def __init__(self, ranges: Sequence[ContextSignal]) -> None:
+    def __init__(self, ranges: Sequence[ContextSignalConfig]) -> None:
         self._ranges = tuple(ranges)
 
-    def read(self, question: Question, encoding: Encoding | None = None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None = None
+    ) -> Iterator[SignalValue]:
         """The estimate under the empty name, then every range that it is in."""
         tokens = estimate_tokens(question.whole or question.text)
-        yield Signal("context", "", float(tokens))
+        yield SignalValue("context", "", float(tokens))
         for each in self._ranges:
             if each.min_tokens <= tokens and (each.max_tokens is None or tokens <= each.max_tokens):
-                yield Signal("context", each.name, float(tokens))
+                yield SignalValue("context", each.name, float(tokens))

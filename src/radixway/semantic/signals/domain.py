@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING, Protocol
 
-from radixway.config.semantic import Category, DomainSignal
-from radixway.semantic.signals.base import Domain, Signal
+from radixway.config.semantic import CategoryConfig, DomainSignalConfig
+from radixway.semantic.signals.base import DomainValue, SignalValue
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 
-class Reading(Protocol):
+class DomainEstimate(Protocol):
     """What a domain head says of a text."""
 
     @property
@@ -31,10 +31,10 @@ class Reading(Protocol):
         ...
 
 
-class DomainHead(Protocol):
+class DomainClassifier(Protocol):
     """Reads a text with the vector an encoder made of it."""
 
-    def read(self, text: str, encoding: Encoding) -> Reading: ...
+    def classify_domain(self, text: str, encoding: TextEncoding) -> DomainEstimate: ...
 
 
 class DomainDetector:
@@ -45,42 +45,44 @@ class DomainDetector:
 
     def __init__(
         self,
-        head: DomainHead,
-        categories: Sequence[Category],
-        names: Sequence[DomainSignal] = (),
+        head: DomainClassifier,
+        categories: Sequence[CategoryConfig],
+        names: Sequence[DomainSignalConfig] = (),
         threshold: float = 0.6,
     ) -> None:
         """`categories`: labels are translated to these. `names`: other names for labels, used in rules."""
         self._head = head
         self._category_of = {label: each.name for each in categories for label in each.labels()}
-        named: list[DomainSignal | Category] = [*names, *categories]
+        named: list[DomainSignalConfig | CategoryConfig] = [*names, *categories]
         self._names = [(each.name, frozenset(each.labels())) for each in named]
         self._threshold = threshold
 
-    def classify(self, text: str, encoding: Encoding) -> tuple[Domain, str]:
+    def map_domain(self, text: str, encoding: TextEncoding) -> tuple[DomainValue, str]:
         """The domain in this configuration's categories, and the head's own label."""
-        reading = self._head.read(text, encoding)
+        reading = self._head.classify_domain(text, encoding)
         distribution: dict[str, float] = {}
         for label, probability in reading.distribution.items():
             name = self._category_of.get(label, label)
             distribution[name] = distribution.get(name, 0.0) + probability
         best = max(distribution, key=distribution.__getitem__)
-        found = Domain(best, distribution[best], distribution, normalised_entropy(distribution))
+        found = DomainValue(best, distribution[best], distribution, normalized_entropy(distribution))
         return found, reading.label
 
-    def read(self, question: Question, encoding: Encoding | None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None
+    ) -> Iterator[SignalValue]:
         """The category under the empty name, then every name that its label goes by."""
         if encoding is None or not question.text.strip():
             return
-        domain, label = self.classify(question.text, encoding)
+        domain, label = self.map_domain(question.text, encoding)
         sure = domain.confidence >= self._threshold
-        yield Signal("domain", "", domain.label, sure, domain.confidence, domain.label, domain)
+        yield SignalValue("domain", "", domain.label, sure, domain.confidence, domain.label, domain)
         for name, labels in self._names:
             if label in labels:
-                yield Signal("domain", name, label, sure, domain.confidence)
+                yield SignalValue("domain", name, label, sure, domain.confidence)
 
 
-def normalised_entropy(distribution: Mapping[str, float]) -> float:
+def normalized_entropy(distribution: Mapping[str, float]) -> float:
     """Shannon entropy over log n, in [0, 1]."""
     if len(distribution) < 2:
         return 0.0

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.config.semantic import EmbeddingSignal
-from radixway.semantic.signals.base import Signal
+from radixway.config.semantic import EmbeddingSignalConfig
+from radixway.semantic.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 Vectors = NDArray[np.float32]
 """[sentences, size], each of unit length."""
@@ -26,7 +26,7 @@ class EmbeddingDetector:
     needs_encoding = True
 
     def __init__(
-        self, rules: Sequence[EmbeddingSignal], vectors: Vectors, categories: Iterable[str] = ()
+        self, rules: Sequence[EmbeddingSignalConfig], vectors: Vectors, categories: Iterable[str] = ()
     ) -> None:
         """`vectors`: of every rule's examples, in their order. `categories`: rules of these names speak for
         them."""
@@ -39,7 +39,9 @@ class EmbeddingDetector:
             slice(end - len(rule.candidates), end) for rule, end in zip(rules, ends.tolist(), strict=True)
         ]
 
-    def read(self, question: Question, encoding: Encoding | None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None
+    ) -> Iterator[SignalValue]:
         """Every rule with its likeness; it matched where that reaches the threshold."""
         if encoding is None:
             return
@@ -48,10 +50,10 @@ class EmbeddingDetector:
             score = _aggregate(likeness[part], rule)
             category = rule.name if rule.name in self._categories else None
             sure = min(1.0, max(0.0, score))
-            yield Signal("embedding", rule.name, score, score >= rule.threshold, sure, category)
+            yield SignalValue("embedding", rule.name, score, score >= rule.threshold, sure, category)
 
 
-def _aggregate(likeness: Vectors, rule: EmbeddingSignal) -> float:
+def _aggregate(likeness: Vectors, rule: EmbeddingSignalConfig) -> float:
     """`mean` and `max` as named; `any` is the first example that reaches the threshold, else the best."""
     if rule.aggregation_method == "mean":
         return float(likeness.mean())

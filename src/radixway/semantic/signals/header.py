@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import re2
 
 from radixway.config import ConfigError
-from radixway.config.semantic import HeaderSignal
-from radixway.semantic.signals.base import Signal
+from radixway.config.semantic import HeaderSignalConfig
+from radixway.semantic.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 
 class HeaderDetector:
@@ -22,11 +22,13 @@ class HeaderDetector:
     kind = "header"
     needs_encoding = False
 
-    def __init__(self, rules: Sequence[HeaderSignal]) -> None:
+    def __init__(self, rules: Sequence[HeaderSignalConfig]) -> None:
         """Raises ConfigError for a bad pattern."""
-        self._rules = [(rule, _compiled(rule)) for rule in rules]
+        self._rules = [(rule, _compile_header_rule(rule)) for rule in rules]
 
-    def read(self, question: Question, encoding: Encoding | None = None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None = None
+    ) -> Iterator[SignalValue]:
         """The rules that match, each with the header's value."""
         for rule, pattern in self._rules:
             value = question.headers.get(rule.header.lower())
@@ -35,10 +37,10 @@ class HeaderDetector:
             if rule.values and value not in rule.values:
                 continue
             if pattern is None or pattern.fullmatch(value):
-                yield Signal("header", rule.name, value[:256])
+                yield SignalValue("header", rule.name, value[:256])
 
 
-def _compiled(rule: HeaderSignal) -> Any:
+def _compile_header_rule(rule: HeaderSignalConfig) -> Any:
     if rule.pattern is None:
         return None
     options = re2.Options()

@@ -10,13 +10,13 @@ import re2
 from rapidfuzz import fuzz, process
 
 from radixway.config import ConfigError
-from radixway.config.semantic import KeywordSignal
-from radixway.semantic.signals.base import Signal
-from radixway.semantic.signals.text import is_unspaced, is_word_char, normalised
+from radixway.config.semantic import KeywordSignalConfig
+from radixway.semantic.signals.base import SignalValue
+from radixway.semantic.signals.text import is_unspaced, is_word_char, normalize_text
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 _LONGEST_FUZZY = 20_000
 """Characters of a prompt in which misspelt words are looked for."""
@@ -31,38 +31,40 @@ class KeywordDetector:
     kind = "keyword"
     needs_encoding = False
 
-    def __init__(self, rules: Sequence[KeywordSignal], categories: Iterable[str] = ()) -> None:
+    def __init__(self, rules: Sequence[KeywordSignalConfig], categories: Iterable[str] = ()) -> None:
         """`categories`: rules of these names speak for them. Raises ConfigError for a bad pattern."""
         self._rules = tuple(rules)
         self._categories = frozenset(categories)
         self._exact = [
-            Words([*_keywords(rules, "exact", sensitive)], case_sensitive=sensitive)
+            KeywordAutomaton([*_iter_keywords(rules, "exact", sensitive)], case_sensitive=sensitive)
             for sensitive in (False, True)
         ]
         self._patterns = [
-            PatternSet([*_keywords(rules, "regex", sensitive)], case_sensitive=sensitive)
+            KeywordPatterns([*_iter_keywords(rules, "regex", sensitive)], case_sensitive=sensitive)
             for sensitive in (False, True)
         ]
         self._fuzzy = [(index, rule) for index, rule in enumerate(rules) if rule.method == "fuzzy"]
 
-    def read(self, question: Question, encoding: Encoding | None = None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None = None
+    ) -> Iterator[SignalValue]:
         """The rules that match."""
-        text = normalised(question.text)
+        text = normalize_text(question.text)
         found: dict[int, set[int]] = {}
-        groups: list[Words | PatternSet] = [*self._exact, *self._patterns]
+        groups: list[KeywordAutomaton | KeywordPatterns] = [*self._exact, *self._patterns]
         for group in groups:
-            for index, keyword in group.hits(text):
+            for index, keyword in group.find_hits(text):
                 found.setdefault(index, set()).add(keyword)
         for index, rule in self._fuzzy:
             found[index] = set(_fuzzy_hits(rule, text[:_LONGEST_FUZZY]))
         for index, rule in enumerate(self._rules):
-            confidence = _confidence(rule, len(found.get(index, ())))
+            confidence = _rule_confidence(rule, len(found.get(index, ())))
             if confidence:
                 category = rule.name if rule.name in self._categories else None
-                yield Signal("keyword", rule.name, True, True, confidence, category)
+                yield SignalValue("keyword", rule.name, True, True, confidence, category)
 
 
-class Words:
+class KeywordAutomaton:
     """Exact words and phrases, found by one Aho-Corasick automaton.
 
     A word of a spaced script counts where it stands alone: `pod` is not in `podium`. Chinese needs no bounds.
@@ -72,26 +74,26 @@ class Words:
         self._fold = not case_sensitive
         by_text: dict[str, list[Hit]] = {}
         for hit, keyword in keywords:
-            by_text.setdefault(self._folded(normalised(keyword)), []).append(hit)
+            by_text.setdefault(self._fold_case(normalize_text(keyword)), []).append(hit)
         by_text.pop("", None)
         self._texts = list(by_text)
         self._hits = list(by_text.values())
         self._automaton = ahocorasick_rs.AhoCorasick(self._texts) if self._texts else None
 
-    def hits(self, text: str) -> Iterator[Hit]:
+    def find_hits(self, text: str) -> Iterator[Hit]:
         """Which keywords are in a normalised text; one may come more than once."""
         if self._automaton is None:
             return
-        text = self._folded(text)
+        text = self._fold_case(text)
         for index, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
             if _stands_alone(text, start, end):
                 yield from self._hits[index]
 
-    def _folded(self, text: str) -> str:
+    def _fold_case(self, text: str) -> str:
         return text.casefold() if self._fold else text
 
 
-class PatternSet:
+class KeywordPatterns:
     """RE2 patterns, all matched in one pass, in time linear in the text."""
 
     def __init__(self, keywords: Sequence[tuple[Hit, str]], *, case_sensitive: bool) -> None:
@@ -112,13 +114,15 @@ class PatternSet:
                 raise ConfigError(f"semantic: the pattern {pattern!r} is not one of RE2's: {what}") from None
         self._set.Compile()
 
-    def hits(self, text: str) -> Iterator[Hit]:
+    def find_hits(self, text: str) -> Iterator[Hit]:
         """Which patterns match somewhere in the text."""
         for index in (self._set.Match(text) or ()) if self._set is not None else ():
             yield self._hits[index]
 
 
-def _keywords(rules: Sequence[KeywordSignal], method: str, case_sensitive: bool) -> Iterator[tuple[Hit, str]]:
+def _iter_keywords(
+    rules: Sequence[KeywordSignalConfig], method: str, case_sensitive: bool
+) -> Iterator[tuple[Hit, str]]:
     for index, rule in enumerate(rules):
         if rule.method == method and rule.case_sensitive == case_sensitive:
             for number, keyword in enumerate(rule.keywords):
@@ -131,13 +135,13 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     return not (end < len(text) and is_word_char(text[end - 1]) and is_word_char(text[end]))
 
 
-def _fuzzy_hits(rule: KeywordSignal, text: str) -> Iterator[int]:
+def _fuzzy_hits(rule: KeywordSignalConfig, text: str) -> Iterator[int]:
     """Keywords that something in the text is nearly spelt like."""
     if not rule.case_sensitive:
         text = text.casefold()
     words = text.split(" ")
     for number, given in enumerate(rule.keywords):
-        keyword = normalised(given)
+        keyword = normalize_text(given)
         if not rule.case_sensitive:
             keyword = keyword.casefold()
         if is_unspaced(keyword):
@@ -152,7 +156,7 @@ def _fuzzy_hits(rule: KeywordSignal, text: str) -> Iterator[int]:
             yield number
 
 
-def _confidence(rule: KeywordSignal, found: int) -> float:
+def _rule_confidence(rule: KeywordSignalConfig, found: int) -> float:
     """How sure a rule is with so many different keywords found: 0 where it does not match.
 
     Of any-of rules one keyword may be chance: 2/3 for one, 0.8 for two, as in the published example, 0.86 for

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from radixway.semantic.signals.base import Signal
+from radixway.semantic.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 _LONGEST = 4000
 """Characters that are looked at."""
@@ -76,12 +76,14 @@ class LanguageDetector:
     kind = "language"
     needs_encoding = False
 
-    def read(self, question: Question, encoding: Encoding | None = None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None = None
+    ) -> Iterator[SignalValue]:
         """One language, if any."""
         code, confidence = detect_language(question.text)
         if code:
-            yield Signal("language", "", code, True, confidence)
-            yield Signal("language", code, code, True, confidence)
+            yield SignalValue("language", "", code, True, confidence)
+            yield SignalValue("language", code, code, True, confidence)
 
 
 def _latin_language(text: str) -> tuple[str, float]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from radixway.config.semantic import RegexSignal
-from radixway.semantic.signals.base import Signal
-from radixway.semantic.signals.keyword import PatternSet
-from radixway.semantic.signals.text import normalised
+from radixway.config.semantic import RegexSignalConfig
+from radixway.semantic.signals.base import SignalValue
+from radixway.semantic.signals.keyword import KeywordPatterns
+from radixway.semantic.signals.text import normalize_text
 
 if TYPE_CHECKING:
-    from radixway.encoders import Encoding
-    from radixway.semantic.question import Question
+    from radixway.encoders import TextEncoding
+    from radixway.semantic.question import RequestQuestion
 
 
 class RegexDetector:
@@ -21,20 +21,22 @@ class RegexDetector:
     kind = "regex"
     needs_encoding = False
 
-    def __init__(self, rules: Sequence[RegexSignal]) -> None:
+    def __init__(self, rules: Sequence[RegexSignalConfig]) -> None:
         """Raises ConfigError for a bad pattern."""
         self._rules = tuple(rules)
         self._sets = [
-            PatternSet(
+            KeywordPatterns(
                 [((i, 0), rule.pattern) for i, rule in enumerate(rules) if rule.case_sensitive == sensitive],
                 case_sensitive=sensitive,
             )
             for sensitive in (False, True)
         ]
 
-    def read(self, question: Question, encoding: Encoding | None = None) -> Iterator[Signal]:
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None = None
+    ) -> Iterator[SignalValue]:
         """The patterns that match."""
-        text = normalised(question.whole or question.text)
+        text = normalize_text(question.whole or question.text)
         for group in self._sets:
-            for rule, _ in group.hits(text):
-                yield Signal("regex", self._rules[rule].name, True)
+            for rule, _ in group.find_hits(text):
+                yield SignalValue("regex", self._rules[rule].name, True)

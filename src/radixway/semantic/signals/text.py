@@ -8,7 +8,7 @@ import unicodedata
 _HAN_AND_KANA = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
-def normalised(text: str) -> str:
+def normalize_text(text: str) -> str:
     """NFKC (full-width letters become plain ones), runs of spaces as one."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)

@@ -4,25 +4,39 @@ The last user message is compared with what each tool says of itself and with qu
 """
 
 from radixway.semantic.tools.database import load_tools
-from radixway.semantic.tools.index import Profile, Scores, ToolIndex, ToolTexts, profile_of, texts_of
-from radixway.semantic.tools.profiles import Profiles
-from radixway.semantic.tools.selection import LEAST_SCORE, Chosen, Limits, Selection, limits_of, select
-from radixway.semantic.tools.tool import Tool
+from radixway.semantic.tools.index import (
+    ToolIndex,
+    ToolProfile,
+    ToolScores,
+    ToolTexts,
+    build_profile,
+    tool_texts,
+)
+from radixway.semantic.tools.profiles import ToolProfileCache
+from radixway.semantic.tools.selection import (
+    LEAST_SCORE,
+    ChosenTool,
+    ToolLimits,
+    ToolSelectionResult,
+    select_tools,
+    tool_limits,
+)
+from radixway.semantic.tools.tool import ToolDefinition
 
 __all__ = [
     "LEAST_SCORE",
-    "Chosen",
-    "Limits",
-    "Profile",
-    "Profiles",
-    "Scores",
-    "Selection",
-    "Tool",
+    "ChosenTool",
+    "ToolDefinition",
     "ToolIndex",
+    "ToolLimits",
+    "ToolProfile",
+    "ToolProfileCache",
+    "ToolScores",
+    "ToolSelectionResult",
     "ToolTexts",
-    "limits_of",
+    "build_profile",
     "load_tools",
-    "profile_of",
-    "select",
-    "texts_of",
+    "select_tools",
+    "tool_limits",
+    "tool_texts",
 ]

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from radixway.semantic.question import objects_in
-from radixway.semantic.tools.tool import Tool
+from radixway.semantic.question import filter_objects
+from radixway.semantic.tools.tool import ToolDefinition
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -18,29 +18,29 @@ _ELSEWHERE = msgspec.Raw(b"")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnList:
+class ClientToolList:
     """A client's tools."""
 
     raw: tuple[msgspec.Raw, ...]
     """As they came."""
-    tools: tuple[Tool, ...]
+    tools: tuple[ToolDefinition, ...]
     places: tuple[int, ...]
     """Where each of `tools` stands among `raw`; what has no name, or one twice, stays."""
 
 
-def may_choose(body: Mapping[str, Any]) -> bool:
+def may_choose_tools(body: Mapping[str, Any]) -> bool:
     """Whether the model is to choose among tools: it says `auto`, or brings a list and says nothing."""
     choice = body.get("tool_choice")
     return choice == "auto" or (choice is None and bool(body.get("tools")))
 
 
-def own_list(raw: bytes, body: Mapping[str, Any]) -> OwnList | None:
+def read_client_tools(raw: bytes, body: Mapping[str, Any]) -> ClientToolList | None:
     """The client's tools; None where `tools` is no list of objects, which the worker will say."""
     given = body.get("tools")
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
         return None
     items = tuple(_items(_split(raw)["tools"]))
-    tools: dict[str, tuple[int, Tool]] = {}
+    tools: dict[str, tuple[int, ToolDefinition]] = {}
     for place, item in enumerate(given):
         function = item.get("function")
         if not isinstance(function, dict):
@@ -48,20 +48,20 @@ def own_list(raw: bytes, body: Mapping[str, Any]) -> OwnList | None:
         name, description = function.get("name"), function.get("description")
         if isinstance(name, str) and name and name not in tools:
             told = description if isinstance(description, str) else ""
-            tools[name] = (place, Tool(name, _ELSEWHERE, told))
-    return OwnList(
+            tools[name] = (place, ToolDefinition(name, _ELSEWHERE, told))
+    return ClientToolList(
         items, tuple(tool for _, tool in tools.values()), tuple(place for place, _ in tools.values())
     )
 
 
 def called_tools(body: Mapping[str, Any]) -> frozenset[str]:
     """Names of the tools that the conversation has called."""
-    return frozenset(_called(body.get("messages")))
+    return frozenset(_iter_called(body.get("messages")))
 
 
-def _called(messages: Any) -> Iterator[str]:
-    for message in objects_in(messages):
-        calls = [call.get("function") for call in objects_in(message.get("tool_calls"))]
-        for function in objects_in([*calls, message.get("function_call")]):
+def _iter_called(messages: Any) -> Iterator[str]:
+    for message in filter_objects(messages):
+        calls = [call.get("function") for call in filter_objects(message.get("tool_calls"))]
+        for function in filter_objects([*calls, message.get("function_call")]):
             if isinstance(name := function.get("name"), str):
                 yield name

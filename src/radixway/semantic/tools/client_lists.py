@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from radixway.semantic.tools.index import ToolIndex
-from radixway.semantic.tools.tool import Tool
+from radixway.semantic.tools.tool import ToolDefinition
 
 if TYPE_CHECKING:
-    from radixway.semantic.tools.profiles import Profiles
+    from radixway.semantic.tools.profiles import ToolProfileCache
 
 _AT_ONCE = 4
 """Lists that are being read at a time; whoever comes beyond them keeps all their tools."""
@@ -26,17 +26,17 @@ _MOST_CHARS = 400_000
 _encode = msgspec.msgpack.encode
 
 
-class ClientLists:
+class ClientToolIndexes:
     """Indexes of lists by digest, the latest used, bounded by their tools. Belongs to one event loop."""
 
-    def __init__(self, profiles: Profiles, *, most_tools: int = 4096) -> None:
+    def __init__(self, profiles: ToolProfileCache, *, most_tools: int = 4096) -> None:
         self._profiles = profiles
         self.most_tools = most_tools
         self._tools = 0
         self._known: OrderedDict[bytes, ToolIndex] = OrderedDict()
         self._reading: dict[bytes, asyncio.Task[ToolIndex]] = {}
 
-    async def find(self, tools: Sequence[Tool], wait_s: float) -> ToolIndex | None:
+    async def find_index(self, tools: Sequence[ToolDefinition], wait_s: float) -> ToolIndex | None:
         """The index of a list; None where it takes longer than `wait_s`, and then it is read on for the next.
 
         None at once for a list of more tools than may be kept, or of too many words, and where too many lists
@@ -55,13 +55,13 @@ class ClientLists:
             if len(self._reading) >= _AT_ONCE:
                 return None
             # In a context of its own: it outlives the request that began it.
-            reading = asyncio.create_task(self._read(digest, tools), context=Context())
-            reading.add_done_callback(_retrieve)
+            reading = asyncio.create_task(self._build_index(digest, tools), context=Context())
+            reading.add_done_callback(_retrieve_exception)
             self._reading[digest] = reading
         await asyncio.wait({reading}, timeout=wait_s)
         return reading.result() if reading.done() and not reading.cancelled() else None
 
-    async def close(self) -> None:
+    async def cancel_builds(self) -> None:
         """What is being read is left."""
         for reading in (left := tuple(self._reading.values())):
             reading.cancel()
@@ -72,9 +72,9 @@ class ClientLists:
         assert self._tools == sum(len(index) for index in self._known.values()) <= self.most_tools
         assert len(self._reading) <= _AT_ONCE
 
-    async def _read(self, digest: bytes, tools: Sequence[Tool]) -> ToolIndex:
+    async def _build_index(self, digest: bytes, tools: Sequence[ToolDefinition]) -> ToolIndex:
         try:
-            index = await asyncio.to_thread(ToolIndex, tools, await self._profiles.of(tools))
+            index = await asyncio.to_thread(ToolIndex, tools, await self._profiles.profiles_for(tools))
         finally:
             del self._reading[digest]
         self._known[digest] = index
@@ -85,7 +85,7 @@ class ClientLists:
         return index
 
 
-def _retrieve(reading: asyncio.Task[ToolIndex]) -> None:
+def _retrieve_exception(reading: asyncio.Task[ToolIndex]) -> None:
     """So that asyncio does not log a failure that nobody waited for."""
     if not reading.cancelled():
         reading.exception()

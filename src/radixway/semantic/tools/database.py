@@ -14,8 +14,8 @@ from msgspec import Meta
 from radixway.config import ConfigError
 from radixway.encoders import EncoderError
 from radixway.semantic.tools.index import ToolIndex
-from radixway.semantic.tools.profiles import Profiles
-from radixway.semantic.tools.tool import Tool
+from radixway.semantic.tools.profiles import ToolProfileCache
+from radixway.semantic.tools.tool import ToolDefinition
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256)]
 _Text = Annotated[str, Meta(min_length=1)]
@@ -40,7 +40,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     examples: tuple[_Text, ...] = ()
 
 
-def load_tools(path: Path) -> tuple[Tool, ...]:
+def load_tools(path: Path) -> tuple[ToolDefinition, ...]:
     """The tools in a file: a list of `{tool, description, category, tags, examples}`.
 
     `tool` is what requests are given, in the form of chat completions. `description`, by default the tool's
@@ -55,41 +55,41 @@ def load_tools(path: Path) -> tuple[Tool, ...]:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-    tools: dict[str, Tool] = {}
-    for index, (line, value) in enumerate(_entries(path, text)):
+    tools: dict[str, ToolDefinition] = {}
+    for index, (line, value) in enumerate(_iter_entries(path, text)):
         where = f"{path}:{line}: {index}"
-        tool = _tool(value, where)
+        tool = _read_tool(value, where)
         if tool.name in tools:
             raise ConfigError(f"{where}.tool.function.name: {tool.name!r} comes twice")
         tools[tool.name] = tool
     return tuple(tools.values())
 
 
-async def read_database(path: Path, profiles: Profiles) -> ToolIndex | None:
+async def read_database(path: Path, profiles: ToolProfileCache) -> ToolIndex | None:
     """The index of the tools in a file; None where there is none in it. Raises ConfigError."""
     tools = await asyncio.to_thread(load_tools, path)
     try:
-        read = await profiles.of_database(tools, path)
+        read = await profiles.database_profiles(tools, path)
     except EncoderError as error:
         raise ConfigError(f"{path}: its tools cannot be encoded: {error}") from None
     return await asyncio.to_thread(ToolIndex, tools, read) if tools else None
 
 
-def _tool(value: Any, where: str) -> Tool:
+def _read_tool(value: Any, where: str) -> ToolDefinition:
     try:
         entry = msgspec.convert(value, _Entry)
     except msgspec.ValidationError as error:
-        raise ConfigError(_told(error, where)) from None
+        raise ConfigError(_describe_error(error, where)) from None
     try:
         function = msgspec.convert(entry.tool, _Definition).function
     except msgspec.ValidationError as error:
-        raise ConfigError(_told(error, f"{where}.tool")) from None
+        raise ConfigError(_describe_error(error, f"{where}.tool")) from None
     try:
         definition = msgspec.Raw(msgspec.json.encode(entry.tool))
         msgspec.json.encode(entry)
     except UnicodeEncodeError:
         raise ConfigError(f"{where}: it has half a character (a lone surrogate)") from None
-    return Tool(
+    return ToolDefinition(
         name=function.name,
         definition=definition,
         description=entry.description or function.description,
@@ -99,12 +99,12 @@ def _tool(value: Any, where: str) -> Tool:
     )
 
 
-def _told(error: msgspec.ValidationError, where: str) -> str:
+def _describe_error(error: msgspec.ValidationError, where: str) -> str:
     said, _, at = str(error).partition(" - at `$")
     return f"{where}{at.rstrip('`')}: {said}"
 
 
-def _entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+def _iter_entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
     """The list's items, each with the line it begins in."""
     decoder = json.JSONDecoder(parse_constant=_refuse_constant)
     line, counted = 1, 0

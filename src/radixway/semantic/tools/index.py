@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from radixway.semantic.tools.lexical import Floats64, Lexical
-from radixway.semantic.tools.tool import Tool, size_bytes
-from radixway.semantic.tools.words import name_in_words, words_of
+from radixway.semantic.tools.lexical import Bm25Index, Floats64
+from radixway.semantic.tools.tool import ToolDefinition, definitions_size_bytes
+from radixway.semantic.tools.words import count_words, split_name
 
 if TYPE_CHECKING:
     from radixway.encoders.encoding import Floats
@@ -30,7 +30,7 @@ WORDS = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ToolProfile:
     """One tool's vectors, each of unit length."""
 
     description: Floats
@@ -42,7 +42,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ToolScores:
     """How well each tool of an index fits a query. Arrays of [tools]."""
 
     total: Floats64
@@ -57,13 +57,13 @@ class Scores:
 class ToolIndex:
     """Immutable; used from one thread or many."""
 
-    def __init__(self, tools: Sequence[Tool], profiles: Sequence[Profile]) -> None:
+    def __init__(self, tools: Sequence[ToolDefinition], profiles: Sequence[ToolProfile]) -> None:
         """`profiles` are those of `tools`, one each, all made by one encoder."""
         self.tools = tuple(tools)
         self.place = {tool.name: number for number, tool in enumerate(self.tools)}
-        self.size_bytes = size_bytes(tool.definition for tool in self.tools)
+        self.size_bytes = definitions_size_bytes(tool.definition for tool in self.tools)
         """Of all definitions."""
-        self._lexical = Lexical([words_of_tool(tool) for tool in tools])
+        self._lexical = Bm25Index([tool_words(tool) for tool in tools])
         if not profiles:
             return
         self._descriptions = np.stack([profile.description for profile in profiles])
@@ -80,7 +80,7 @@ class ToolIndex:
     def __len__(self) -> int:
         return len(self.tools)
 
-    def compare(self, vector: Floats, text: str) -> Scores:
+    def score_tools(self, vector: Floats, text: str) -> ToolScores:
         """Every tool's score for a query, given as its vector of unit length and its text.
 
         own   = (description + 0.4 name + 0.6 best clause) / 2            cosines
@@ -91,14 +91,14 @@ class ToolIndex:
         """
         if not self.tools:
             nothing = np.zeros(0)
-            return Scores(nothing, nothing, nothing, nothing, nothing)
+            return ToolScores(nothing, nothing, nothing, nothing, nothing)
         description = (self._descriptions @ vector).astype(np.float64)
         clause = np.maximum.reduceat(self._clauses @ vector, self._first_clause)
         own = (description + NAME * (self._names @ vector) + CLAUSE * clause) / (1 + NAME + CLAUSE)
         examples = np.where(self._without, np.nan, self._examples @ vector)
         dense = np.where(self._without, own, (1 - EXAMPLES) * own + EXAMPLES * examples)
-        words = self._lexical.scores(words_of(text))
-        return Scores(
+        words = self._lexical.score_query(count_words(text))
+        return ToolScores(
             total=(1 - WORDS) * dense + WORDS * words,
             cosine=np.fmax(description, examples),
             description=description,
@@ -120,31 +120,31 @@ class ToolTexts:
         yield from (self.description, self.name, *self.clauses, *self.examples)
 
 
-def texts_of(tool: Tool) -> ToolTexts:
+def tool_texts(tool: ToolDefinition) -> ToolTexts:
     """A tool without a description is described by its name."""
-    name = name_in_words(tool.name)
+    name = split_name(tool.name)
     description = tool.description.strip() or name
     parts = (part.strip() for part in _CLAUSE_ENDS.split(description))
     clauses = tuple(part for part in parts if len(part) >= _SHORTEST_CLAUSE)[:_MOST_CLAUSES]
     return ToolTexts(description, name, clauses or (description,), tool.examples)
 
 
-def profile_of(texts: ToolTexts, vectors: Mapping[str, Floats]) -> Profile:
+def build_profile(texts: ToolTexts, vectors: Mapping[str, Floats]) -> ToolProfile:
     """The profile, given the vector of each of the texts."""
     examples = [vectors[text] for text in texts.examples]
-    return Profile(
+    return ToolProfile(
         description=vectors[texts.description],
         name=vectors[texts.name],
         clauses=np.stack([vectors[text] for text in texts.clauses]),
-        examples=_direction(examples) if examples else None,
+        examples=_mean_direction(examples) if examples else None,
     )
 
 
-def _direction(vectors: Sequence[Floats]) -> Floats:
+def _mean_direction(vectors: Sequence[Floats]) -> Floats:
     total: Floats = np.sum(vectors, axis=0)
     return total / np.float32(max(float(np.linalg.norm(total)), 1e-12))
 
 
-def words_of_tool(tool: Tool) -> Counter[str]:
+def tool_words(tool: ToolDefinition) -> Counter[str]:
     """Of its name, description, tags and examples."""
-    return words_of(" ".join([name_in_words(tool.name), tool.description, *tool.tags, *tool.examples]))
+    return count_words(" ".join([split_name(tool.name), tool.description, *tool.tags, *tool.examples]))

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from radixway.semantic.tools.index import Profile
+from radixway.semantic.tools.index import ToolProfile
 
 log = logging.getLogger(__name__)
 
 
-def write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[Profile]) -> None:
+def write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[ToolProfile]) -> None:
     """One digest, of 16 bytes, per profile. Where the file cannot be written the next start takes longer."""
     nothing = np.full_like(profiles[0].description, np.nan)
     arrays: dict[str, Any] = {
@@ -38,7 +38,7 @@ def write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[Prof
         log.warning("semantic: tools are read anew at every start: %s: %s", file, error.strerror)
 
 
-def read_profiles(file: Path) -> dict[bytes, Profile]:
+def read_profiles(file: Path) -> dict[bytes, ToolProfile]:
     """Those that were written, by digest; none, and a warning, where the file cannot be used."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
@@ -47,7 +47,7 @@ def read_profiles(file: Path) -> dict[bytes, Profile]:
             examples = [None if np.isnan(row[0]) else row for row in arrays["examples"]]
             digests = [row.tobytes() for row in arrays["digests"]]
             rows = zip(arrays["descriptions"], arrays["names"], clauses, examples, strict=True)
-            return {digest: Profile(*row) for digest, row in zip(digests, rows, strict=True)}
+            return {digest: ToolProfile(*row) for digest, row in zip(digests, rows, strict=True)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         log.warning("semantic: %s is made anew: %s", file, error)
         return {}

@@ -13,7 +13,7 @@ _K1, _B = 1.2, 0.75
 Floats64 = NDArray[np.float64]
 
 
-class Lexical:
+class Bm25Index:
     """Documents by their words: for every word the documents that have it, and with which weight."""
 
     def __init__(self, documents: Sequence[Counter[str]]) -> None:
@@ -29,16 +29,20 @@ class Lexical:
         for word, places in found.items():
             rows = np.array([number for number, _ in places], np.int64)
             counts = np.array([times for _, times in places], np.float64)
-            self._postings[word] = (rows, counts / (counts + norms[rows]), self._rarity(len(places)))
+            self._postings[word] = (
+                rows,
+                counts / (counts + norms[rows]),
+                self._inverse_frequency(len(places)),
+            )
 
-    def scores(self, query: Counter[str]) -> Floats64:
+    def score_query(self, query: Counter[str]) -> Floats64:
         """[documents], from 0 to 1: BM25 over the sum of what the query's words could add at most.
 
         Words that no document has count in that sum as the rarest of all.
         """
         total = 0.0
         scores = np.zeros(self.size)
-        unknown = self._rarity(0)
+        unknown = self._inverse_frequency(0)
         for word in query:
             posting = self._postings.get(word)
             total += unknown if posting is None else posting[2]
@@ -47,5 +51,5 @@ class Lexical:
                 scores[rows] += rarity * weights
         return scores / total if total else scores
 
-    def _rarity(self, documents: int) -> float:
+    def _inverse_frequency(self, documents: int) -> float:
         return float(np.log1p((self.size - documents + 0.5) / (documents + 0.5)))

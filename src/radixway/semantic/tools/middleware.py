@@ -11,16 +11,16 @@ from msgspec import UNSET
 
 from radixway.config.semantic import ClassicTools
 from radixway.pipeline import Endpoint, Next, Reply, Request
-from radixway.semantic.detect import Meaning
+from radixway.semantic.detect import RequestMeaning
 from radixway.semantic.question import read_question
-from radixway.semantic.snapshot import Encode, Snapshot
-from radixway.semantic.tools.asking import OwnList, called_tools, may_choose, own_list
-from radixway.semantic.tools.offer import Offer
-from radixway.semantic.tools.selection import Limits, Selection, limits_of, select
-from radixway.semantic.tools.tool import size_bytes
+from radixway.semantic.snapshot import Encode, SemanticSnapshot
+from radixway.semantic.tools.asking import ClientToolList, called_tools, may_choose_tools, read_client_tools
+from radixway.semantic.tools.offer import ToolOffer
+from radixway.semantic.tools.selection import ToolLimits, ToolSelectionResult, select_tools, tool_limits
+from radixway.semantic.tools.tool import definitions_size_bytes
 
 if TYPE_CHECKING:
-    from radixway.semantic.tools.client_lists import ClientLists
+    from radixway.semantic.tools.client_lists import ClientToolIndexes
     from radixway.semantic.tools.index import ToolIndex
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _WITHOUT_TOOLS: dict[str, Any] = {"tools": UNSET, "tool_choice": UNSET, "paralle
 """Workers refuse the other two where there are no tools."""
 
 
-class _NotSelected(Exception):
+class _NotSelectedError(Exception):
     """Nothing could be selected; the text is the outcome's name."""
 
 
@@ -43,9 +43,9 @@ class ToolSelection:
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[], SemanticSnapshot],
         encode: Encode | None,
-        lists: ClientLists | None,
+        lists: ClientToolIndexes | None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         """`encode` and `lists` None: nothing can be selected."""
@@ -61,23 +61,28 @@ class ToolSelection:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of what comes next. A part that fails leaves the client's tools as they are."""
         meaning = request.meaning
-        snapshot = meaning.snapshot if isinstance(meaning, Meaning) else self._snapshot()
+        snapshot = meaning.snapshot if isinstance(meaning, RequestMeaning) else self._snapshot()
         section = snapshot.section.tools
-        if section is not None and section.enabled and b'"tool' in request.raw and may_choose(request.body):
-            await self._offer(request, section, snapshot.tools)
+        if (
+            section is not None
+            and section.enabled
+            and b'"tool' in request.raw
+            and may_choose_tools(request.body)
+        ):
+            await self._offer_tools(request, section, snapshot.tools)
         return await call_next(request)
 
-    async def _offer(self, request: Request, section: ClassicTools, database: ToolIndex | None) -> None:
+    async def _offer_tools(self, request: Request, section: ClassicTools, database: ToolIndex | None) -> None:
         began = self._clock()
-        offer: Offer | None = None
+        offer: ToolOffer | None = None
         client = section.client_tools
         if not request.body.get("tools"):
             if database is not None:
-                offer = await self._add(request, database, section)
+                offer = await self._add_database_tools(request, database, section)
         elif client.enabled and not self._is_too_long(request.body["tools"]):
-            own = own_list(request.raw, request.body)
+            own = read_client_tools(request.raw, request.body)
             if own is not None and len(own.raw) >= client.at_least:
-                offer = await self._reduce(request, own, section)
+                offer = await self._reduce_client_tools(request, own, section)
         if offer is not None:
             offer.took_s = self._clock() - began
             request.journal.add("tools", offer)
@@ -86,19 +91,21 @@ class ToolSelection:
         """Whether a list of so many would not be read anyway; looking at each takes its time too."""
         return isinstance(tools, list) and self._lists is not None and len(tools) > self._lists.most_tools
 
-    async def _add(self, request: Request, database: ToolIndex, section: ClassicTools) -> Offer:
+    async def _add_database_tools(
+        self, request: Request, database: ToolIndex, section: ClassicTools
+    ) -> ToolOffer:
         """The best tools of the database, in its order."""
-        offer = Offer("database", of=len(database), bytes_before=database.size_bytes)
+        offer = ToolOffer("database", of=len(database), bytes_before=database.size_bytes)
         try:
-            offer.selection = await self._select(request, database, limits_of(section))
-        except _NotSelected as why:
+            offer.selection = await self._select_tools(request, database, tool_limits(section))
+        except _NotSelectedError as why:
             offer.outcome = str(why)
             request.edit(**_WITHOUT_TOOLS)
             return offer
         tools = [database.tools[number] for number in offer.selection.numbers]
         offer.names = [tool.name for tool in tools]
         definitions = [tool.definition for tool in tools]
-        offer.bytes_after = size_bytes(definitions)
+        offer.bytes_after = definitions_size_bytes(definitions)
         if tools:
             request.edit(tools=definitions)
             return offer
@@ -107,15 +114,17 @@ class ToolSelection:
             request.edit(**_WITHOUT_TOOLS)
         return offer
 
-    async def _reduce(self, request: Request, own: OwnList, section: ClassicTools) -> Offer:
+    async def _reduce_client_tools(
+        self, request: Request, own: ClientToolList, section: ClassicTools
+    ) -> ToolOffer:
         """Of the client's tools the best, in its order and spelling, and those that have no name."""
-        before = size_bytes(own.raw)
-        offer = Offer("client", of=len(own.raw), bytes_before=before, bytes_after=before)
+        before = definitions_size_bytes(own.raw)
+        offer = ToolOffer("client", of=len(own.raw), bytes_before=before, bytes_after=before)
         try:
-            index = await self._index(own, section.client_tools.wait_s)
-            limits = limits_of(section, section.client_tools.top_k)
-            offer.selection = await self._select(request, index, limits)
-        except _NotSelected as why:
+            index = await self._client_index(own, section.client_tools.wait_s)
+            limits = tool_limits(section, section.client_tools.top_k)
+            offer.selection = await self._select_tools(request, index, limits)
+        except _NotSelectedError as why:
             offer.outcome = str(why)
             return offer
         wanted = {own.places[number] for number in offer.selection.numbers}
@@ -125,7 +134,7 @@ class ToolSelection:
             tool.name for tool, place in zip(own.tools, own.places, strict=True) if place in wanted
         ]
         if kept:
-            offer.bytes_after = size_bytes(kept)
+            offer.bytes_after = definitions_size_bytes(kept)
             request.edit(tools=kept)
             return offer
         offer.outcome = "none_good_enough"
@@ -134,30 +143,32 @@ class ToolSelection:
             request.edit(**_WITHOUT_TOOLS)
         return offer
 
-    async def _index(self, own: OwnList, wait_s: float) -> ToolIndex:
+    async def _client_index(self, own: ClientToolList, wait_s: float) -> ToolIndex:
         if self._lists is None:
-            raise _NotSelected("failed")
+            raise _NotSelectedError("failed")
         try:
-            index = await self._lists.find(own.tools, wait_s)
+            index = await self._lists.find_index(own.tools, wait_s)
         except Exception as error:  # noqa: BLE001 - a request goes on with the tools it has
-            raise _failed(error) from None
+            raise _failure_outcome(error) from None
         if index is None:
-            raise _NotSelected("unread")
+            raise _NotSelectedError("unread")
         return index
 
-    async def _select(self, request: Request, index: ToolIndex, limits: Limits) -> Selection:
+    async def _select_tools(
+        self, request: Request, index: ToolIndex, limits: ToolLimits
+    ) -> ToolSelectionResult:
         question = read_question(request.body).text
         if not question.strip():
-            raise _NotSelected("no_text")
+            raise _NotSelectedError("no_text")
         if self._encode is None:
-            raise _NotSelected("failed")
+            raise _NotSelectedError("failed")
         try:
             vector = (await self._encode(question)).vector
         except Exception as error:  # noqa: BLE001 - likewise
-            raise _failed(error) from None
-        return select(index, index.compare(vector, question), limits, called_tools(request.body))
+            raise _failure_outcome(error) from None
+        return select_tools(index, index.score_tools(vector, question), limits, called_tools(request.body))
 
 
-def _failed(error: Exception) -> _NotSelected:
+def _failure_outcome(error: Exception) -> _NotSelectedError:
     log.warning("semantic: tools are not selected: %s", type(error).__name__)
-    return _NotSelected("failed")
+    return _NotSelectedError("failed")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from radixway.semantic.tools.selection import Selection
+from radixway.semantic.tools.selection import ToolSelectionResult
 
 _BYTES_PER_TOKEN = 4
 
 
 @dataclass(slots=True)
-class Offer:
+class ToolOffer:
     """Filled while tools are selected."""
 
     source: Literal["database", "client"]
@@ -25,7 +25,7 @@ class Offer:
     outcome: str = "selected"
     """Or `none_good_enough`, `no_text`, `failed`, `unread`: the list is being read for the first time."""
     names: Sequence[str] = ()
-    selection: Selection | None = None
+    selection: ToolSelectionResult | None = None
     took_s: float = 0.0
 
     def explain(self) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from radixway.config.semantic import ClassicTools
-from radixway.semantic.tools.index import Scores, ToolIndex
+from radixway.semantic.tools.index import ToolIndex, ToolScores
 
 LEAST_SCORE = 0.1
 """Below it a tool is not offered; see docs/semantic.md for what that costs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ToolLimits:
     """How many tools, and how good they must be."""
 
     top_k: int
@@ -28,7 +28,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenTool:
     """One tool that is offered, and why."""
 
     number: int
@@ -48,10 +48,10 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ToolSelectionResult:
     """What a query gets."""
 
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[ChosenTool, ...]
     """The best first."""
     called: tuple[int, ...]
     """Places of tools that are offered because the conversation has called them, beyond `chosen`."""
@@ -64,10 +64,10 @@ class Selection:
         return tuple(sorted((*(each.number for each in self.chosen), *self.called)))
 
 
-def limits_of(section: ClassicTools, top_k: int | None = None) -> Limits:
+def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
     """As configured. Beside the published threshold ours holds only where it is given too."""
     ours = LEAST_SCORE if section.similarity_threshold is None else -1.0
-    return Limits(
+    return ToolLimits(
         top_k=top_k or section.top_k,
         least_score=ours if section.least_score is None else section.least_score,
         least_cosine=section.similarity_threshold,
@@ -75,7 +75,9 @@ def limits_of(section: ClassicTools, top_k: int | None = None) -> Limits:
     )
 
 
-def select(index: ToolIndex, scores: Scores, limits: Limits, called: Collection[str] = ()) -> Selection:
+def select_tools(
+    index: ToolIndex, scores: ToolScores, limits: ToolLimits, called: Collection[str] = ()
+) -> ToolSelectionResult:
     """The tools to offer. Those that were `called` are, whatever their scores."""
     enough = scores.total >= limits.least_score
     if limits.least_cosine is not None:
@@ -83,15 +85,17 @@ def select(index: ToolIndex, scores: Scores, limits: Limits, called: Collection[
     if limits.categories:
         enough &= np.array([tool.category in limits.categories for tool in index.tools], bool)
     order = np.argsort(-scores.total, kind="stable")
-    chosen = tuple(_chosen(index, scores, int(number)) for number in order[enough[order]][: limits.top_k])
+    chosen = tuple(
+        _chosen_tool(index, scores, int(number)) for number in order[enough[order]][: limits.top_k]
+    )
     taken = {each.number for each in chosen}
     places = sorted({index.place[name] for name in called if name in index.place} - taken)
-    return Selection(chosen, tuple(places), float(scores.total.max(initial=0.0)))
+    return ToolSelectionResult(chosen, tuple(places), float(scores.total.max(initial=0.0)))
 
 
-def _chosen(index: ToolIndex, scores: Scores, number: int) -> Chosen:
+def _chosen_tool(index: ToolIndex, scores: ToolScores, number: int) -> ChosenTool:
     examples = float(scores.examples[number])
-    return Chosen(
+    return ChosenTool(
         number=number,
         name=index.tools[number].name,
         score=float(scores.total[number]),

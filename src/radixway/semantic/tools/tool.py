@@ -9,7 +9,7 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ToolDefinition:
     """One tool."""
 
     name: str
@@ -22,6 +22,6 @@ class Tool:
     """Queries that want it."""
 
 
-def size_bytes(definitions: Iterable[msgspec.Raw]) -> int:
+def definitions_size_bytes(definitions: Iterable[msgspec.Raw]) -> int:
     """How many bytes they are together."""
     return sum(len(memoryview(definition)) for definition in definitions)

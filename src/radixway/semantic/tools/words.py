@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from radixway.semantic.signals.text import normalised
+from radixway.semantic.signals.text import normalize_text
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
@@ -20,25 +20,25 @@ _COMMON = frozenset(
 )
 
 
-def name_in_words(name: str) -> str:
+def split_name(name: str) -> str:
     """`get_stockPrice` as `get stock Price`."""
     return " ".join(_JOINT.sub(" ", name).split())
 
 
-def words_of(text: str) -> Counter[str]:
+def count_words(text: str) -> Counter[str]:
     """How often each word comes; of Chinese and Japanese each character and each pair of them."""
     found: Counter[str] = Counter()
-    for word in _WORD.findall(normalised(text).lower()):
+    for word in _WORD.findall(normalize_text(text).lower()):
         if not word.isascii() and (runs := _HAN.findall(word)):
             for run in runs:
                 found.update(run)
                 found.update(run[at : at + 2] for at in range(len(run) - 1))
         elif word not in _COMMON:
-            found[_bare(word)] += 1
+            found[_strip_ending(word)] += 1
     return found
 
 
-def _bare(word: str) -> str:
+def _strip_ending(word: str) -> str:
     """An English word without its commonest endings."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"

@@ -6,11 +6,11 @@ from 1. Single rules, a file each, tell such pairs apart; what no rule decides i
 """
 
 from radixway.semantic_cache.verifier.verdict import (
-    Verdict,
+    VerifierVerdict,
     Verify,
     bundled_head,
     verify,
     verify_blind,
 )
 
-__all__ = ["Verdict", "Verify", "bundled_head", "verify", "verify_blind"]
+__all__ = ["VerifierVerdict", "Verify", "bundled_head", "verify", "verify_blind"]

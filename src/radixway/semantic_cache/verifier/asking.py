@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.text import ParsedText
 
 _KINDS = (
     ("quantity", r"how (?:many|much)|what (?:number|amount|quantity|percentage|price)|number of|what does \w+ cost|cost of|price of"),
@@ -47,29 +47,31 @@ _COMPATIBLE = frozenset(
 )  # fmt: skip
 
 
-def differ(one: Text, other: Text) -> bool:
+def ask_differently(one: ParsedText, other: ParsedText) -> bool:
     """Whether the texts ask for different things about the same."""
-    mine, theirs = kinds(one), kinds(other)
+    mine, theirs = question_kinds(one), question_kinds(other)
     if not mine & theirs and not any(frozenset((a, b)) in _COMPATIBLE for a in mine for b in theirs):
         return True
-    return _ought(one) != _ought(other) and bool(_strict_tasks(one) or "whether" in mine | theirs)
+    return _asks_for_advice(one) != _asks_for_advice(other) and bool(
+        _is_strict_task(one) or "whether" in mine | theirs
+    )
 
 
-def opposed(one: Text, other: Text) -> bool:
+def ask_opposites(one: ParsedText, other: ParsedText) -> bool:
     """Whether one text asks for one particular thing and the other for another: when, and where."""
-    mine, theirs = kinds(one), kinds(other)
+    mine, theirs = question_kinds(one), question_kinds(other)
     if not (mine <= NARROW and theirs <= NARROW) or mine & theirs:
         return False
     return not any(frozenset((a, b)) in _COMPATIBLE for a in mine for b in theirs)
 
 
-def kinds(text: Text) -> frozenset[str]:
+def question_kinds(text: ParsedText) -> frozenset[str]:
     """What is asked for, by the words that ask; several where it could be either."""
-    return _kinds(" ".join(text.words))
+    return _question_kinds(" ".join(text.words))
 
 
 @lru_cache(maxsize=4096)
-def _kinds(lower: str) -> frozenset[str]:
+def _question_kinds(lower: str) -> frozenset[str]:
     task = _TASK.match(lower)
     if task:
         return frozenset({"telling" if task.group(1) in _TELLING else "task"})
@@ -84,9 +86,9 @@ def _kinds(lower: str) -> frozenset[str]:
     return frozenset({"what"}) if _GENERIC.search(lower) else frozenset({"statement"})
 
 
-def _strict_tasks(text: Text) -> bool:
-    return "task" in kinds(text)
+def _is_strict_task(text: ParsedText) -> bool:
+    return "task" in question_kinds(text)
 
 
-def _ought(text: Text) -> bool:
+def _asks_for_advice(text: ParsedText) -> bool:
     return _OUGHT.search(" ".join(text.words)) is not None

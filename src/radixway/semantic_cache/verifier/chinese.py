@@ -47,7 +47,7 @@ def is_chinese(text: str) -> bool:
     return letters > 0 and 3 * len(_HAN.findall(text)) >= letters
 
 
-def plain(text: str) -> str:
+def unify_synonyms(text: str) -> str:
     """The text with words of one meaning written alike."""
     text = unicodedata.normalize("NFKC", text).lower()
     for word, name in _SAME:
@@ -55,18 +55,18 @@ def plain(text: str) -> str:
     return text
 
 
-def content_of(text: str) -> str:
+def strip_filler(text: str) -> str:
     """What remains without filler; the text itself where nothing does."""
-    text = plain(text)
+    text = unify_synonyms(text)
     return _FILLER.sub("", text) or text
 
 
-def numbers_of(text: str) -> list[float]:
+def extract_numbers(text: str) -> list[float]:
     """The numbers, in digits or in Chinese, in order."""
-    return [_value(found) for found in _NUMBER.findall(_NOT_NUMBERS.sub(" ", text))]
+    return [_numeral_value(found) for found in _NUMBER.findall(_NOT_NUMBERS.sub(" ", text))]
 
 
-def _value(numeral: str) -> float:
+def _numeral_value(numeral: str) -> float:
     if numeral[0].isdigit():
         return float(numeral)
     total = section = digit = 0
@@ -82,16 +82,16 @@ def _value(numeral: str) -> float:
     return float(total + section + digit)
 
 
-def reason_apart(one: str, other: str) -> str | None:
+def difference_reason(one: str, other: str) -> str | None:
     """Why two Chinese texts ask for different things, as far as single rules can tell."""
-    mine, theirs = plain(one), plain(other)
-    if sorted(numbers_of(mine)) != sorted(numbers_of(theirs)) or _units(mine) != _units(theirs):
+    mine, theirs = unify_synonyms(one), unify_synonyms(other)
+    if sorted(extract_numbers(mine)) != sorted(extract_numbers(theirs)) or _units(mine) != _units(theirs):
         return "numbers"
     if _negations(mine) != _negations(theirs):
         return "negation"
     if _opposed(mine, theirs):
         return "opposites"
-    if _turned_round(mine, theirs):
+    if _is_reversed(mine, theirs):
         return "direction"
     if sorted(re.findall(r"[a-z][a-z0-9+#._-]*", mine)) != sorted(re.findall(r"[a-z][a-z0-9+#._-]*", theirs)):
         return "names"
@@ -116,14 +116,14 @@ def _opposed(one: str, other: str) -> bool:
     return False
 
 
-def _turned_round(one: str, other: str) -> bool:
-    mine, theirs = _ends(one), _ends(other)
+def _is_reversed(one: str, other: str) -> bool:
+    mine, theirs = _route_ends(one), _route_ends(other)
     if mine is not None and theirs is not None and mine == theirs[::-1]:
         return True
-    return sorted(one) == sorted(other) and _differ_by_a_swap(content_of(one), content_of(other))
+    return sorted(one) == sorted(other) and _differ_by_a_swap(strip_filler(one), strip_filler(other))
 
 
-def _ends(text: str) -> tuple[str, str] | None:
+def _route_ends(text: str) -> tuple[str, str] | None:
     found = _DIRECTION.search(text)
     if found is None:
         return None
@@ -136,12 +136,12 @@ def _differ_by_a_swap(one: str, other: str) -> bool:
     return one != other and not any(one[at:] + one[:at] == other for at in range(len(one)))
 
 
-def asks_apart(kind: str, other: str) -> bool:
+def are_kinds_apart(kind: str, other: str) -> bool:
     """Whether one thing that is asked for is plainly not the other."""
     return kind != other and frozenset((kind, other)) not in _COMPATIBLE
 
 
-def asks(text: str) -> str:
+def question_kind(text: str) -> str:
     """What is asked for, by the words that ask; `none` where there are none."""
     text = _WHAT_IS.sub("什么", text)
     return next((kind for kind, words in _ASKING if re.search(words, text)), "none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.text import ParsedText
 
 _IDENTIFIER = re.compile(
     r"""
@@ -27,7 +27,7 @@ _SPACES = re.compile(r"\s+")
 _NOT_CODE = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "u.k", "ph.d", "vs.", "etc."})
 
 
-def differ(one: Text, other: Text) -> bool:
+def identifiers_differ(one: ParsedText, other: ParsedText) -> bool:
     """Whether one text has an identifier, a path, a flag or a version that the other does not have."""
     return _identifiers(one.raw) != _identifiers(other.raw)
 

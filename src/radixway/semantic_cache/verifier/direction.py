@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.text import ParsedText
 
 _FROM, _TO = "from", "to"
 _PARTS = {
@@ -19,16 +19,16 @@ _REACH = 4
 """Words up to which a preposition is about what follows."""
 
 
-def differ(one: Text, other: Text) -> bool:
+def directions_differ(one: ParsedText, other: ParsedText) -> bool:
     """Whether words that both texts have play opposite parts in them."""
-    mine, theirs = _parts(one), _parts(other)
+    mine, theirs = _word_roles(one), _word_roles(other)
     for stem in mine.keys() & theirs.keys():
         if {mine[stem], theirs[stem]} == {_FROM, _TO}:
             return True
-    return _turned_round(one, other)
+    return _is_reversed(one, other)
 
 
-def _parts(text: Text) -> dict[str, str]:
+def _word_roles(text: ParsedText) -> dict[str, str]:
     """By stem of a content word, the part that the nearest preposition before it gives it."""
     parts: dict[str, str] = {}
     content = set(text.content)
@@ -46,11 +46,11 @@ def _parts(text: Text) -> dict[str, str]:
     return parts
 
 
-def _turned_round(one: Text, other: Text) -> bool:
+def _is_reversed(one: ParsedText, other: ParsedText) -> bool:
     """Two shared words have changed places around a word that gives their order a meaning."""
     if _SYMMETRIC & (set(one.words) | set(other.words)):
         return False
-    mine, theirs = _places(one), _places(other)
+    mine, theirs = _first_positions(one), _first_positions(other)
     shared = [stem for stem in mine if stem in theirs]
     same_words = sorted(one.stems) == sorted(other.stems)
     for at, first in enumerate(shared):
@@ -59,13 +59,13 @@ def _turned_round(one: Text, other: Text) -> bool:
                 continue
             if same_words and not _is_rotated(one, other):
                 return True
-            ours = _between(one, mine[first], mine[second])
-            if ours & _between(other, theirs[second], theirs[first]):
+            ours = _words_between(one, mine[first], mine[second])
+            if ours & _words_between(other, theirs[second], theirs[first]):
                 return True
     return False
 
 
-def _places(text: Text) -> dict[str, int]:
+def _first_positions(text: ParsedText) -> dict[str, int]:
     """Where each content word stands first, in order."""
     content = set(text.content)
     places: dict[str, int] = {}
@@ -75,11 +75,11 @@ def _places(text: Text) -> dict[str, int]:
     return places
 
 
-def _between(text: Text, start: int, end: int) -> set[str]:
+def _words_between(text: ParsedText, start: int, end: int) -> set[str]:
     return {_PARTS[word] for word in text.words[start + 1 : end] if word in _PARTS}
 
 
-def _is_rotated(one: Text, other: Text) -> bool:
+def _is_rotated(one: ParsedText, other: ParsedText) -> bool:
     """The same clauses in another order: `in Python, how do I sort` and `how do I sort in Python`."""
     doubled = one.stems + one.stems
     size = len(other.stems)

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from radixway.semantic_cache.verifier import asking, frame, names
-from radixway.semantic_cache.verifier.rest import rest_of, spelt_alike
-from radixway.semantic_cache.verifier.text import Text
-from radixway.semantic_cache.verifier.words import Floats, Words
+from radixway.semantic_cache.verifier.rest import compare_content, is_spelt_alike
+from radixway.semantic_cache.verifier.text import ParsedText
+from radixway.semantic_cache.verifier.words import Floats, WordVectors
 
 NAMES = (
     "cosine",
@@ -52,7 +52,7 @@ _GRAMMAR = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Remainder:
+class ContentRemainder:
     """What is left of two texts' content when what both have is taken away."""
 
     shared: float
@@ -63,15 +63,15 @@ class Remainder:
     """Cosine of the worst matched word and its counterpart; 1 where nothing is left."""
 
 
-def features(one: Text, other: Text, cosine: float, words: Words) -> Floats:
+def pair_features(one: ParsedText, other: ParsedText, cosine: float, words: WordVectors) -> Floats:
     """[len(NAMES)]"""
-    left = remainder(one, other, words)
+    left = content_remainder(one, other, words)
     mine, theirs = sum(w for _, w in left.mine), sum(w for _, w in left.theirs)
     counts = sorted((len(left.mine), len(left.theirs)))
     sizes = sorted((len(one.words), len(other.words)))
-    kinds, others = asking.kinds(one), asking.kinds(other)
+    kinds, others = asking.question_kinds(one), asking.question_kinds(other)
     total = 2 * left.shared + mine + theirs
-    replaced = frame.differ(one, other)
+    replaced = frame.frames_differ(one, other)
     return np.array(
         [
             cosine,
@@ -82,75 +82,75 @@ def features(one: Text, other: Text, cosine: float, words: Words) -> Floats:
             left.nearest,
             counts[1],
             counts[0],
-            _dice(_pieces(one), _pieces(other)),
-            _dice(set(pairwise(one.content)), set(pairwise(other.content))),
-            asking.differ(one, other),
+            _dice_coefficient(_character_ngrams(one), _character_ngrams(other)),
+            _dice_coefficient(set(pairwise(one.content)), set(pairwise(other.content))),
+            asking.ask_differently(one, other),
             kinds == others,
             replaced,
             sizes[0] / max(sizes[1], 1),
             min(len(one.content), len(other.content)),
             _alike_at(one, other, 0, words),
             _alike_at(one, other, -1, words),
-            _marks(one, _PERSONS) != _marks(other, _PERSONS),
-            _marks(one, _TENSES) != _marks(other, _TENSES),
+            _mark_values(one, _PERSONS) != _mark_values(other, _PERSONS),
+            _mark_values(one, _TENSES) != _mark_values(other, _TENSES),
             len((_GRAMMAR & set(one.words)) ^ (_GRAMMAR & set(other.words))),
             bool(kinds != others and (kinds | others) & asking.NARROW and (kinds ^ others) & asking.NARROW),
             (1 - left.nearest) * replaced,
-            rest_of(one, other).unmatched,
-            names.more(one, other),
+            compare_content(one, other).unmatched,
+            names.has_extra_name(one, other),
             not (left.mine or left.theirs),
         ],
         np.float32,
     )
 
 
-def remainder(one: Text, other: Text, words: Words) -> Remainder:
+def content_remainder(one: ParsedText, other: ParsedText, words: WordVectors) -> ContentRemainder:
     """Content by stems; what is spelt alike is the same, what means alike counts in part."""
     mine = dict(zip(one.content, one.content_words, strict=True))
     theirs = dict(zip(other.content, other.content_words, strict=True))
     only_mine = {
-        s: w for s, w in mine.items() if s not in theirs and not any(spelt_alike(s, t) for t in theirs)
+        s: w for s, w in mine.items() if s not in theirs and not any(is_spelt_alike(s, t) for t in theirs)
     }
     only_theirs = {
-        s: w for s, w in theirs.items() if s not in mine and not any(spelt_alike(s, t) for t in mine)
+        s: w for s, w in theirs.items() if s not in mine and not any(is_spelt_alike(s, t) for t in mine)
     }
-    shared = sum(words.rarity(w) for s, w in mine.items() if s not in only_mine)
+    shared = sum(words.word_rarity(w) for s, w in mine.items() if s not in only_mine)
     if not only_mine and not only_theirs:
-        return Remainder(shared, (), (), 1.0)
-    nearest_mine = _nearest(list(only_mine.values()), list(theirs.values()), words)
-    nearest_theirs = _nearest(list(only_theirs.values()), list(mine.values()), words)
-    return Remainder(
+        return ContentRemainder(shared, (), (), 1.0)
+    nearest_mine = _nearest_words(list(only_mine.values()), list(theirs.values()), words)
+    nearest_theirs = _nearest_words(list(only_theirs.values()), list(mine.values()), words)
+    return ContentRemainder(
         shared,
-        tuple((w, words.rarity(w) * (1 - near)) for w, near in nearest_mine),
-        tuple((w, words.rarity(w) * (1 - near)) for w, near in nearest_theirs),
+        tuple((w, words.word_rarity(w) * (1 - near)) for w, near in nearest_mine),
+        tuple((w, words.word_rarity(w) * (1 - near)) for w, near in nearest_theirs),
         min(near for _, near in nearest_mine + nearest_theirs),
     )
 
 
-def _nearest(left: list[str], among: list[str], words: Words) -> list[tuple[str, float]]:
+def _nearest_words(left: list[str], among: list[str], words: WordVectors) -> list[tuple[str, float]]:
     if not left:
         return []
     if not among:
         return [(word, 0.0) for word in left]
-    return list(zip(left, words.alike(left, among).max(axis=1).tolist(), strict=True))
+    return list(zip(left, words.word_cosines(left, among).max(axis=1).tolist(), strict=True))
 
 
-def _alike_at(one: Text, other: Text, at: int, words: Words) -> float:
+def _alike_at(one: ParsedText, other: ParsedText, at: int, words: WordVectors) -> float:
     if not (one.content and other.content):
         return float(one.content == other.content)
     if one.content[at] == other.content[at]:
         return 1.0
-    return float(words.alike([one.content_words[at]], [other.content_words[at]])[0, 0])
+    return float(words.word_cosines([one.content_words[at]], [other.content_words[at]])[0, 0])
 
 
-def _marks(text: Text, marks: dict[str, int]) -> set[int]:
+def _mark_values(text: ParsedText, marks: dict[str, int]) -> set[int]:
     return {marks[word] for word in text.words if word in marks}
 
 
-def _pieces(text: Text) -> set[str]:
+def _character_ngrams(text: ParsedText) -> set[str]:
     joined = " " + " ".join(text.words) + " "
     return {joined[at : at + 3] for at in range(len(joined) - 2)}
 
 
-def _dice(one: AbstractSet[object], other: AbstractSet[object]) -> float:
+def _dice_coefficient(one: AbstractSet[object], other: AbstractSet[object]) -> float:
     return 2 * len(one & other) / (len(one) + len(other)) if one or other else 1.0

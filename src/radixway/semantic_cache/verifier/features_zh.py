@@ -7,7 +7,7 @@ from difflib import Match, SequenceMatcher
 import numpy as np
 
 from radixway.semantic_cache.verifier import chinese
-from radixway.semantic_cache.verifier.words import Floats, Words
+from radixway.semantic_cache.verifier.words import Floats, WordVectors
 
 NAMES = (
     "cosine",  # of hashed characters and pairs
@@ -31,16 +31,16 @@ _LONGEST_WORD = 4
 """Characters of a word that is replaced."""
 
 
-def features(one: str, other: str, cosine: float, words: Words) -> Floats:
+def chinese_pair_features(one: str, other: str, cosine: float, words: WordVectors) -> Floats:
     """[len(NAMES)]"""
-    mine, theirs = chinese.content_of(one), chinese.content_of(other)
+    mine, theirs = chinese.strip_filler(one), chinese.strip_filler(other)
     mine, theirs = min(mine, theirs), max(mine, theirs)  # matching runs depend on which comes first
-    left = sorted(_weight(set(a) - set(b), words) for a, b in ((mine, theirs), (theirs, mine)))
-    shared = _weight(set(mine) & set(theirs), words)
+    left = sorted(_total_rarity(set(a) - set(b), words) for a, b in ((mine, theirs), (theirs, mine)))
+    shared = _total_rarity(set(mine) & set(theirs), words)
     runs = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
     sizes = sorted((len(mine), len(theirs)))
-    pairs, others = _pairs(mine), _pairs(theirs)
-    asks, asked = chinese.asks(one), chinese.asks(other)
+    pairs, others = _character_pairs(mine), _character_pairs(theirs)
+    asks, asked = chinese.question_kind(one), chinese.question_kind(other)
     return np.array(
         [
             cosine,
@@ -50,8 +50,8 @@ def features(one: str, other: str, cosine: float, words: Words) -> Floats:
             left[0],
             max(run.size for run in runs) / max(sizes[0], 1),
             2 * sum(run.size for run in runs) / max(sum(sizes), 1),
-            chinese.asks_apart(asks, asked),
-            bool({asks, asked} & _NARROW) and asks != asked and not chinese.asks_apart(asks, asked),
+            chinese.are_kinds_apart(asks, asked),
+            bool({asks, asked} & _NARROW) and asks != asked and not chinese.are_kinds_apart(asks, asked),
             sizes[0] / max(sizes[1], 1),
             min(sizes[0], 20),
             left[1] == 0,
@@ -74,9 +74,9 @@ def _is_replaced(runs: list[Match], one: str, other: str) -> bool:
     return gaps == 1 and one != other
 
 
-def _weight(characters: set[str], words: Words) -> float:
-    return sum(words.rarity(character) for character in characters)
+def _total_rarity(characters: set[str], words: WordVectors) -> float:
+    return sum(words.word_rarity(character) for character in characters)
 
 
-def _pairs(text: str) -> set[str]:
+def _character_pairs(text: str) -> set[str]:
     return {text[at : at + 2] for at in range(len(text) - 1)}

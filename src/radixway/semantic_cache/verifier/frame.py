@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-from radixway.semantic_cache.verifier.rest import spelt_alike
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.rest import is_spelt_alike
+from radixway.semantic_cache.verifier.text import ParsedText
 
 
-def differ(one: Text, other: Text) -> bool:
+def frames_differ(one: ParsedText, other: ParsedText) -> bool:
     """Whether all content is the same, in the same order, but for one word that is another one there.
 
     Words of one meaning have one stem by now (`lexicon`); what is left is `violin` and `cello`.
@@ -21,4 +21,4 @@ def differ(one: Text, other: Text) -> bool:
     if len(replaced) != 1 or replaced[0][0] != "replace":
         return False
     _, start, end, there, _ = replaced[0]
-    return not all(spelt_alike(mine[at], theirs[there + at - start]) for at in range(start, end))
+    return not all(is_spelt_alike(mine[at], theirs[there + at - start]) for at in range(start, end))

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from radixway.encoders import EncoderError
-from radixway.encoders.heads import Head
+from radixway.encoders.heads import HeadFile
 from radixway.semantic_cache.verifier import features, features_zh
-from radixway.semantic_cache.verifier.text import Text
-from radixway.semantic_cache.verifier.words import Floats, Words
+from radixway.semantic_cache.verifier.text import ParsedText
+from radixway.semantic_cache.verifier.words import Floats, WordVectors
 
 BUNDLED = Path(__file__).parents[2] / "bundled" / "heads" / "cache.npz"
 KIND = "cache"
@@ -32,7 +32,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PairRegression:
     """One logistic regression. Arrays are [features]."""
 
     names: tuple[str, ...]
@@ -43,11 +43,11 @@ class Table:
     least: float
     """Likelihood from which on an answer is given."""
 
-    def likelihood(self, values: Floats) -> float:
+    def predict_same(self, values: Floats) -> float:
         """That one answer does for both, 0 to 1."""
         return 1 / (1 + exp(-float(np.clip(values @ self.weights + self.bias, -50, 50))))
 
-    def reason(self, values: Floats) -> str:
+    def strongest_reason(self, values: Floats) -> str:
         """What speaks loudest against."""
         against = self.weights * (values - self.usual)
         return _REASONS.get(self.names[int(against.argmin())], "content")
@@ -56,14 +56,16 @@ class Table:
 class PairHead:
     """The head's tables, and the words they know."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: HeadFile) -> None:
         """Raises EncoderError where `head` lacks an array, or was made for other features."""
         self.weights = head.weights
         """SHA-256 of the encoder's weights whose cosine it reads."""
         try:
-            self._tables = {script: _table(head, script, names) for script, names in SCRIPTS.items()}
+            self._tables = {
+                script: _read_regression(head, script, names) for script, names in SCRIPTS.items()
+            }
             vocabulary = head.arrays["words"].tobytes().decode().split("\n")
-            self.words = Words(
+            self.words = WordVectors(
                 {word: at for at, word in enumerate(vocabulary)},
                 head.arrays["vectors"].astype(np.int8, copy=False),
                 head.arrays["rarity"].astype(np.float32),
@@ -72,31 +74,35 @@ class PairHead:
             raise EncoderError(f"the cache's head is not as this version reads it: {error}") from None
 
     @classmethod
-    def load(cls, path: Path = BUNDLED) -> PairHead:
+    def load_file(cls, path: Path = BUNDLED) -> PairHead:
         """Raises EncoderError for a file that is no such head, or damaged."""
-        return cls(Head.load(path, kind=KIND))
+        return cls(HeadFile.load_file(path, kind=KIND))
 
-    def judge(self, one: Text, other: Text, cosine: float | None) -> tuple[float, str]:
+    def judge_english(self, one: ParsedText, other: ParsedText, cosine: float | None) -> tuple[float, str]:
         """Likelihood and reason (`same`, or what speaks against) of an English pair. Without a cosine the
         words alone are read."""
-        values = features.features(one, other, cosine or 0.0, self.words)
-        return self._say("latin", values) if cosine is not None else self._say("blind", values[1:])
+        values = features.pair_features(one, other, cosine or 0.0, self.words)
+        return (
+            self._judge_features("latin", values)
+            if cosine is not None
+            else self._judge_features("blind", values[1:])
+        )
 
     def judge_chinese(self, one: str, other: str, cosine: float) -> tuple[float, str]:
         """The same of a Chinese pair; the cosine is that of `ngrams.ngram_vector`."""
-        return self._say("han", features_zh.features(one, other, cosine, self.words))
+        return self._judge_features("han", features_zh.chinese_pair_features(one, other, cosine, self.words))
 
-    def _say(self, script: str, values: Floats) -> tuple[float, str]:
+    def _judge_features(self, script: str, values: Floats) -> tuple[float, str]:
         table = self._tables[script]
-        likelihood = table.likelihood(values)
-        return likelihood, "same" if likelihood >= table.least else table.reason(values)
+        likelihood = table.predict_same(values)
+        return likelihood, "same" if likelihood >= table.least else table.strongest_reason(values)
 
 
-def _table(head: Head, script: str, names: tuple[str, ...]) -> Table:
+def _read_regression(head: HeadFile, script: str, names: tuple[str, ...]) -> PairRegression:
     read = tuple(head.settings[f"{script}_features"])
     if read != names:
         raise ValueError(f"{script} was trained on {', '.join(read)}")
-    return Table(
+    return PairRegression(
         names,
         head.arrays[f"{script}_weights"].astype(np.float32),
         head.arrays[f"{script}_usual"].astype(np.float32),

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.text import Text, read
+from radixway.semantic_cache.verifier.text import ParsedText, parse_text
 
 _FUNCTION_WORDS = {
     "es": frozenset("el la los las de que es en un una por para como qué cómo cuál dónde del con".split()),
@@ -32,14 +32,14 @@ def is_latin(text: str) -> bool:
 
 def is_foreign(text: str) -> bool:
     """Whether it is plainly not English: by its letters, or by the function words of another language."""
-    return not is_latin(text) or _european(read(text).words) not in (None, "en")
+    return not is_latin(text) or _dominant_language(parse_text(text).words) not in (None, "en")
 
 
-def differ(one: Text, other: Text) -> bool:
+def languages_differ(one: ParsedText, other: ParsedText) -> bool:
     """Whether the texts are written in different scripts, or plainly in different languages."""
     if _scripts(one.raw) != _scripts(other.raw):
         return True
-    mine, theirs = _european(one.words), _european(other.words)
+    mine, theirs = _dominant_language(one.words), _dominant_language(other.words)
     return mine is not None and theirs is not None and mine != theirs
 
 
@@ -55,7 +55,7 @@ def _scripts(raw: str) -> frozenset[str]:
     return frozenset(script for script, count in counts.items() if 5 * count >= total)
 
 
-def _european(words: tuple[str, ...]) -> str | None:
+def _dominant_language(words: tuple[str, ...]) -> str | None:
     """A language whose function words plainly prevail."""
     known = {name: sum(word in theirs for word in words) for name, theirs in _FUNCTION_WORDS.items()}
     best = max(known, key=lambda name: known[name])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from radixway.bundled import read_toml
-from radixway.semantic_cache.verifier.stems import bare
+from radixway.semantic_cache.verifier.stems import strip_ending
 
 _DATA = read_toml("semantic_cache/english.toml")
 FILLER = frozenset(_DATA["filler"].split())
@@ -30,10 +30,10 @@ def _name_of_each() -> dict[str, str]:
     """By word and by stem, the stem of the first word of its line in `synonyms` or `demonyms`."""
     names: dict[str, str] = {}
     for words in filter(None, map(str.split, (_DATA["synonyms"] + _DATA["demonyms"]).splitlines())):
-        name = names.get(words[0], bare(words[0]))
+        name = names.get(words[0], strip_ending(words[0]))
         for word in words:
             names.setdefault(word, name)
-            names.setdefault(bare(word), name)
+            names.setdefault(strip_ending(word), name)
     return names
 
 
@@ -41,14 +41,17 @@ SYNONYMS = _name_of_each()
 """What a word is called when it is compared."""
 
 
-def _pairs() -> frozenset[tuple[str, str]]:
+def _opposite_pairs() -> frozenset[tuple[str, str]]:
     pairs = set()
     for line in _DATA["opposites"].splitlines():
-        one, other = (SYNONYMS.get(word) or SYNONYMS.get(bare(word), bare(word)) for word in line.split())
+        one, other = (
+            SYNONYMS.get(word) or SYNONYMS.get(strip_ending(word), strip_ending(word))
+            for word in line.split()
+        )
         if one != other:
             pairs |= {(one, other), (other, one)}
     return frozenset(pairs)
 
 
-OPPOSITES = _pairs()
+OPPOSITES = _opposite_pairs()
 """Stems of opposite meaning, each pair both ways round."""

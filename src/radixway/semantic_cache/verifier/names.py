@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 
 from radixway.semantic_cache.verifier.lexicon import LANGUAGES, SYNONYMS
-from radixway.semantic_cache.verifier.rest import spelt_alike
-from radixway.semantic_cache.verifier.stems import bare
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.rest import is_spelt_alike
+from radixway.semantic_cache.verifier.stems import strip_ending
+from radixway.semantic_cache.verifier.text import ParsedText
 
 _CAPITALISED = re.compile(r"(?<![\w'’])(?:[A-Z][\w’'-]*[^\W_]|[A-Z])")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n(\"“'•-]\s*|\d\.\s)$")
@@ -23,34 +23,34 @@ _COMMON_CAPITALS = frozenset(
 )
 
 
-def differ(one: Text, other: Text) -> bool:
+def names_differ(one: ParsedText, other: ParsedText) -> bool:
     """Whether each text names somebody or something that the other does not: one stands for another."""
     mine, theirs = _languages(one), _languages(other)
     places = {*one.words, *other.words}
     apart = {name for name in mine ^ theirs if SYNONYMS.get(name) not in places}
-    return bool(apart) or (_missing(one, other) and _missing(other, one))
+    return bool(apart) or (_is_missing_name(one, other) and _is_missing_name(other, one))
 
 
-def more(one: Text, other: Text) -> bool:
+def has_extra_name(one: ParsedText, other: ParsedText) -> bool:
     """Whether one text has a name that the other has not, be it in place of one or not."""
-    return _missing(one, other) or _missing(other, one)
+    return _is_missing_name(one, other) or _is_missing_name(other, one)
 
 
-def _languages(text: Text) -> frozenset[str]:
+def _languages(text: ParsedText) -> frozenset[str]:
     return LANGUAGES.intersection(text.words) - {"go", "word", "c", "r"}
 
 
-def _missing(one: Text, other: Text) -> bool:
-    words = {*other.words, *other.stems, *(bare(word) for word in other.words)}
+def _is_missing_name(one: ParsedText, other: ParsedText) -> bool:
+    words = {*other.words, *other.stems, *(strip_ending(word) for word in other.words)}
     joined = "".join(other.words)
     initials = "".join(word[0] for word in other.words)
-    for name in _names(one.raw):
+    for name in _proper_names(one.raw):
         lower = name.lower()
         if (
             lower in words
             or lower in _TITLES
-            or bare(lower) in words
-            or any(stem in words for stem in _stems_of(one, lower))
+            or strip_ending(lower) in words
+            or any(stem in words for stem in _name_stems(one, lower))
         ):
             continue
         if (
@@ -59,14 +59,14 @@ def _missing(one: Text, other: Text) -> bool:
             and (lower.replace("-", "") in joined or (name.isupper() and lower in initials))
         ):
             continue
-        if _spelt_out(one, other, lower) or any(spelt_alike(lower, word) for word in other.words):
+        if _spelt_out(one, other, lower) or any(is_spelt_alike(lower, word) for word in other.words):
             continue
         return True
     return False
 
 
 @lru_cache(maxsize=4096)
-def _names(raw: str) -> tuple[str, ...]:
+def _proper_names(raw: str) -> tuple[str, ...]:
     """Capitalised words that do not only stand at the beginning of a sentence."""
     letters = [c for c in raw if c.isalpha()]
     if sum(map(str.isupper, letters)) > 0.6 * len(letters):
@@ -85,11 +85,11 @@ def _names(raw: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _stems_of(text: Text, lower: str) -> list[str]:
+def _name_stems(text: ParsedText, lower: str) -> list[str]:
     return [stem for word, stem in zip(text.words, text.stems, strict=True) if word == lower]
 
 
-def _spelt_out(one: Text, other: Text, name: str) -> bool:
+def _spelt_out(one: ParsedText, other: ParsedText, name: str) -> bool:
     """The other text has an abbreviation for the words among which the name stands."""
     if name not in one.words:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.text import ParsedText
 
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -62,9 +62,9 @@ _BARE_UNITS = frozenset(
 """Units that make another question even where no number stands before them; single letters do not."""
 
 
-def differ(one: Text, other: Text) -> bool:
+def numbers_differ(one: ParsedText, other: ParsedText) -> bool:
     """Whether the texts speak of other quantities, or of the same in another unit."""
-    mine, theirs = _values(one.raw), _values(other.raw)
+    mine, theirs = _number_values(one.raw), _number_values(other.raw)
     if sorted(mine) != sorted(theirs):
         return True
     if mine != theirs and (_ARITHMETIC.search(one.raw) or _ARITHMETIC.search(other.raw)):
@@ -75,10 +75,10 @@ def differ(one: Text, other: Text) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _values(raw: str) -> tuple[float, ...]:
+def _number_values(raw: str) -> tuple[float, ...]:
     """Every number, in order. `one` and `first` are not among them: they are more often no quantity."""
     text = _JOINED.sub(" ", raw.lower())
-    values = _roman(raw)
+    values = _roman_values(raw)
     last = ""
     for found in _NUMBER.finditer(text):
         token = found.group()
@@ -110,7 +110,7 @@ def _operators(raw: str) -> tuple[str, ...]:
     return tuple(sorted(_SPELLINGS.get(name.strip(), name.strip()) for name in found))
 
 
-def _roman(raw: str) -> list[float]:
+def _roman_values(raw: str) -> list[float]:
     """Roman numerals of two letters or more, in capitals: `Henry VIII`, `World War II`."""
     values = []
     for word in filter(None, _ROMAN.findall(raw)):
@@ -126,7 +126,7 @@ def _is_sign(text: str, at: int) -> bool:
     return not before or not (before[-1].isdigit() or before[-1] in ")%")
 
 
-def _units(text: Text) -> set[str]:
+def _units(text: ParsedText) -> set[str]:
     words = [part for word in text.words for part in _JOINED.sub(" ", word.replace("-", " ")).split()]
     found = set()
     for at, word in enumerate(words):

@@ -14,7 +14,7 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-def bare(word: str) -> str:
+def strip_ending(word: str) -> str:
     """A word without its English ending. Crude on purpose: what comes out is only compared with its like."""
     if len(word) <= 3 or not word.isalpha():
         return word

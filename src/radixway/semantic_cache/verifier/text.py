@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radixway.semantic_cache.verifier.lexicon import ALIASES, FILLER, NUMERALS, SYNONYMS
-from radixway.semantic_cache.verifier.stems import bare
+from radixway.semantic_cache.verifier.stems import strip_ending
 
 _CONTRACTIONS = (
     (re.compile(r"\b(can|won|shan)['’]?t\b", re.I), r"\1 not"),
@@ -35,7 +35,7 @@ _POLITE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ParsedText:
     """One of two texts that are compared."""
 
     raw: str
@@ -50,7 +50,7 @@ class Text:
 
 
 @lru_cache(maxsize=4096)
-def read(raw: str) -> Text:
+def parse_text(raw: str) -> ParsedText:
     """Read a text; the latest are remembered, because a kept question is compared again and again."""
     text = unicodedata.normalize("NFKC", raw).strip()
     text = _POLITE.sub("", text, count=1) or text
@@ -60,16 +60,16 @@ def read(raw: str) -> Text:
     for alias, name in ALIASES:
         lower = alias.sub(name, lower)
     words = tuple(_WORD.findall(lower))
-    stems = tuple(stem(word) for word in words)
+    stems = tuple(stem_word(word) for word in words)
     content = [
         (s, word) for word, s in zip(words, stems, strict=True) if word not in FILLER and s not in FILLER
     ]
-    return Text(raw, words, stems, tuple(s for s, _ in content), tuple(word for _, word in content))
+    return ParsedText(raw, words, stems, tuple(s for s, _ in content), tuple(word for _, word in content))
 
 
 @lru_cache(maxsize=16384)
-def stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """A word without its English endings, synonyms under one name. Crude on purpose: only compared with others."""
     if word in NUMERALS:
         return NUMERALS[word]
-    return SYNONYMS.get(word) or SYNONYMS.get(plain := bare(word), plain)
+    return SYNONYMS.get(word) or SYNONYMS.get(plain := strip_ending(word), plain)

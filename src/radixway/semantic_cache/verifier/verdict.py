@@ -19,11 +19,11 @@ from radixway.semantic_cache.verifier import (
 )
 from radixway.semantic_cache.verifier.head import PairHead
 from radixway.semantic_cache.verifier.language import is_latin
-from radixway.semantic_cache.verifier.text import Text, read
+from radixway.semantic_cache.verifier.text import ParsedText, parse_text
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerifierVerdict:
     """Whether an answer to the one text answers the other."""
 
     same: bool
@@ -33,18 +33,18 @@ class Verdict:
     """That they have the same answer, as the head has it; 0 where a rule spoke."""
 
 
-Verify = Callable[[str, str, float], Verdict]
+Verify = Callable[[str, str, float], VerifierVerdict]
 """Two texts and their cosine."""
 
-RULES: tuple[tuple[str, Callable[[Text, Text], bool]], ...] = (
-    ("language", language.differ),
-    ("numbers", numbers.differ),
-    ("negation", negation.differ),
-    ("opposites", opposites.differ),
-    ("code", code.differ),
-    ("names", names.differ),
-    ("direction", direction.differ),
-    ("asking", asking.opposed),
+RULES: tuple[tuple[str, Callable[[ParsedText, ParsedText], bool]], ...] = (
+    ("language", language.languages_differ),
+    ("numbers", numbers.numbers_differ),
+    ("negation", negation.negations_differ),
+    ("opposites", opposites.opposites_differ),
+    ("code", code.identifiers_differ),
+    ("names", names.names_differ),
+    ("direction", direction.directions_differ),
+    ("asking", asking.ask_opposites),
 )
 """What makes another question of any two texts, however near they are."""
 
@@ -52,37 +52,39 @@ RULES: tuple[tuple[str, Callable[[Text, Text], bool]], ...] = (
 @lru_cache(maxsize=1)
 def bundled_head() -> PairHead:
     """The head that ships; read once, some 50 ms. Raises EncoderError where it cannot be read."""
-    return PairHead.load()
+    return PairHead.load_file()
 
 
-def verify(one: str, other: str, cosine: float) -> Verdict:
+def verify(one: str, other: str, cosine: float) -> VerifierVerdict:
     """The verifier that ships, for cosines of the encoder that ships. Symmetric in the texts."""
-    return _verify(one, other, cosine, cosine)
+    return _verify_pair(one, other, cosine, cosine)
 
 
-def verify_blind(one: str, other: str, cosine: float) -> Verdict:
+def verify_blind(one: str, other: str, cosine: float) -> VerifierVerdict:
     """The same for cosines of any other encoder, which the head does not know: it reads words alone."""
-    return _verify(one, other, cosine, None)
+    return _verify_pair(one, other, cosine, None)
 
 
-def _verify(one: str, other: str, cosine: float, known: float | None) -> Verdict:
+def _verify_pair(one: str, other: str, cosine: float, known: float | None) -> VerifierVerdict:
     if one == other:
-        return Verdict(True, "same", 1.0)
+        return VerifierVerdict(True, "same", 1.0)
     if chinese.is_chinese(one) or chinese.is_chinese(other):
         return _verify_chinese(one, other, cosine)
-    a, b = read(one), read(other)
+    a, b = parse_text(one), parse_text(other)
     for name, differ in RULES:
         if differ(a, b):
-            return Verdict(False, name, 0.0)
-    likelihood, reason = bundled_head().judge(a, b, known if is_latin(one) and is_latin(other) else None)
-    return Verdict(reason == "same", reason, likelihood)
+            return VerifierVerdict(False, name, 0.0)
+    likelihood, reason = bundled_head().judge_english(
+        a, b, known if is_latin(one) and is_latin(other) else None
+    )
+    return VerifierVerdict(reason == "same", reason, likelihood)
 
 
-def _verify_chinese(one: str, other: str, cosine: float) -> Verdict:
+def _verify_chinese(one: str, other: str, cosine: float) -> VerifierVerdict:
     if chinese.is_chinese(one) != chinese.is_chinese(other):
-        return Verdict(False, "language", 0.0)
-    rule = chinese.reason_apart(one, other)
+        return VerifierVerdict(False, "language", 0.0)
+    rule = chinese.difference_reason(one, other)
     if rule is not None:
-        return Verdict(False, rule, 0.0)
+        return VerifierVerdict(False, rule, 0.0)
     likelihood, reason = bundled_head().judge_chinese(one, other, cosine)
-    return Verdict(reason == "same", reason, likelihood)
+    return VerifierVerdict(reason == "same", reason, likelihood)

@@ -4,16 +4,16 @@ agent ─► AgentCalls ─ wire.read ─► AgentRoad ─ keeper.begin ─► P
 agent ◄─ wire's reply or events ◄─ AnswerEvents ◄─ keeper.end ◄─ Heard ◄──────────────────────────┘
 """
 
-from radixway.surfaces.agents.calls import AgentCalls, AgentExchange
-from radixway.surfaces.agents.keeper import SessionKeeper
-from radixway.surfaces.agents.road import AgentRoad
+from radixway.surfaces.agents.calls import SessionCallRouter, SessionRequestHandler
+from radixway.surfaces.agents.keeper import SessionService
+from radixway.surfaces.agents.road import SessionDispatcher
 from radixway.surfaces.agents.routes import count_routes, session_routes
 
 __all__ = [
-    "AgentCalls",
-    "AgentExchange",
-    "AgentRoad",
-    "SessionKeeper",
+    "SessionCallRouter",
+    "SessionDispatcher",
+    "SessionRequestHandler",
+    "SessionService",
     "count_routes",
     "session_routes",
 ]

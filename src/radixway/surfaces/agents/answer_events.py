@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Self
 
-from radixway.pipeline import Chunks, StreamBroken
+from radixway.pipeline import Chunks, StreamBrokenError
 from radixway.web import HttpError
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ class AnswerEvents(Chunks):
         self._call = call
         self._inner = inner
         self._worker = worker
-        self._writer = call.wire.events(call.ask, call.head)
-        self._events = self._all()
+        self._writer = call.adapter.create_event_writer(call.request, call.metadata)
+        self._events = self._iterate_events()
 
     def __aiter__(self) -> Self:
         return self
@@ -29,33 +29,35 @@ class AnswerEvents(Chunks):
     async def __anext__(self) -> bytes:
         return await anext(self._events)
 
-    def fail(self, error: HttpError) -> bytes:
+    def encode_failure(self, error: HttpError) -> bytes:
         """The last events of a stream that breaks off."""
-        return self._writer.fail(error)
+        return self._writer.encode_failure(error)
 
     async def aclose(self) -> None:
         try:
             await self._events.aclose()
             await self._inner.aclose()
         finally:
-            self._call.passing.close()
-            await self._call.break_off()
+            self._call.guarded_answer.close_guard()
+            await self._call.save_partial_answer()
 
-    async def _all(self) -> AsyncGenerator[bytes]:
-        if begun := self._writer.begin():
+    async def _iterate_events(self) -> AsyncGenerator[bytes]:
+        if begun := self._writer.encode_start():
             yield begun
-        passing = self._call.passing
-        async with aclosing(passing.patient(self._inner)) as chunks:
+        passing = self._call.guarded_answer
+        async with aclosing(passing.with_deadline(self._inner)) as chunks:
             async for chunk in chunks:
                 growth = await (
-                    passing.hurry() if chunk is None else passing.grow(self._call.heard.hear(chunk))
+                    passing.release_held_back()
+                    if chunk is None
+                    else passing.apply_delta(self._call.reader.read_events(chunk))
                 )
-                if events := self._writer.grow(growth):
+                if events := self._writer.encode_delta(growth):
                     yield events
                 if passing.stopped:
                     break
-        if not (self._call.heard.ended or passing.stopped):
-            raise StreamBroken(self._worker, "no finish reason")
-        rest, ending = await self._call.keep()
-        last = self._writer.grow(await passing.grow(rest, last=True))
-        yield last + self._writer.end(passing.ending(ending))
+        if not (self._call.reader.is_finished or passing.stopped):
+            raise StreamBrokenError(self._worker, "no finish reason")
+        rest, ending = await self._call.save_answer()
+        last = self._writer.encode_delta(await passing.apply_delta(rest, last=True))
+        yield last + self._writer.encode_end(passing.finish_info(ending))

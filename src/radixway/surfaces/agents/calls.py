@@ -9,37 +9,51 @@ from typing import Any
 from radixway.config import ConfigError
 from radixway.pipeline import Endpoint, Pipeline, ReplyForm, Request
 from radixway.surfaces.agents.answer_events import AnswerEvents
-from radixway.surfaces.exchange import Exchange
-from radixway.surfaces.wires import AnthropicWire, ChatWire, CompletionsWire, ResponsesWire, Wire
+from radixway.surfaces.exchange import RequestHandler
+from radixway.surfaces.wires import (
+    AnthropicAdapter,
+    ChatAdapter,
+    CompletionsAdapter,
+    ProtocolAdapter,
+    ResponsesAdapter,
+)
 from radixway.web import HttpError, ReshapedError, Scope
 
 _PATH = re.compile(r"/sessions/[^/]+(/.+)")
-_WIRES: dict[ReplyForm, Wire] = {
-    ReplyForm.CHAT: ChatWire(),
-    ReplyForm.COMPLETION: CompletionsWire(),
-    ReplyForm.RESPONSE: ResponsesWire(),
-    ReplyForm.MESSAGE: AnthropicWire(),
+_WIRES: dict[ReplyForm, ProtocolAdapter] = {
+    ReplyForm.CHAT: ChatAdapter(),
+    ReplyForm.COMPLETION: CompletionsAdapter(),
+    ReplyForm.RESPONSE: ResponsesAdapter(),
+    ReplyForm.MESSAGE: AnthropicAdapter(),
 }
 
 
-class AgentExchange(Exchange):
+class SessionRequestHandler(RequestHandler):
     """An exchange whose errors are in its protocol's shape."""
 
-    def __init__(self, endpoint: Endpoint, wire: Wire, road: Pipeline, *more: Any, **limits: Any) -> None:
+    def __init__(
+        self, endpoint: Endpoint, wire: ProtocolAdapter, road: Pipeline, *more: Any, **limits: Any
+    ) -> None:
         super().__init__(endpoint, road, *more, **limits)
         self._wire = wire
 
-    def shaped(self, request: Request, error: HttpError) -> HttpError:
-        stream = next((chunks for chunks in request.opened if isinstance(chunks, AnswerEvents)), None)
-        return ReshapedError(error, self._wire.error(error), None if stream is None else stream.fail(error))
+    def shape_error(self, request: Request, error: HttpError) -> HttpError:
+        stream = next((chunks for chunks in request.open_streams if isinstance(chunks, AnswerEvents)), None)
+        return ReshapedError(
+            error,
+            self._wire.encode_error_body(error),
+            None if stream is None else stream.encode_failure(error),
+        )
 
 
-class AgentCalls:
+class SessionCallRouter:
     """Finds the exchange for a path under `/sessions/{id}`."""
 
-    def __init__(self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, Wire], Exchange]) -> None:
+    def __init__(
+        self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, ProtocolAdapter], RequestHandler]
+    ) -> None:
         """`make` builds the exchange of one of `endpoints`. Raises ConfigError where nobody can."""
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: dict[str, RequestHandler] = {}
         for endpoint in endpoints:
             wire = _WIRES.get(endpoint.reply_form)
             if wire is None:
@@ -50,7 +64,7 @@ class AgentCalls:
             for path in endpoint.paths_in_session:
                 self._exchanges[path] = exchange
 
-    def find(self, scope: Scope) -> Exchange | None:
+    def find_handler(self, scope: Scope) -> RequestHandler | None:
         """The one that answers, if the path is an agent's."""
         path: str = scope["path"]
         if not path.startswith("/sessions/"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from radixway.pipeline import GatewayError
 
 
-class SessionNotFound(GatewayError):
+class SessionNotFoundError(GatewayError):
     """There is no session of that id."""
 
     status = 404
@@ -16,34 +16,34 @@ class SessionNotFound(GatewayError):
         super().__init__(f"there is no session {session_id!r}")
 
 
-class SessionConflict(GatewayError):
+class SessionConflictError(GatewayError):
     """The session is not in a state for that; the code says which."""
 
     status = 409
 
 
-class SessionGone(GatewayError):
+class SessionCollectedError(GatewayError):
     """The session was collected, and nobody keeps its tokens any more."""
 
     status = 410
     code = "session_collected"
 
 
-class SessionLimit(GatewayError):
+class SessionLimitError(GatewayError):
     """There are too many sessions, or the store is full of those that wait to be collected."""
 
     status = 429
     retry_after_s = 30
 
 
-class ArchiveBroken(GatewayError):
+class SessionArchiveError(GatewayError):
     """The sessions' file cannot be read or written."""
 
     status = 503
     code = "archive_failed"
 
 
-class NoTokenizer(GatewayError):
+class NoTokenizerError(GatewayError):
     """Nobody here knows the model's tokenizer."""
 
     status = 503
@@ -56,7 +56,7 @@ class NoTokenizer(GatewayError):
         )
 
 
-class Refused(GatewayError):
+class WorkerRefusedError(GatewayError):
     """A worker refused the request, or answered something that cannot be understood."""
 
     code = "worker_refused"

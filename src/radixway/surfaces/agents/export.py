@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from radixway.pipeline import BadRequest
-from radixway.surfaces.agents.keeper import SessionKeeper
-from radixway.trajectories.sessions import Sample, Session
+from radixway.surfaces.agents.keeper import SessionService
+from radixway.trajectories.sessions import AgentSession, TrainingSample
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,28 +22,28 @@ ARROW = "application/vnd.apache.arrow.stream"
 _encode = msgspec.json.encode
 
 
-async def json_lines(keeper: SessionKeeper, sessions: Sequence[Session]) -> AsyncIterator[bytes]:
+async def stream_json_lines(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
     """A line for each sample."""
-    async for samples in _of_each(keeper, sessions):
+    async for samples in _samples_of_each(keeper, sessions):
         for sample in samples:
             yield _encode(sample) + b"\n"
 
 
-async def arrow_stream(keeper: SessionKeeper, sessions: Sequence[Session]) -> AsyncIterator[bytes]:
+async def stream_arrow(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
     """Arrow's streaming format, a record batch for each session."""
     import pyarrow
 
     schema = _schema()
-    sink = _Sink()
+    sink = _ArrowSink()
     with pyarrow.ipc.new_stream(pyarrow.PythonFile(sink, "w"), schema) as writer:
-        async for samples in _of_each(keeper, sessions):
+        async for samples in _samples_of_each(keeper, sessions):
             if samples:
                 writer.write_batch(await asyncio.to_thread(_batch, samples, schema))
-                yield sink.take()
-    yield sink.take()
+                yield sink.take_written()
+    yield sink.take_written()
 
 
-def need_arrow() -> None:
+def require_arrow() -> None:
     """Raises BadRequest where the library is missing."""
     try:
         import pyarrow  # noqa: F401
@@ -52,7 +52,7 @@ def need_arrow() -> None:
         raise BadRequest(message, param="format", code="arrow_missing") from None
 
 
-class _Sink:
+class _ArrowSink:
     """What Arrow writes into, emptied after each batch."""
 
     closed = False
@@ -70,7 +70,7 @@ class _Sink:
     def close(self) -> None:
         """What was written stays."""
 
-    def take(self) -> bytes:
+    def take_written(self) -> bytes:
         """What was written since the last time."""
         written, self._written = b"".join(self._written), []
         return written
@@ -106,13 +106,13 @@ def _schema() -> pyarrow.Schema:
     )
 
 
-def _batch(samples: Sequence[Sample], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+def _batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
     import pyarrow as pa
 
     return pa.RecordBatch.from_pylist([_row(sample) for sample in samples], schema=schema)
 
 
-def _row(sample: Sample) -> dict[str, Any]:
+def _row(sample: TrainingSample) -> dict[str, Any]:
     """Versions are texts, messages and metadata JSON, experts bytes: a column has one type."""
     row: dict[str, Any] = msgspec.to_builtins(sample)
     row["versions"] = [None if version is None else str(version) for version in sample.versions]
@@ -125,9 +125,11 @@ def _row(sample: Sample) -> dict[str, Any]:
     return row
 
 
-async def _of_each(keeper: SessionKeeper, sessions: Sequence[Session]) -> AsyncIterator[list[Sample]]:
+async def _samples_of_each(
+    keeper: SessionService, sessions: Sequence[AgentSession]
+) -> AsyncIterator[list[TrainingSample]]:
     """The samples of each session that is still there, and that nobody else has collected meanwhile."""
     collected = [session.state == "collected" for session in sessions]
     for session, before in zip(sessions, collected, strict=True):
-        if keeper.book.find(session.id) is session and (session.state == "collected") == before:
-            yield await keeper.samples(session)
+        if keeper.book.find_session(session.id) is session and (session.state == "collected") == before:
+            yield await keeper.training_samples(session)

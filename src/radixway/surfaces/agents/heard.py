@@ -7,108 +7,121 @@ from typing import Any
 
 import msgspec
 
-from radixway.parsers import Reading, ReadPart
-from radixway.surfaces.agents.errors import Refused
-from radixway.surfaces.agents.speaking import Speaking
-from radixway.surfaces.wires import Answer, Ask, Ending, Growth, TokenScore
-from radixway.trajectories.replies import LastWords, Sampled, Unusable, read_answers
+from radixway.parsers import AnswerFormat, ReadPart
+from radixway.surfaces.agents.errors import WorkerRefusedError
+from radixway.surfaces.agents.speaking import ModelCodec
+from radixway.surfaces.wires import (
+    AnswerDelta,
+    FinishInfo,
+    GeneratedAnswer,
+    NormalizedRequest,
+    SampledTokenLogprob,
+)
+from radixway.trajectories.replies import (
+    SampledTokens,
+    SingleAnswerReader,
+    UnusableReplyError,
+    read_sampled_tokens,
+)
 from radixway.trajectories.sessions import Finish
 from radixway.web.server_sent_events import iterate_data
 
 _BROKEN = "\ufffd"
 
 
-class _Meta(msgspec.Struct):
+class _EventMeta(msgspec.Struct):
     finish_reason: dict[str, Any] | None = None
     cached_tokens: int | None = None
 
 
-class _Event(msgspec.Struct):
+class _GenerateEvent(msgspec.Struct):
     """What every event must be looked at for; its lists are left undecoded."""
 
-    meta_info: _Meta
+    meta_info: _EventMeta
     text: str | None = None
 
 
-class _Rows(msgspec.Struct):
+class _LogprobRows(msgspec.Struct):
     output_token_logprobs: list[list[float | str | None]] | None = None
     output_top_logprobs: list[list[list[float | str | None]] | None] | None = None
 
 
-class _Tokens(msgspec.Struct):
+class _TokenEvent(msgspec.Struct):
     """An event whose tokens the client wants to see."""
 
     output_ids: list[int]
-    meta_info: _Rows
+    meta_info: _LogprobRows
 
 
-_event = msgspec.json.Decoder(_Event).decode
-_tokens = msgspec.json.Decoder(_Tokens).decode
+_event = msgspec.json.Decoder(_GenerateEvent).decode
+_tokens = msgspec.json.Decoder(_TokenEvent).decode
 
 
-class Heard:
+class GenerateResponseReader:
     """Reads one answer; `answer` is what has come of it so far."""
 
-    def __init__(self, ask: Ask, reading: Reading, speaking: Speaking) -> None:
+    def __init__(self, ask: NormalizedRequest, reading: AnswerFormat, speaking: ModelCodec) -> None:
         self._ask = ask
         self._speaking = speaking
-        self._reader = reading.reader()
-        self._words = LastWords()
+        self._reader = reading.create_reader()
+        self._words = SingleAnswerReader()
         self._whole = b""
         self._text = 0
         """Characters of the text that were given to the reader."""
         self._seen = 0
         """Tokens that were shown to the client."""
-        self._meta = _Meta()
-        self.answer = Answer()
+        self._meta = _EventMeta()
+        self.answer = GeneratedAnswer()
         self.begun = False
         """Something of it has come."""
 
     @property
-    def ended(self) -> bool:
+    def is_finished(self) -> bool:
         """The worker has said why it stopped."""
         return self._meta.finish_reason is not None
 
-    def hear(self, chunk: bytes) -> Growth:
-        """Whole events; what they add. Raises Refused for what is no answer, or an error of the worker's."""
+    def read_events(self, chunk: bytes) -> AnswerDelta:
+        """Whole events; what they add. Raises WorkerRefusedError for what is no answer, or an error of the
+        worker's.
+        """
         parts: list[ReadPart] = []
         ids: list[int] = []
-        scores: list[TokenScore] = []
+        scores: list[SampledTokenLogprob] = []
         for data in iterate_data(chunk):
-            event = _read(data)
+            event = _decode_event(data)
             try:
-                self._words.hear_event(data)
-            except Unusable as error:
-                raise _garbage(error) from None
-            growth = self._grow(data, event, new_only=self._words.brings_new_only)
+                self._words.read_event_json(data)
+            except UnusableReplyError as error:
+                raise _unreadable_answer(error) from None
+            growth = self._apply_event(data, event, new_only=self._words.is_incremental)
             parts += growth.parts
             ids += growth.token_ids
             scores += growth.scores
-        return Growth(parts, ids, scores)
+        return AnswerDelta(parts, ids, scores)
 
-    def hear_whole(self, body: bytes) -> Growth:
-        """A reply that does not stream. Raises Refused for what is no answer."""
+    def read_whole_reply(self, body: bytes) -> AnswerDelta:
+        """A reply that does not stream. Raises WorkerRefusedError for what is no answer."""
         self._whole = body
-        return self._grow(body, _read(body), new_only=False)
+        return self._apply_event(body, _decode_event(body), new_only=False)
 
-    def sampled(self) -> Sampled:
-        """The tokens so far. Raises Refused where the worker does not say which they are."""
+    def sampled_tokens(self) -> SampledTokens:
+        """The tokens so far. Raises WorkerRefusedError where the worker does not say which they are."""
         try:
-            told = read_answers(self._whole)[0] if self._whole else self._words.answer()
-        except Unusable as error:
-            raise _garbage(error) from None
+            told = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
+        except UnusableReplyError as error:
+            raise _unreadable_answer(error) from None
         if told.ids and not 0 <= min(told.ids) <= max(told.ids) < 2**32:
-            raise _garbage(ValueError("output_ids holds what is no token id"))
+            raise _unreadable_answer(ValueError("output_ids holds what is no token id"))
         return told
 
-    def rest(self) -> Growth:
+    def flush_held_back(self) -> AnswerDelta:
         """What was held back because more text could have changed it. Nothing comes after."""
-        growth = Growth(self._reader.read("", last=True))
-        self.answer.grow(growth)
+        growth = AnswerDelta(self._reader.read_parts("", last=True))
+        self.answer.apply_delta(growth)
         return growth
 
     @property
-    def finish(self) -> Finish:
+    def finish_reason(self) -> Finish:
         """Why it ended; `abort` where nobody said."""
         match (self._meta.finish_reason or {}).get("type"):
             case "stop":
@@ -118,39 +131,43 @@ class Heard:
         return "abort"
 
     @property
-    def stop(self) -> str | None:
+    def stop_string(self) -> str | None:
         """The stop string that ended it, if one did."""
         matched = (self._meta.finish_reason or {}).get("matched")
         return matched if isinstance(matched, str) and matched in self._ask.sampling.get("stop", ()) else None
 
-    def ending(self, prompt_tokens: int, sampled: Sampled) -> Ending:
+    def finish_info(self, prompt_tokens: int, sampled: SampledTokens) -> FinishInfo:
         """What it took."""
         cached = min(max(self._meta.cached_tokens or 0, 0), prompt_tokens)
-        return Ending(self.finish, prompt_tokens, len(sampled.ids), cached, stop=self.stop)
+        return FinishInfo(self.finish_reason, prompt_tokens, len(sampled.ids), cached, stop=self.stop_string)
 
-    def _grow(self, data: bytes, event: _Event, *, new_only: bool) -> Growth:
+    def _apply_event(self, data: bytes, event: _GenerateEvent, *, new_only: bool) -> AnswerDelta:
         self._meta, self.begun = event.meta_info, True
         if refusal := _refusal(event):
             raise refusal
         text = event.text or ""
         new = text if new_only else text[self._text :]
-        if not self.ended and not new_only:
+        if not self.is_finished and not new_only:
             new = new.rstrip(_BROKEN)  # the rest of a character may follow
         self._text += len(new)
-        growth = Growth(self._reader.read(new, last=False), *self._shown(data, new_only=new_only))
-        self.answer.grow(growth)
+        growth = AnswerDelta(
+            self._reader.read_parts(new, last=False), *self._visible_tokens(data, new_only=new_only)
+        )
+        self.answer.apply_delta(growth)
         return growth
 
-    def _shown(self, data: bytes, *, new_only: bool) -> tuple[list[int], list[TokenScore]]:
+    def _visible_tokens(self, data: bytes, *, new_only: bool) -> tuple[list[int], list[SampledTokenLogprob]]:
         """The new tokens and their scores, where the client asks for them."""
         if not self._ask.return_token_ids and self._ask.top_logprobs is None:
             return [], []
         try:
-            return self._shown_of(_tokens(data), new_only=new_only)
+            return self._parse_visible_tokens(_tokens(data), new_only=new_only)
         except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
-            raise _garbage(error) from None
+            raise _unreadable_answer(error) from None
 
-    def _shown_of(self, told: _Tokens, *, new_only: bool) -> tuple[list[int], list[TokenScore]]:
+    def _parse_visible_tokens(
+        self, told: _TokenEvent, *, new_only: bool
+    ) -> tuple[list[int], list[SampledTokenLogprob]]:
         """Raises LookupError, TypeError, ValueError for rows that are not `[log-probability, id, …]`."""
         ids = told.output_ids if new_only else told.output_ids[self._seen :]
         self._seen += len(ids)
@@ -161,19 +178,21 @@ class Heard:
         try:
             return ids, list(self._scores(rows, tops))
         except (IndexError, TypeError, ValueError) as error:
-            raise _garbage(error) from None
+            raise _unreadable_answer(error) from None
 
-    def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[TokenScore]:
+    def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[SampledTokenLogprob]:
         pieces = self._speaking.tokenizer.token_bytes
         for at, row in enumerate(rows):
             top = [
-                (pieces[_token(other[1])], float(other[0]))
+                (pieces[_parse_token_id(other[1])], float(other[0]))
                 for other in (tops[at] if at < len(tops) else None) or ()
             ]
-            yield TokenScore(pieces[_token(row[1])], float(row[0] if row[0] is not None else 0.0), top)
+            yield SampledTokenLogprob(
+                pieces[_parse_token_id(row[1])], float(row[0] if row[0] is not None else 0.0), top
+            )
 
 
-def _token(value: Any) -> int:
+def _parse_token_id(value: Any) -> int:
     """A token id, which JSON may have spelled 5.0. Raises ValueError for what is none."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -182,23 +201,23 @@ def _token(value: Any) -> int:
     return value
 
 
-def _read(data: bytes) -> _Event:
+def _decode_event(data: bytes) -> _GenerateEvent:
     try:
         return _event(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refused(502, data) if b'"error"' in data else _garbage(error) from None
+        raise worker_refused(502, data) if b'"error"' in data else _unreadable_answer(error) from None
 
 
-def _refusal(event: _Event) -> Refused | None:
+def _refusal(event: _GenerateEvent) -> WorkerRefusedError | None:
     """A worker's refusal in the form of an aborted answer, which is SGLang's."""
     reason = event.meta_info.finish_reason or {}
     status = reason.get("status_code")
     if reason.get("type") != "abort" or not isinstance(status, int) or not 400 <= status < 600:
         return None
-    return Refused(str(reason.get("message") or "the worker refused the request"), status=status)
+    return WorkerRefusedError(str(reason.get("message") or "the worker refused the request"), status=status)
 
 
-def refused(status: int, body: bytes) -> Refused:
+def worker_refused(status: int, body: bytes) -> WorkerRefusedError:
     """A worker's error, in its own words where it has some."""
     try:
         said = msgspec.json.decode(body)
@@ -207,8 +226,10 @@ def refused(status: int, body: bytes) -> Refused:
     while isinstance(said, dict):
         said = next((said[name] for name in ("error", "message", "detail") if said.get(name)), None)
     words = said if isinstance(said, str) else f"the worker answered with status {status}"
-    return Refused(words, status=status if 400 <= status < 600 else 502)
+    return WorkerRefusedError(words, status=status if 400 <= status < 600 else 502)
 
 
-def _garbage(error: Exception) -> Refused:
-    return Refused(f"the worker's answer cannot be understood: {error}", status=502, code="worker_failed")
+def _unreadable_answer(error: Exception) -> WorkerRefusedError:
+    return WorkerRefusedError(
+        f"the worker's answer cannot be understood: {error}", status=502, code="worker_failed"
+    )

@@ -4,7 +4,7 @@ The Slime router's users extend it with these; what such a class did there it do
 only attempt there (ask a worker twice, change the body) works.
 """
 
-from radixway.surfaces.asgi_middlewares.router import Router
-from radixway.surfaces.asgi_middlewares.wrapping import wrap
+from radixway.surfaces.asgi_middlewares.router import SlimeRouter
+from radixway.surfaces.asgi_middlewares.wrapping import wrap_application
 
-__all__ = ["Router", "wrap"]
+__all__ = ["SlimeRouter", "wrap_application"]

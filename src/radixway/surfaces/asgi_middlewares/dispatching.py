@@ -18,8 +18,8 @@ from starlette.responses import Response
 from radixway.surfaces.asgi_middlewares.inner_call import InnerCall
 from radixway.web import (
     App,
-    BadBody,
-    ClientGone,
+    BadBodyError,
+    ClientDisconnectedError,
     ClientWatch,
     Message,
     Receive,
@@ -32,7 +32,7 @@ _UNREAD: Any = object()
 _FRAMING = (b"content-length", b"transfer-encoding", b"expect")
 
 
-class Dispatching:
+class DispatchAdapter:
     """An ASGI application: `middleware`'s dispatch around `app`.
 
     Each `call_next` sends the body that the request has by then. Answers stream. When the client leaves, the
@@ -45,28 +45,28 @@ class Dispatching:
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises BadBody, and whatever the dispatch raises."""
+        """Raises BadBodyError, and whatever the dispatch raises."""
         try:
             body = await read_body(scope, receive, self._max_body_bytes)
-        except ClientGone:
+        except ClientDisconnectedError:
             return
-        request = ReplayedRequest(scope, body)
+        request = ReplayableRequest(scope, body)
         watch = ClientWatch()
         calls: list[InnerCall] = []
 
         async def call_next(given: Request) -> Response:
-            calls.append(call := InnerCall(self._app, *await _sent_on(given)))
-            return await call.answer()
+            calls.append(call := InnerCall(self._app, *await _forwarded_request(given)))
+            return await call.start_response()
 
         async def send_watched(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                watch.close()  # from here on the server calls every end a departure
+                watch.stop_watching()  # from here on the server calls every end a departure
             await send(message)
 
         watch.watch(receive)
         try:
             response = await self._dispatch(request, call_next)
-            await response(scope, _say_nothing, send_watched)
+            await response(scope, _receive_nothing, send_watched)
         except asyncio.CancelledError:
             if watch.ended_by is None:
                 for call in calls:
@@ -76,21 +76,21 @@ class Dispatching:
         except (ValueError, RecursionError) as error:
             if error is not request.unreadable:
                 raise
-            raise BadBody(f"the body is not valid JSON: {error}", code="invalid_json") from None
+            raise BadBodyError(f"the body is not valid JSON: {error}", code="invalid_json") from None
         finally:
-            watch.close()
+            watch.stop_watching()
             for call in calls:
-                await call.leave()
+                await call.disconnect()
 
 
-class ReplayedRequest(Request):
+class ReplayableRequest(Request):
     """A request whose body is there, can be read any number of times, and can be replaced before `call_next`.
 
     Replacing is `replace_body`, or what middlewares of Slime's kind do: assign to `_json` or `_body`.
     """
 
     def __init__(self, scope: Scope, body: bytes) -> None:
-        super().__init__(scope, _say_nothing)
+        super().__init__(scope, _receive_nothing)
         self._body = body
         self._parsed: Any = _UNREAD
         self.unreadable: Exception | None = None
@@ -123,7 +123,7 @@ class ReplayedRequest(Request):
         self._body = json.dumps(value).encode()
 
 
-async def _sent_on(request: Request) -> tuple[Scope, bytes]:
+async def _forwarded_request(request: Request) -> tuple[Scope, bytes]:
     """A scope of its own for the call, because applications write into theirs, and the body."""
     body = await request.body()
     scope = dict(request.scope)
@@ -132,7 +132,7 @@ async def _sent_on(request: Request) -> tuple[Scope, bytes]:
     return scope, body
 
 
-async def _say_nothing() -> Message:
+async def _receive_nothing() -> Message:
     """In place of `receive`: the departure of the client ends the task that would hear of it."""
     await asyncio.Event().wait()
     raise AssertionError("unreachable")

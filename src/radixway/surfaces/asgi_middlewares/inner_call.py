@@ -23,17 +23,17 @@ class InnerCall:
         """Somebody was told how it ended."""
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(maxsize=1)
         """None after the last."""
-        self._task = asyncio.create_task(self._run(app, scope))
+        self._task = asyncio.create_task(self._run_app(app, scope))
 
-    async def answer(self) -> Response:
+    async def start_response(self) -> Response:
         """Its answer, once it begins. Raises what the application raises, RuntimeError if it says nothing."""
         message = await self._messages.get()
         if message is None:
-            await self._ended()
+            await self._raise_app_error()
             raise RuntimeError("No response returned.")  # Starlette's words for it
         return _StreamingResponse(message["status"], list(message.get("headers", ())), self._body())
 
-    async def leave(self) -> None:
+    async def disconnect(self) -> None:
         """Nobody reads any more: let the application know as if the client had left, and wait for its end."""
         self._left.set()
         while not self._messages.empty():
@@ -46,11 +46,11 @@ class InnerCall:
         """End it at once: the server is stopping."""
         self._task.cancel()
 
-    async def _run(self, app: App, scope: Scope) -> None:
+    async def _run_app(self, app: App, scope: Scope) -> None:
         try:
             await app(scope, self._receive, self._send)
         finally:
-            await self._put(None)
+            await self._queue_message(None)
 
     async def _receive(self) -> Message:
         """The whole body, then that the client left, when it has."""
@@ -62,9 +62,9 @@ class InnerCall:
 
     async def _send(self, message: Message) -> None:
         if message["type"] in ("http.response.start", "http.response.body"):
-            await self._put(message)
+            await self._queue_message(message)
 
-    async def _put(self, message: Message | None) -> None:
+    async def _queue_message(self, message: Message | None) -> None:
         if not self._left.is_set():
             await self._messages.put(message)
 
@@ -73,13 +73,13 @@ class InnerCall:
         while more:
             message = await self._messages.get()
             if message is None:
-                await self._ended()
+                await self._raise_app_error()
                 return
             more = message.get("more_body", False)
             if chunk := message.get("body", b""):
                 yield chunk
 
-    async def _ended(self) -> None:
+    async def _raise_app_error(self) -> None:
         """Raises what the application raised, if it did."""
         self._heard = True
         await self._task

@@ -8,11 +8,11 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from radixway.config import Config, WorkerSection, check_worker_url
-from radixway.routing import API, Membership, Registry
+from radixway.config import Config, WorkerSettings, check_worker_url
+from radixway.routing import API, FleetMembership, WorkerRegistry
 
 
-class Router:
+class SlimeRouter:
     """The gateway's workers, its configuration by Slime's names, and room for attributes.
 
     A middleware may set any attribute for others to read. `radix_tree` is one with a meaning: what its
@@ -21,14 +21,16 @@ class Router:
 
     radix_tree: Any
 
-    def __init__(self, config: Config, registry: Registry, membership: Membership, app: FastAPI) -> None:
+    def __init__(
+        self, config: Config, registry: WorkerRegistry, membership: FleetMembership, app: FastAPI
+    ) -> None:
         self._registry = registry
         self._membership = membership
         self.app = app
         """Where a middleware may add routes of its own."""
-        self.args = _arguments(config)
+        self.args = _slime_arguments(config)
         self.verbose = config.telemetry.logs.level == "debug"
-        self.worker_urls: Mapping[str, int] = _RequestsInHand(registry)
+        self.worker_urls: Mapping[str, int] = _InFlightRequestCounts(registry)
         """Requests in hand by worker, always the present ones; read only."""
 
     def list_workers(self) -> list[str]:
@@ -37,14 +39,14 @@ class Router:
 
     def add_worker(self, url: str) -> None:
         """Take a worker in. Raises ValueError if `url` is none of a worker."""
-        self._membership.join(API, WorkerSection(url=url))
+        self._membership.join_worker(API, WorkerSettings(url=url))
 
     def remove_worker(self, url: str) -> bool:
         """Forget a worker; what it is answering goes on to its end. False if it was not known.
 
         Raises ValueError if `url` is none of a worker.
         """
-        return self._registry.remove(check_worker_url(url)) is not None
+        return self._registry.remove_worker(check_worker_url(url)) is not None
 
     def cache_stats(self) -> Mapping[str, Any] | None:
         """What the attached radix tree says of itself; None while none is attached."""
@@ -52,14 +54,14 @@ class Router:
         return None if tree is None else tree.get_stats()
 
 
-class _RequestsInHand(Mapping[str, int]):
+class _InFlightRequestCounts(Mapping[str, int]):
     """A view of the registry, so that nobody keeps a count of their own."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: WorkerRegistry) -> None:
         self._registry = registry
 
     def __getitem__(self, url: str) -> int:
-        worker = self._registry.get(url)
+        worker = self._registry.get_worker(url)
         if worker is None:
             raise KeyError(url)
         return worker.load.requests
@@ -71,7 +73,7 @@ class _RequestsInHand(Mapping[str, int]):
         return len(self._registry)
 
 
-def _arguments(config: Config) -> SimpleNamespace:
+def _slime_arguments(config: Config) -> SimpleNamespace:
     """The configuration under the names of Slime's command line."""
     health = config.routing.health
     return SimpleNamespace(

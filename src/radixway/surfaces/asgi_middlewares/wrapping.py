@@ -10,15 +10,15 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.responses import Response
 
 from radixway.config import ConfigError
-from radixway.pipeline import find_class, wraps_apps
-from radixway.surfaces.asgi_middlewares.dispatching import Dispatching
-from radixway.surfaces.asgi_middlewares.router import Router
-from radixway.web import App, HttpError, Message, Receive, Scope, Send, limited
+from radixway.pipeline import import_class, is_asgi_middleware
+from radixway.surfaces.asgi_middlewares.dispatching import DispatchAdapter
+from radixway.surfaces.asgi_middlewares.router import SlimeRouter
+from radixway.web import App, HttpError, Message, Receive, Scope, Send, limit_body
 
 log = logging.getLogger(__name__)
 
 
-def wrap(app: App, paths: Sequence[str], router: Router, max_body_bytes: int) -> App:
+def wrap_application(app: App, paths: Sequence[str], router: SlimeRouter, max_body_bytes: int) -> App:
     """`app` within those of the classes named by `paths`, outermost first, that wrap applications.
 
     Without any it is `app` itself. Bodies over `max_body_bytes` are refused before a middleware has them.
@@ -28,23 +28,23 @@ def wrap(app: App, paths: Sequence[str], router: Router, max_body_bytes: int) ->
     """
     wrapped = app
     for path in reversed(paths):
-        middleware = find_class(path)
-        if wraps_apps(middleware):
-            wrapped = _layer(path, middleware, wrapped, router, max_body_bytes)
-    return wrapped if wrapped is app else _Rim(wrapped)
+        middleware = import_class(path)
+        if is_asgi_middleware(middleware):
+            wrapped = _build_layer(path, middleware, wrapped, router, max_body_bytes)
+    return wrapped if wrapped is app else _ErrorBoundary(wrapped)
 
 
-def _layer(path: str, middleware: type, app: App, router: Router, max_body_bytes: int) -> App:
+def _build_layer(path: str, middleware: type, app: App, router: SlimeRouter, max_body_bytes: int) -> App:
     try:
         built = middleware(app, router=router) if _takes_router(middleware) else middleware(app)
     except Exception as error:
         message = f"pipeline.middlewares: {path!r} cannot be built around the gateway"
         raise ConfigError(f"{message}: {type(error).__name__}: {error}") from error
     if isinstance(built, BaseHTTPMiddleware) and type(built).__call__ is BaseHTTPMiddleware.__call__:
-        return Dispatching(built, app, max_body_bytes)
+        return DispatchAdapter(built, app, max_body_bytes)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        await built(scope, limited(receive, max_body_bytes), send)
+        await built(scope, limit_body(receive, max_body_bytes), send)
 
     return serve
 
@@ -55,7 +55,7 @@ def _takes_router(middleware: type) -> bool:
     return "router" in parameters or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
 
 
-class _Rim:
+class _ErrorBoundary:
     """Around them all: what escapes a middleware becomes an error reply if none has begun."""
 
     def __init__(self, app: App) -> None:
@@ -74,10 +74,10 @@ class _Rim:
         except Exception as error:
             if begun:
                 raise
-            await _reply_to(error)(scope, receive, send)
+            await _error_response(error)(scope, receive, send)
 
 
-def _reply_to(error: Exception) -> Response:
+def _error_response(error: Exception) -> Response:
     if not isinstance(error, HttpError):
         log.error("a middleware met a defect", exc_info=error)
         error = HttpError(f"internal error ({type(error).__name__}) in a middleware")

@@ -5,29 +5,29 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from radixway import __version__
-from radixway.chat.room import ChatRoom
-from radixway.erasure import Erasure
+from radixway.chat.room import ChatService
+from radixway.erasure import ErasureService
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.chats.accounts import account_routes
 from radixway.surfaces.chats.auth import auth_routes
-from radixway.surfaces.chats.bodies import ReadableAddresses
+from radixway.surfaces.chats.bodies import NulPathFilter
 from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
-from radixway.surfaces.chats.errors import add_error_handlers
+from radixway.surfaces.chats.errors import add_published_error_handlers
 from radixway.surfaces.chats.messages import message_routes
 from radixway.surfaces.chats.opening import OPENAPI
 from radixway.surfaces.chats.plugins import plugin_routes
 from radixway.surfaces.chats.privacy import privacy_routes
 from radixway.surfaces.chats.pull import pull_routes
 from radixway.surfaces.chats.v1 import v1_routes
-from radixway.surfaces.chats.who import Who
+from radixway.surfaces.chats.who import ChatAuthenticator
 from radixway.tenants import KeyRing
-from radixway.web import join
+from radixway.web import include_routes
 
 
-def chat_app(
-    room: ChatRoom,
-    erasure: Erasure | None = None,
+def build_chat_app(
+    room: ChatService,
+    erasure: ErasureService | None = None,
     ring: KeyRing | None = None,
     access: AdminAccess | None = None,
 ) -> FastAPI:
@@ -43,10 +43,10 @@ def chat_app(
         redoc_url=None,
         openapi_url=OPENAPI,
     )
-    app.add_middleware(ReadableAddresses)
-    add_error_handlers(app)
-    who = Who(room, ring)
-    join(
+    app.add_middleware(NulPathFilter)
+    add_published_error_handlers(app)
+    who = ChatAuthenticator(room, ring)
+    include_routes(
         app.router,
         auth_routes(room, who, access),
         chat_routes(room, who),
@@ -58,5 +58,5 @@ def chat_app(
         privacy_routes(room, who, erasure),
         pull_routes(room, who),
     )
-    who.ask_before_bodies(app.router.routes)
+    who.authenticate_before_bodies(app.router.routes)
     return app

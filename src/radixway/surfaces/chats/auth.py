@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Requ
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 
-from radixway.chat.credentials import Pair
-from radixway.chat.room import ChatRoom
+from radixway.chat.credentials import TokenPair
+from radixway.chat.room import ChatService
 from radixway.config import DEFAULT_TENANT
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.chats.who import OPERATOR, Who
+from radixway.surfaces.chats.who import OPERATOR, ChatAuthenticator
 from radixway.web import HttpError
 
 _PUBLISHED = ("discord", "github", "google")
@@ -20,7 +20,7 @@ _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 Name = Annotated[str, Path(max_length=64)]
 
 
-def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> APIRouter:
+def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess | None = None) -> APIRouter:
     """Logins and tokens. `access`: of whoever runs the gateway."""
     router = APIRouter(prefix="/auth", tags=["auth"])
 
@@ -39,7 +39,7 @@ def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> 
     @router.get("/refresh")
     async def refresh(refresh: Annotated[str, Header(min_length=1, max_length=8192)]) -> dict[str, Any]:
         """A new pair of tokens for a refresh token, which serves once."""
-        pair = await room.credentials.refresh(refresh)
+        pair = await room.token_issuer.refresh_pair(refresh)
         return {"access_token": pair.access, "token_type": "bearer"} | {"refresh_token": pair.refresh}
 
     @router.get("/login/debug")
@@ -47,18 +47,18 @@ def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> 
         username: Annotated[str, Query(min_length=1, max_length=256)], state: str = "{}"
     ) -> None:
         """To the callback, as real providers do."""
-        _only_for_debugging(room)
+        _require_debug_auth(room)
         query = urlencode({"code": username, "state": state})
         raise HTTPException(302, headers={"Location": f"/auth/callback/debug?{query}"})
 
     @router.get("/callback/debug")
     async def debug_callback(code: Annotated[str, Query(max_length=256)]) -> dict[str, Any]:
         """Tokens for a user of that name."""
-        _only_for_debugging(room)
+        _require_debug_auth(room)
         if not code:
             raise HTTPException(400, "Username is required")
-        user = await room.accounts.enroll(DEFAULT_TENANT, "debug", code, code, new_id=code)
-        return token_pair(await room.credentials.login(user.id))
+        user = await room.accounts.enroll_user(DEFAULT_TENANT, "debug", code, code, new_id=code)
+        return token_pair_object(await room.token_issuer.issue_pair(user.id))
 
     @router.get("/login/{provider}", status_code=302, response_class=RedirectResponse)
     async def login(provider: Name) -> RedirectResponse:
@@ -83,7 +83,7 @@ def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> 
         if code is None or state is None:
             told = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
             raise RequestValidationError(told)
-        return token_pair(await room.logins.end(provider, code, state, iss))
+        return token_pair_object(await room.logins.end(provider, code, state, iss))
 
     @router.post("/operator")
     async def operator(request: Request, response: Response) -> dict[str, Any]:
@@ -98,15 +98,15 @@ def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> 
         except HttpError as error:
             raise HTTPException(error.status, str(error)) from None
         response.headers.update(_PRIVATE)
-        user = await room.accounts.enroll(
+        user = await room.accounts.enroll_user(
             DEFAULT_TENANT, OPERATOR, OPERATOR, "Operator", new_id=str(uuid.uuid4())
         )
-        return token_pair(await room.credentials.login(user.id))
+        return token_pair_object(await room.token_issuer.issue_pair(user.id))
 
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:
         """The user whom a trusted server speaks for, somebody new where there is none."""
-        user = await who.enrolled(request)
+        user = await who.enroll_user(request)
         return {
             "id": user.id,
             "provider": user.provider,
@@ -118,7 +118,7 @@ def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> 
     return router
 
 
-def token_pair(pair: Pair) -> dict[str, Any]:
+def token_pair_object(pair: TokenPair) -> dict[str, Any]:
     """The published shape."""
     return {
         "access_token": {"access_token": pair.access, "token_type": "bearer"},
@@ -126,6 +126,6 @@ def token_pair(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _only_for_debugging(room: ChatRoom) -> None:
+def _require_debug_auth(room: ChatService) -> None:
     if not room.config.allow_debug_auth:
         raise HTTPException(403, "Debug auth is not allowed")

@@ -11,14 +11,14 @@ from starlette.responses import JSONResponse
 from radixway.web import App, Receive, Scope, Send
 
 
-class Body(BaseModel):
+class LenientRequestBody(BaseModel):
     """A body, or a part of one. Unknown fields are passed over, as published."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     @field_validator("*")
     @classmethod
-    def _can_be_kept(cls, value: Any) -> Any:
+    def _check_storable(cls, value: Any) -> Any:
         """PostgreSQL has no U+0000 in text; neither database nor answers have lone surrogates or NaN."""
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str):
@@ -38,7 +38,7 @@ def _check_text(text: str) -> None:
         raise ValueError("text cannot hold lone surrogates")
 
 
-class ReadableAddresses:
+class NulPathFilter:
     """An ASGI middleware. Nothing is named by U+0000, which PostgreSQL cannot even be asked for: 404."""
 
     def __init__(self, app: App) -> None:

@@ -8,13 +8,13 @@ import fastapi
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from pydantic import Field
 
-from radixway.chat.room import ChatRoom
-from radixway.chat.shapes import chat_list_read, chat_read
-from radixway.surfaces.chats.bodies import Body
-from radixway.surfaces.chats.who import Who
+from radixway.chat.room import ChatService
+from radixway.chat.shapes import to_chat_list_read, to_chat_read
+from radixway.surfaces.chats.bodies import LenientRequestBody
+from radixway.surfaces.chats.who import ChatAuthenticator
 
 
-class ChatUpdate(Body):
+class ChatUpdate(LenientRequestBody):
     """What may be changed of a chat."""
 
     title: str | None = Field(default=None, max_length=100)
@@ -23,7 +23,7 @@ class ChatUpdate(Body):
     active_thread_tail_message_id: str | None = Field(default=None, max_length=64)
 
 
-def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
+def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     """Lists of chats, and single ones."""
     router = APIRouter(prefix="/chats", tags=["chats"])
     User = Annotated[str, Depends(who.user)]
@@ -39,57 +39,61 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
         """A page of the user's chats, newest first."""
         if after is not None and before is not None:
             raise HTTPException(400, "Cannot specify both after and before.")
-        page = await room.chats.page(
-            user, limit=limit, after=_chat_id(after), before=_chat_id(before), hidden=include_hidden
+        page = await room.chats.list_chats(
+            user,
+            limit=limit,
+            after=_decode_cursor(after),
+            before=_decode_cursor(before),
+            hidden=include_hidden,
         )
         return {
-            "chats": [chat_list_read(chat) for chat in page.chats],
-            "next": _cursor(page.next),
-            "prev": _cursor(page.prev),
+            "chats": [to_chat_list_read(chat) for chat in page.chats],
+            "next": _encode_cursor(page.next),
+            "prev": _encode_cursor(page.prev),
         }
 
     @router.post("")
     async def create(user: User, body: Annotated[Any, fastapi.Body()]) -> dict[str, Any]:
         """A new chat. The body says nothing: `{}` or `""`."""
-        return chat_list_read(await room.chats.create(user))
+        return to_chat_list_read(await room.chats.create_chat(user))
 
     @router.put("/hide_all")
     async def hide_all(user: User) -> None:
         """Hide every chat."""
-        await room.chats.hide_all(user)
+        await room.chats.hide_all_chats(user)
 
     @router.get("/{chat_id}")
     async def chat(chat_id: str, user: User) -> dict[str, Any]:
         """A chat with all its messages."""
-        found = await room.chats.find(user, chat_id)
-        reports = await room.feedback.reports_of_chat(chat_id)
-        return chat_read(found, await room.messages.of_chat(user, chat_id), reports)
+        found = await room.chats.find_chat(user, chat_id)
+        reports = await room.feedback.list_chat_reports(chat_id)
+        return to_chat_read(found, await room.messages.list_messages(user, chat_id), reports)
 
     @router.put("/{chat_id}")
     async def update(chat_id: str, user: User, body: ChatUpdate) -> None:
         """Change what is given."""
         given = {name: value for name, value in body.model_dump().items() if value is not None}
         if (tail := given.get("active_thread_tail_message_id")) is not None:
-            message = await room.messages.find(user, tail)
+            message = await room.messages.find_message(user, tail)
             if message.chat_id != chat_id:
                 raise HTTPException(404, "Message not found")
-        await room.chats.update(user, chat_id, **given)
+        await room.chats.update_chat(user, chat_id, **given)
 
     @router.delete("/{chat_id}")
     async def delete(chat_id: str, user: User) -> Response:
         """With all that belongs to it."""
         await room.answers.cancel_chat(user, chat_id)
-        await room.chats.delete(user, chat_id)
+        await room.chats.delete_chat(user, chat_id)
         return Response()
 
     return router
 
 
-def _cursor(chat_id: str | None) -> str | None:
+def _encode_cursor(chat_id: str | None) -> str | None:
     return None if chat_id is None else base64.b64encode(chat_id.encode()).decode()
 
 
-def _chat_id(cursor: str | None) -> str | None:
+def _decode_cursor(cursor: str | None) -> str | None:
     """Raises HTTPException."""
     if cursor is None:
         return None

@@ -14,22 +14,31 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from radixway.chat.credentials import BadToken
-from radixway.chat.errors import Busy, ChatError, Invalid, KeyReused, NotFound, Occupied, TooLarge, TooMany
-from radixway.chat.login import LoginFailed
-from radixway.chat.outages import is_away
+from radixway.chat.credentials import InvalidTokenError
+from radixway.chat.errors import (
+    ChatBusyError,
+    ChatError,
+    ChatLimitExceededError,
+    ChatNotFoundError,
+    ChatQueueFullError,
+    ChatTooLargeError,
+    IdempotencyKeyReusedError,
+    InvalidFieldError,
+)
+from radixway.chat.login import LoginError
+from radixway.chat.outages import is_outage
 from radixway.web import HttpError
 
 log = logging.getLogger(__name__)
 
 
 _STATUS: dict[type[ChatError], int] = {
-    NotFound: 404,
-    TooLarge: 413,
-    TooMany: 429,
-    Occupied: 409,
-    Busy: 503,
-    KeyReused: 422,
+    ChatNotFoundError: 404,
+    ChatTooLargeError: 413,
+    ChatLimitExceededError: 429,
+    ChatBusyError: 409,
+    ChatQueueFullError: 503,
+    IdempotencyKeyReusedError: 422,
 }
 
 _BOUNDS = {
@@ -61,20 +70,20 @@ _TYPES = {
 }
 
 
-def add_error_handlers(app: FastAPI) -> None:
+def add_published_error_handlers(app: FastAPI) -> None:
     """Every mistake of whoever asks is told in that shape."""
-    app.add_exception_handler(RequestValidationError, _unreadable)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(HttpError, _told)
-    app.add_exception_handler(ChatError, _impossible)
-    app.add_exception_handler(Invalid, _invalid)
-    app.add_exception_handler(BadToken, _bad_token)
-    app.add_exception_handler(LoginFailed, _login_failed)
-    app.add_exception_handler(IntegrityError, _gone)
-    app.add_exception_handler(SQLAlchemyError, _away)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(HttpError, _handle_http_error)
+    app.add_exception_handler(ChatError, _handle_chat_error)
+    app.add_exception_handler(InvalidFieldError, _handle_invalid_field)
+    app.add_exception_handler(InvalidTokenError, _handle_bad_token)
+    app.add_exception_handler(LoginError, _handle_login_failure)
+    app.add_exception_handler(IntegrityError, _handle_deleted_row)
+    app.add_exception_handler(SQLAlchemyError, _handle_database_error)
 
 
-def as_published(error: Mapping[str, Any]) -> dict[str, Any]:
+def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:
     """A mistake that pydantic 2 found, in the words of pydantic 1."""
     kind, context, at = error["type"], error.get("ctx", {}), {"loc": list(error["loc"])}
     for table, phrase in ((_BOUNDS, "is "), (_LENGTHS, "")):
@@ -98,60 +107,60 @@ def as_published(error: Mapping[str, Any]) -> dict[str, Any]:
     return at | {"msg": text, "type": named}
 
 
-async def _unreadable(_: Request, error: Exception) -> JSONResponse:
+async def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return JSONResponse({"detail": [as_published(each) for each in error.errors()]}, 422)
+    return JSONResponse({"detail": [as_pydantic1_error(each) for each in error.errors()]}, 422)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
+async def _handle_http_exception(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, HttpError):  # FastAPI has met it while it read the body
-        return await _told(_, error.__cause__)
+        return await _handle_http_error(_, error.__cause__)
     return JSONResponse({"detail": error.detail}, error.status_code, dict(error.headers or {}))
 
 
-async def _told(_: Request, error: Exception) -> JSONResponse:
+async def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
     """What the server that they share has refused."""
     assert isinstance(error, HttpError)
     headers = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
-    return JSONResponse({"detail": error.sentence}, error.status, headers)
+    return JSONResponse({"detail": error.client_message}, error.status, headers)
 
 
-async def _impossible(_: Request, error: Exception) -> JSONResponse:
+async def _handle_chat_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ChatError)
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
     headers = {"Retry-After": "1"} if status in (429, 503) else {}
-    if isinstance(error, TooMany):
+    if isinstance(error, ChatLimitExceededError):
         headers = {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
     return JSONResponse({"detail": str(error)}, status, headers)
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Invalid)
+async def _handle_invalid_field(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, InvalidFieldError)
     told = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
     return JSONResponse({"detail": [told]}, error.status)
 
 
-async def _gone(_: Request, error: Exception) -> JSONResponse:
+async def _handle_deleted_row(_: Request, error: Exception) -> JSONResponse:
     """What was there when it was asked for was deleted before it was written to."""
     log.warning("a call refers to what is gone: %s", type(error.__cause__ or error).__name__)
     return JSONResponse({"detail": "Deleted meanwhile"}, 409)
 
 
-async def _away(_: Request, error: Exception) -> JSONResponse:
+async def _handle_database_error(_: Request, error: Exception) -> JSONResponse:
     """The database cannot be reached; any other error of its is a defect of ours."""
-    if not isinstance(error, SQLAlchemyError) or not is_away(error):
+    if not isinstance(error, SQLAlchemyError) or not is_outage(error):
         raise error
     return JSONResponse({"detail": "The database does not answer"}, 503, {"retry-after": "1"})
 
 
-async def _bad_token(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, BadToken)
+async def _handle_bad_token(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, InvalidTokenError)
     return JSONResponse({"detail": str(error)}, error.status)
 
 
-async def _login_failed(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, LoginFailed)
+async def _handle_login_failure(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, LoginError)
     log.info("a login failed: %s", error)
     headers = {"Retry-After": "5"} if error.status == 503 else {}
     return JSONResponse({"detail": f"Login failed: {error}"}, error.status, headers)

@@ -8,28 +8,28 @@ from pydantic import BaseModel, Field
 
 from radixway.chat.feedback import ReportType
 from radixway.chat.hashing import digest_request
-from radixway.chat.messages import Question
+from radixway.chat.messages import AnswerRequest
 from radixway.chat.records import Message, Role
-from radixway.chat.room import ChatRoom
-from radixway.chat.shapes import message_read
+from radixway.chat.room import ChatService
+from radixway.chat.shapes import to_message_read
 from radixway.config.chat_safety import Level
-from radixway.surfaces.chats.bodies import Body
-from radixway.surfaces.chats.events import EventStream
-from radixway.surfaces.chats.who import Who
+from radixway.surfaces.chats.bodies import LenientRequestBody
+from radixway.surfaces.chats.events import ChatEventStream
+from radixway.surfaces.chats.who import ChatAuthenticator
 
-_MOST = 2**64 - 2
+_MAX_POSITION = 2**64 - 2
 """Seeds go as far as this."""
 _Share = Annotated[float, Field(ge=0, le=1)] | None
 
 
-class PrompterMessage(Body):
+class PrompterMessage(LenientRequestBody):
     """What a user says."""
 
     parent_id: str | None = Field(default=None, max_length=64)
     content: str = Field(min_length=1)
 
 
-class SamplingParameters(Body):
+class SamplingParameters(LenientRequestBody):
     """How words are drawn."""
 
     top_k: int | None = Field(default=None, ge=-1, lt=2**31)
@@ -40,7 +40,7 @@ class SamplingParameters(Body):
     max_new_tokens: int = Field(default=1024, ge=1, lt=2**31)
 
 
-class PluginEntry(Body):
+class PluginEntry(LenientRequestBody):
     """A plugin that may be used."""
 
     url: str = Field(max_length=2048)
@@ -49,7 +49,7 @@ class PluginEntry(Body):
     trusted: bool | None = False
 
 
-class AssistantMessage(Body):
+class AssistantMessage(LenientRequestBody):
     """What an answer is asked for with."""
 
     parent_id: str = Field(max_length=64)
@@ -64,26 +64,26 @@ class AssistantMessage(Body):
     """More than what is configured; less counts for nothing."""
 
 
-class Vote(Body):
+class MessageVote(LenientRequestBody):
     """-1, 0 or 1."""
 
     score: int = Field(ge=-1, le=1)
 
 
-class NewReport(Body):
+class NewMessageReport(LenientRequestBody):
     """What is wrong with a message."""
 
     report_type: ReportType
     reason: str = Field(max_length=10_000)
 
 
-class Evaluation(Body):
+class DraftEvaluation(LenientRequestBody):
     """Which drafts this one is better than."""
 
     inferior_message_ids: list[str] = Field(max_length=1000)
 
 
-def message_routes(room: ChatRoom, who: Who) -> APIRouter:
+def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     """Messages, their streams, and opinions of them."""
     router = APIRouter(prefix="/chats/{chat_id}", tags=["messages"])
     User = Annotated[str, Depends(who.user)]
@@ -94,7 +94,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         chat_id: str, user: User, body: PrompterMessage, idempotency_key: Key = None
     ) -> dict[str, Any]:
         """What a user says, below a finished answer or as the first of a chat."""
-        message = await room.messages.ask(
+        message = await room.messages.write_question(
             user,
             chat_id,
             body.parent_id,
@@ -102,7 +102,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             idempotency_key=idempotency_key,
             request_digest=digest_body("prompter_message", body, idempotency_key),
         )
-        return message_read(message)
+        return to_message_read(message)
 
     @router.post("/assistant_message")
     async def answer(
@@ -114,25 +114,25 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         accept: Annotated[str, Header()] = "",
     ) -> Any:
         """Ask for an answer: told as JSON that it is pending, or streamed at once where SSE is accepted."""
-        config = room.models.find(body.model_config_name)
+        config = room.models.find_config(body.model_config_name)
         if config is None:
             raise HTTPException(422, f"Model {body.model_config_name} not found")
         parameters = {
-            "model_config": config.shape(),
+            "model_config": config.to_shape(),
             "sampling_parameters": body.sampling_parameters.model_dump(),
             "do_sample": True,
-            "seed": secrets.randbelow(_MOST + 1),
+            "seed": secrets.randbelow(_MAX_POSITION + 1),
             "system_prompt": body.system_prompt,
             "user_profile": body.user_profile,
             "user_response_instructions": body.user_response_instructions,
-            "plugins": await room.plugins.ready(
+            "plugins": await room.plugins.prepare_entries(
                 [plugin.model_dump() for plugin in body.plugins], str(request.base_url)
             ),
             "plugin_max_depth": 4,
         }
         if body.safety_level is not None:
             parameters["safety_level"] = body.safety_level
-        question = Question(
+        question = AnswerRequest(
             body.parent_id,
             config.compat_hash,
             config.name,
@@ -141,18 +141,18 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             idempotency_key=idempotency_key,
             request_digest=digest_body("assistant_message", body, idempotency_key, "used_plugin"),
         )
-        message = await room.answers.request(
+        message = await room.answers.request_answer(
             user, chat_id, question, while_busy=room.config.while_busy, spare_running=True
         )
         if "text/event-stream" in accept:
-            return await _stream(room, message)
-        return message_read(message)
+            return await _stream_answer(room, message)
+        return to_message_read(message)
 
     @router.get("/messages/{message_id}")
     async def message(chat_id: str, message_id: str, user: User) -> dict[str, Any]:
         """One message."""
-        found = await room.messages.find(user, message_id)
-        return message_read(found, await room.feedback.reports_of(message_id))
+        found = await room.messages.find_message(user, message_id)
+        return to_message_read(found, await room.feedback.list_reports(message_id))
 
     @router.get("/messages/{message_id}/events")
     async def events(
@@ -166,39 +166,41 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
 
         `X-Radixway-Events: restart` is from clients that know the event of an answer that begins anew.
         """
-        found = await room.messages.find(user, message_id)
+        found = await room.messages.find_message(user, message_id)
         if found.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only assistant messages can be streamed.")
         restarts = "restart" in x_radixway_events
-        return await _stream(room, found, position(last_event_id), restarts=restarts)
+        return await _stream_answer(room, found, parse_last_event_id(last_event_id), restarts=restarts)
 
     @router.post("/messages/{message_id}/votes")
-    async def vote(chat_id: str, message_id: str, user: User, body: Vote) -> Response:
+    async def vote(chat_id: str, message_id: str, user: User, body: MessageVote) -> Response:
         """What the user thinks of an answer."""
-        await room.feedback.vote(user, message_id, body.score)
+        await room.feedback.vote_answer(user, message_id, body.score)
         return Response()
 
     @router.post("/messages/{message_id}/reports")
-    async def report(chat_id: str, message_id: str, user: User, body: NewReport) -> Response:
+    async def report(chat_id: str, message_id: str, user: User, body: NewMessageReport) -> Response:
         """What is wrong with a message."""
-        await room.feedback.report(user, message_id, body.report_type, body.reason)
+        await room.feedback.report_message(user, message_id, body.report_type, body.reason)
         return Response()
 
     @router.post("/messages/{message_id}/message_evals")
-    async def evaluate(chat_id: str, message_id: str, user: User, body: Evaluation) -> Response:
+    async def evaluate(chat_id: str, message_id: str, user: User, body: DraftEvaluation) -> Response:
         """Which drafts this one is better than."""
-        await room.feedback.evaluate(user, message_id, body.inferior_message_ids)
+        await room.feedback.rank_answers(user, message_id, body.inferior_message_ids)
         return Response()
 
     return router
 
 
-async def _stream(room: ChatRoom, message: Message, after: int = 0, *, restarts: bool = False) -> Response:
+async def _stream_answer(
+    room: ChatService, message: Message, after: int = 0, *, restarts: bool = False
+) -> Response:
     """What it says after a position; 204 where it has ended and been forgotten."""
-    entries = await room.answers.listen(message, after)
+    entries = await room.answers.follow_answer(message, after)
     if entries is None:
         return Response(status_code=204)
-    return EventStream(room, message, entries, restarts=restarts)
+    return ChatEventStream(room, message, entries, restarts=restarts)
 
 
 def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> str | None:
@@ -212,7 +214,7 @@ def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> s
     return digest_request(call, body.model_dump(mode="json", exclude=set(exclude), exclude_defaults=True))
 
 
-def position(last_event_id: str | None) -> int:
+def parse_last_event_id(last_event_id: str | None) -> int:
     """Of a `Last-Event-ID`. Raises HTTPException."""
     if last_event_id is None or not last_event_id.strip():
         return 0

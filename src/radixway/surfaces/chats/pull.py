@@ -14,26 +14,26 @@ from radixway.chat.ids import new_id
 from radixway.chat.pull import (
     OVERVIEW,
     PUBLISHED,
-    BadFrame,
-    Dialect,
-    Gone,
-    Patience,
+    ConnectionGoneError,
+    InvalidFrameError,
     PullWorker,
-    Session,
-    to_worker,
+    WorkerDialect,
+    WorkerSession,
+    WorkerTimeouts,
+    encode_server_frame,
 )
-from radixway.chat.records import Worker
-from radixway.chat.room import ChatRoom
-from radixway.surfaces.chats.who import Who
+from radixway.chat.records import PullWorkerRecord
+from radixway.chat.room import ChatService
+from radixway.surfaces.chats.who import ChatAuthenticator
 
 log = logging.getLogger(__name__)
 
-Known = Callable[[], Awaitable[Worker | None]]
+Known = Callable[[], Awaitable[PullWorkerRecord | None]]
 _CLOSE_S = 1.0
 _WRONG_KEY, _WRONG_VERSION, _BAD_FRAME, _LATER = 4401, 4426, 1008, 1013
 
 
-class SocketLink:
+class WebSocketLink:
     """A WebSocket of Starlette's, as a `Link`."""
 
     def __init__(self, socket: WebSocket) -> None:
@@ -43,7 +43,7 @@ class SocketLink:
         """See `Link`."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
-            raise Gone
+            raise ConnectionGoneError
         given: str | bytes | None = message.get("text")
         return message["bytes"] if given is None else given
 
@@ -52,7 +52,7 @@ class SocketLink:
         try:
             await self._socket.send_text(frame.decode())
         except (WebSocketDisconnect, RuntimeError, OSError) as error:  # as Starlette says of closed ones
-            raise Gone from error
+            raise ConnectionGoneError from error
 
     async def close(self, code: int, reason: str) -> None:
         """See `Link`. A reason is cut to what a frame holds. Nobody waits for one who does not read."""
@@ -61,85 +61,93 @@ class SocketLink:
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
-def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
+def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     """Where workers connect. They are let in first, and then told why they are refused."""
     router = APIRouter(tags=["workers"])
 
-    @router.get("/workers/sessions", dependencies=[Depends(who.root)])
+    @router.get("/workers/sessions", dependencies=[Depends(who.require_admin)])
     async def sessions() -> list[dict[str, Any]]:
         """Workers that are connected, to any process; for the administrator."""
-        return await room.sessions.shapes()
+        return await room.sessions.list_shapes()
 
     @router.websocket("/workers/work")
     async def published(socket: WebSocket) -> None:
         """The published protocol: key and version in headers."""
         await socket.accept()
-        link, headers = SocketLink(socket), socket.headers
+        link, headers = WebSocketLink(socket), socket.headers
         if headers.get("x-protocol-version") != "1":
-            await _refuse(link, to_worker(new_id(), "upgrade_protocol"), _WRONG_VERSION)
+            await _refuse_registration(
+                link, encode_server_frame(new_id(), "upgrade_protocol"), _WRONG_VERSION
+            )
             return
         key = headers.get("x-api-key")
-        if not await _connected(room, link, PUBLISHED, lambda: who.worker(key)):
-            await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
+        if not await _serve_connection(room, link, PUBLISHED, lambda: who.find_worker(key)):
+            await _refuse_registration(link, encode_server_frame(new_id(), "wrong_api_key"), _WRONG_KEY)
 
     @router.websocket("/work")
     async def overview(socket: WebSocket) -> None:
         """As the overview has it: key and version in the query."""
         await socket.accept()
-        link, query = SocketLink(socket), socket.query_params
+        link, query = WebSocketLink(socket), socket.query_params
         if query.get("protocol_version") != "v2":
-            await _refuse(link, _unregistered("upgrade_protocol"), _WRONG_VERSION)
+            await _refuse_registration(link, _refusal_frame("upgrade_protocol"), _WRONG_VERSION)
             return
         key = query.get("api_key")
-        if not await _connected(room, link, OVERVIEW, lambda: who.worker(key)):
-            await _refuse(link, _unregistered("wrong_api_key"), _WRONG_KEY)
+        if not await _serve_connection(room, link, OVERVIEW, lambda: who.find_worker(key)):
+            await _refuse_registration(link, _refusal_frame("wrong_api_key"), _WRONG_KEY)
 
     return router
 
 
-async def _connected(room: ChatRoom, link: SocketLink, dialect: Dialect, known: Known) -> bool:
+async def _serve_connection(
+    room: ChatService, link: WebSocketLink, dialect: WorkerDialect, known: Known
+) -> bool:
     """See `_serve`; a database that is away is told, so that it comes again."""
     try:
         worker = await known()
-        return worker is not None and await _serve(room, link, dialect, worker, known)
+        return worker is not None and await _serve_worker(room, link, dialect, worker, known)
     except SQLAlchemyError as error:
         log.warning("the database does not answer: %s", type(error).__name__)
         await link.close(_LATER, "the database does not answer")
         return True
 
 
-async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Worker, known: Known) -> bool:
+async def _serve_worker(
+    room: ChatService, link: WebSocketLink, dialect: WorkerDialect, worker: PullWorkerRecord, known: Known
+) -> bool:
     """Until it leaves, or has to. Returns whether its key counted to the end."""
     config = room.config.workers
     try:
         async with asyncio.timeout(config.first_frame_s):
-            info = dialect.read_info(await link.receive(), room.models.find)
-    except (BadFrame, TimeoutError) as error:
+            info = dialect.read_info(await link.receive(), room.models.find_config)
+    except (InvalidFrameError, TimeoutError) as error:
         await link.close(_BAD_FRAME, str(error) or "no first frame")
         return True
-    except Gone:
+    except ConnectionGoneError:
         return True
-    session = Session(worker.id, info, room.clock())
-    patience = Patience(config.ping_s, config.inactivity_timeout_s, config.answer_silence_s, config.unread_s)
+    session = WorkerSession(worker.id, info, room.clock())
+    patience = WorkerTimeouts(
+        config.ping_s, config.inactivity_timeout_s, config.answer_silence_s, config.unread_s
+    )
     try:
-        await room.sessions.open(session)
-        welcome = dialect.welcome(info, worker.id, session.model.compat_hash)
+        await room.sessions.open_session(session)
+        welcome = dialect.encode_welcome(info, worker.id, session.model.compat_hash)
         if welcome is not None:
             await link.send(welcome)
         serving = PullWorker(link, dialect, session, room.answers, room.clock, patience, config.safety_level)
-        if not await _while_known(serving, known, room.config.lease_s / 3):
+        if not await _serve_while_authorized(serving, known, room.config.lease_s / 3):
             return False
-    except Gone:
+    except ConnectionGoneError:
         pass
     finally:
-        await room.sessions.close(session)
+        await room.sessions.close_session(session)
     await link.close(1001, "")
     return True
 
 
-async def _while_known(serving: PullWorker, known: Known, every_s: float) -> bool:
+async def _serve_while_authorized(serving: PullWorker, known: Known, every_s: float) -> bool:
     """Whether it left by itself: a key that was revoked ends its connections, too."""
-    running = asyncio.create_task(serving.run())
+    running = asyncio.create_task(serving.serve_worker())
     try:
         while not running.done():
             await asyncio.wait({running}, timeout=every_s)
@@ -153,14 +161,14 @@ async def _while_known(serving: PullWorker, known: Known, every_s: float) -> boo
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _refuse(link: SocketLink, frame: bytes, code: int) -> None:
+async def _refuse_registration(link: WebSocketLink, frame: bytes, code: int) -> None:
     try:
         await link.send(frame)
-    except Gone:
+    except ConnectionGoneError:
         return
     await link.close(code, "")
 
 
-def _unregistered(why: str) -> bytes:
+def _refusal_frame(why: str) -> bytes:
     refusal: dict[str, Any] = {"type": "RegistrationResponse", "registered": False, "error": why}
     return msgspec.json.encode(refusal)

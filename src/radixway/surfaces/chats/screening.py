@@ -9,21 +9,27 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from radixway.chat.safety import SafetyService, Screen, Unjudged, Verdict, verdict_on
-from radixway.chat.safety.breaker import Breaker
+from radixway.chat.safety import (
+    SafetyScreen,
+    SafetyService,
+    SafetyUnavailableError,
+    SafetyVerdict,
+    label_findings,
+)
+from radixway.chat.safety.breaker import SafetyServiceBreaker
 from radixway.component import Component
 from radixway.config import Config, ConfigError
-from radixway.net.stopping import stop
-from radixway.telemetry import Metrics
+from radixway.net.stopping import cancel_tasks
+from radixway.telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
-    from radixway.guard.scan import Scan
+    from radixway.guard.scan import TextScanner
 
 log = logging.getLogger(__name__)
 
 
-class Screening(Component):
+class ChatSafetyScreening(Component):
     """The screen of a gateway, as it is configured. Belongs to one event loop."""
 
     name = "chat_safety"
@@ -31,9 +37,9 @@ class Screening(Component):
     def __init__(
         self,
         config: Config,
-        metrics: Metrics,
+        metrics: MetricsRegistry,
         encoders: EncoderService | None,
-        scan: Callable[[EncoderService], Scan],
+        scan: Callable[[EncoderService], TextScanner],
     ) -> None:
         """`encoders`: the gateway's, where it has one. `scan`: reads texts with the guard's classifiers.
 
@@ -46,13 +52,13 @@ class Screening(Component):
         )
         self._judge: SafetyService | GuardJudge
         if section.url is not None:
-            breaker = Breaker(section.failures, section.rest_s)
+            breaker = SafetyServiceBreaker(section.failures, section.rest_s)
             self._judge = SafetyService(section.url, timeout_s=section.timeout_s, breaker=breaker)
         else:
             if section.is_on and find_spec("numpy") is None:
                 raise ConfigError("chat.safety.level needs radixway[semantic], or chat.safety.url")
             self._judge = GuardJudge(config, encoders, scan)
-        self.screen = Screen(section, self._judge, lambda outcome: outcomes(outcome).inc())
+        self.screen = SafetyScreen(section, self._judge, lambda outcome: outcomes(outcome).inc())
 
     def describe(self) -> dict[str, Any]:
         """See `Component`: nothing where nothing is judged."""
@@ -63,15 +69,15 @@ class Screening(Component):
         if self._section.is_on:
             error = self._section.on_error
             log.info("chat.safety: level %d; what cannot be judged: %s", self._section.level, error)
-            self._trying = [asyncio.create_task(self._try())]
+            self._trying = [asyncio.create_task(self._check_judge())]
 
     async def stop(self) -> None:
         """Let go of who judges."""
-        await stop(self._trying)
+        await cancel_tasks(self._trying)
         await self.screen.aclose()
 
-    async def _try(self) -> None:
-        if not await self._judge.is_well():
+    async def _check_judge(self) -> None:
+        if not await self._judge.is_healthy():
             log.warning("chat.safety: questions cannot be judged yet; on_error is %s", self._section.on_error)
 
 
@@ -79,52 +85,56 @@ class GuardJudge:
     """A `Judge` that asks the guard's classifiers, which are opened with the first question."""
 
     def __init__(
-        self, config: Config, encoders: EncoderService | None, scan: Callable[[EncoderService], Scan]
+        self, config: Config, encoders: EncoderService | None, scan: Callable[[EncoderService], TextScanner]
     ) -> None:
         self._config = config
         self._encoders = encoders
         self._own: EncoderService | None = None
         self._scan_with = scan
-        self._opened: tuple[EncoderService, Scan] | None = None
+        self._opened: tuple[EncoderService, TextScanner] | None = None
         self._opening = asyncio.Lock()
 
-    async def judge(self, turns: Sequence[str], level: int) -> Verdict:
+    async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
         """See `Judge`: personal data of the last turn, attacks also of what all of them make together."""
-        from radixway.encoders import read_once
+        from radixway.encoders import encode_once
         from radixway.guard.pii.head import LAYERS
-        from radixway.guard.scan import Failed
-        from radixway.guard.texts import Passage
+        from radixway.guard.scan import ScanFailedError
+        from radixway.guard.texts import TextPassage
 
-        encoders, scan = await self._open()
-        passages = [Passage(text, "user", ("messages", at)) for at, text in enumerate(turns)]
+        encoders, scan = await self._ensure_open()
+        passages = [TextPassage(text, "user", ("messages", at)) for at, text in enumerate(turns)]
         try:
             async with asyncio.timeout(self._config.chat.safety.timeout_s):
-                with read_once(encoders, LAYERS):
+                with encode_once(encoders, LAYERS):
                     attacks, personal_data = await asyncio.gather(
-                        scan.attacks(passages), scan.personal_data(passages[-1:]), return_exceptions=True
+                        scan.find_attacks(passages),
+                        scan.find_personal_data(passages[-1:]),
+                        return_exceptions=True,
                     )
         except TimeoutError:
-            raise Unjudged("the guard: no verdict in time") from None
+            raise SafetyUnavailableError("the guard: no verdict in time") from None
         failures = [each for each in (attacks, personal_data) if isinstance(each, BaseException)]
-        judged = attacks.judged if isinstance(attacks, Failed) else attacks
-        found = personal_data.found if isinstance(personal_data, Failed) else personal_data
+        judged = attacks.judged if isinstance(attacks, ScanFailedError) else attacks
+        found = personal_data.found if isinstance(personal_data, ScanFailedError) else personal_data
         if isinstance(judged, BaseException) or isinstance(found, BaseException):
-            raise next(each for each in failures if not isinstance(each, Failed))
-        verdict = verdict_on(
+            raise next(each for each in failures if not isinstance(each, ScanFailedError))
+        verdict = label_findings(
             [each.attack for each in judged if each.passage == passages[-1]],
             [each.found for each in found],
             scan.judge.threshold,
             scan.finder.threshold,
         )
-        if failures and not verdict.triggers(level):  # what has a known form or wording is found all the same
-            raise Unjudged("the guard could not read it")
+        if failures and not verdict.is_triggered(
+            level
+        ):  # what has a known form or wording is found all the same
+            raise SafetyUnavailableError("the guard could not read it")
         return verdict
 
-    async def is_well(self) -> bool:
+    async def is_healthy(self) -> bool:
         """Whether a text of ours can be read: what cannot be loaded is told before a question needs it."""
         try:
             await self.judge(["Nothing to be found here."], 3)
-        except Unjudged:
+        except SafetyUnavailableError:
             return False
         return True
 
@@ -134,18 +144,20 @@ class GuardJudge:
             await self._own.aclose()
             self._own = None
 
-    async def _open(self) -> tuple[EncoderService, Scan]:
-        """Waits for the encoder, however long it takes to load. Raises Unjudged: packages are missing."""
+    async def _ensure_open(self) -> tuple[EncoderService, TextScanner]:
+        """Waits for the encoder, however long it takes to load. Raises SafetyUnavailableError: packages are
+        missing.
+        """
         async with self._opening:
             if self._opened is None:
-                self._opened = await self._make()
+                self._opened = await self._create_scan()
             return self._opened
 
-    async def _make(self) -> tuple[EncoderService, Scan]:
+    async def _create_scan(self) -> tuple[EncoderService, TextScanner]:
         try:
-            await asyncio.to_thread(_import)  # half a second of a core's time
+            await asyncio.to_thread(_import_dependencies)  # half a second of a core's time
         except ImportError as error:
-            raise Unjudged(f"the guard needs radixway[semantic]: {error}") from None
+            raise SafetyUnavailableError(f"the guard needs radixway[semantic]: {error}") from None
         from radixway.encoders import EncoderError, start_service
 
         encoders = self._encoders
@@ -154,11 +166,11 @@ class GuardJudge:
         with suppress(
             EncoderError
         ):  # then known wordings and forms are looked for, and every question says so
-            await encoders.ready()
+            await encoders.wait_until_ready()
         return encoders, self._scan_with(encoders)
 
 
-def _import() -> None:
+def _import_dependencies() -> None:
     import radixway.encoders
     import radixway.guard.pii.head
     import radixway.guard.scan  # noqa: F401

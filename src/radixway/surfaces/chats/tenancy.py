@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from radixway.chat.accounts import Accounts
-from radixway.chat.completions import Road
-from radixway.chat.errors import NotFound
-from radixway.pipeline import Forbidden, Reply, Request, Tenancy
+from radixway.chat.accounts import UserAccounts
+from radixway.chat.completions import PipelineCall
+from radixway.chat.errors import ChatNotFoundError
+from radixway.pipeline import ForbiddenError, Reply, Request, TenantPolicy
 
 
-async def as_its_tenant(
-    request: Request, accounts: Accounts, tenancies: Mapping[str, Tenancy] | None, road: Road
+async def send_as_tenant(
+    request: Request, accounts: UserAccounts, tenancies: Mapping[str, TenantPolicy] | None, road: PipelineCall
 ) -> Reply:
     """Send a user's request down the road. `tenancies`: None where no tenants are configured.
 
-    Raises Forbidden: the user was deleted, or the tenant is not configured any more; and what the road does.
+    Raises ForbiddenError: the user was deleted, or the tenant is not configured any more; and what the road
+    does.
     """
     try:
-        user = await accounts.find(request.user or "")
-    except NotFound:
-        raise Forbidden("there is no such user any more") from None
-    request.tenant, request.user = user.tenant, user.known_as
+        user = await accounts.find_user(request.user or "")
+    except ChatNotFoundError:
+        raise ForbiddenError("there is no such user any more") from None
+    request.tenant, request.user = user.tenant, user.gateway_user
     if tenancies:
         if user.tenant not in tenancies:
-            raise Forbidden(f"there is no tenant {user.tenant!r} any more")
-        request.tenancy = tenancies[user.tenant]
-        request.journal.add("tenant", request.tenancy)
+            raise ForbiddenError(f"there is no tenant {user.tenant!r} any more")
+        request.tenant_policy = tenancies[user.tenant]
+        request.journal.add("tenant", request.tenant_policy)
     return await road(request)

@@ -3,7 +3,7 @@
 Nothing of the encoders is imported before the first question.
 """
 
-from radixway.surfaces.classification.opening import LazyRoom
+from radixway.surfaces.classification.opening import LazyClassificationService
 from radixway.surfaces.classification.routes import classification_routes
 
-__all__ = ["LazyRoom", "classification_routes"]
+__all__ = ["LazyClassificationService", "classification_routes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from radixway.telemetry import Metrics
+from radixway.telemetry import MetricsRegistry
 
 Processing = Literal["sequential", "concurrent"]
 
@@ -14,10 +14,10 @@ _RANGES = ((1, "1"), (5, "2-5"), (10, "6-10"), (20, "11-20"), (50, "21-50"))
 """The published ones: the largest size, and the label; what is larger is `50+`."""
 
 
-class BatchCounts:
+class BatchClassificationMetrics:
     """Counted once per batch."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: MetricsRegistry) -> None:
         self._requests = metrics.counter(
             "batch_classification_requests", "Batches of texts", "processing_type"
         )
@@ -37,17 +37,17 @@ class BatchCounts:
             "batch_classification_size_distribution", "Texts in a batch", _SIZES, "processing_type"
         )
 
-    def began(self, processing: Processing, size: int) -> None:
+    def record_started(self, processing: Processing, size: int) -> None:
         """A batch of that many texts will be read."""
         self._requests(processing).inc()
         self._texts(processing).inc(size)
         self._sizes(processing).observe(size)
 
-    def ended(self, processing: Processing, size: int, seconds: float) -> None:
+    def record_finished(self, processing: Processing, size: int, seconds: float) -> None:
         """It was."""
         label = next((label for most, label in _RANGES if size <= most), "50+")
         self._durations(processing, label).observe(seconds)
 
-    def failed(self, processing: Processing, code: str) -> None:
+    def record_failed(self, processing: Processing, code: str) -> None:
         """It was not; `code` as the client is told."""
         self._errors(processing, code).inc()

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from radixway.pipeline import GatewayError
-from radixway.web import BadBody, HttpError
+from radixway.web import BadBodyError, HttpError
 
 
-class ApiError(GatewayError):
+class ClassificationApiError(GatewayError):
     """A refusal; beside the published fields, `param` names the field at fault and `missing` the parts that
     are not there.
     """
@@ -39,7 +39,7 @@ class ApiError(GatewayError):
         """See `HttpError`."""
         told: dict[str, Any] = {
             "code": self.code,
-            "message": self.sentence,
+            "message": self.client_message,
             "timestamp": self._at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "param": self.param,
         }
@@ -49,32 +49,32 @@ class ApiError(GatewayError):
 
 
 @contextmanager
-def in_this_shape(missing_code: str | None = None) -> Iterator[None]:
-    """Raises ApiError for what bodies and the room refuse. `missing_code`: in place of one that
+def translate_errors(missing_code: str | None = None) -> Iterator[None]:
+    """Raises ClassificationApiError for what bodies and the room refuse. `missing_code`: in place of one that
     names the part which is not there, `PII_CLASSIFIER_UNAVAILABLE`."""
     try:
         yield
-    except BadBody as error:
+    except BadBodyError as error:
         code = "INVALID_INPUT" if error.status == 400 else "TEXT_TOO_LONG"
-        raise ApiError(str(error), param=error.param, status=error.status, code=code) from None
+        raise ClassificationApiError(str(error), param=error.param, status=error.status, code=code) from None
     except HttpError:
         raise
     except Exception as error:  # noqa: BLE001 - raised again where it is no refusal
-        raise _refusal(error, missing_code) or error from None
+        raise _as_api_error(error, missing_code) or error from None
 
 
-def _refusal(error: Exception, missing_code: str | None) -> ApiError | None:
+def _as_api_error(error: Exception, missing_code: str | None) -> ClassificationApiError | None:
     """None for what is no refusal of the room's."""
-    from radixway.encoders import EncoderBusy, EncoderError
-    from radixway.semantic.classification import Unavailable, UnknownTypes
+    from radixway.encoders import EncoderBusyError, EncoderError
+    from radixway.semantic.classification import ClassifierUnavailableError, UnknownTypesError
 
-    if isinstance(error, Unavailable):
+    if isinstance(error, ClassifierUnavailableError):
         named = missing_code or f"{error.missing.upper()}_UNAVAILABLE"
-        return ApiError(str(error), status=503, code=named, missing=[error.missing])
-    if isinstance(error, UnknownTypes):
-        return ApiError(str(error), param=f"options.{error.field}")
-    if isinstance(error, EncoderBusy):
-        return ApiError(str(error), status=503, code="ENCODER_BUSY", retry_after_s=1)
+        return ClassificationApiError(str(error), status=503, code=named, missing=[error.missing])
+    if isinstance(error, UnknownTypesError):
+        return ClassificationApiError(str(error), param=f"options.{error.field}")
+    if isinstance(error, EncoderBusyError):
+        return ClassificationApiError(str(error), status=503, code="ENCODER_BUSY", retry_after_s=1)
     if isinstance(error, EncoderError):
-        return ApiError(str(error), status=503, code="ENCODER_UNAVAILABLE", missing=["encoder"])
+        return ClassificationApiError(str(error), status=503, code="ENCODER_UNAVAILABLE", missing=["encoder"])
     return None

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from radixway.component import Component
 from radixway.config import Config, ConfigError
 from radixway.pipeline import AttackJudge, ModelStates, PersonalDataFinder
-from radixway.surfaces.classification.errors import ApiError
+from radixway.surfaces.classification.errors import ClassificationApiError
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
-    from radixway.semantic.build import SemanticRoom
-    from radixway.semantic.classification import Tasks
+    from radixway.semantic.build import SemanticService
+    from radixway.semantic.classification import ClassificationTasks
 
 
-class LazyRoom(Component):
+class LazyClassificationService(Component):
     """Belongs to one event loop. What could not be opened is tried again with the next question."""
 
     name = "classification"
@@ -27,7 +27,7 @@ class LazyRoom(Component):
         config: Config,
         states: ModelStates,
         encoders: EncoderService | None,
-        semantic: SemanticRoom | None,
+        semantic: SemanticService | None,
         guards: Callable[[EncoderService], tuple[PersonalDataFinder, AttackJudge]] | None = None,
     ) -> None:
         """`encoders` and `semantic`: the gateway's, where it has them. `guards`: opens a guard's."""
@@ -37,14 +37,14 @@ class LazyRoom(Component):
         self._own: EncoderService | None = None
         self._semantic = semantic
         self._guards = guards
-        self._tasks: Tasks | None = None
+        self._tasks: ClassificationTasks | None = None
         self._lock = asyncio.Lock()
 
-    async def tasks(self) -> Tasks:
-        """Who answers. Raises ApiError (503) where packages are missing."""
+    async def tasks(self) -> ClassificationTasks:
+        """Who answers. Raises ClassificationApiError (503) where packages are missing."""
         async with self._lock:
             if self._tasks is None:
-                self._tasks = await self._open()
+                self._tasks = await self._open_tasks()
             return self._tasks
 
     async def stop(self) -> None:
@@ -52,31 +52,33 @@ class LazyRoom(Component):
         if self._own is not None:
             await self._own.aclose()
 
-    async def _open(self) -> Tasks:
+    async def _open_tasks(self) -> ClassificationTasks:
         try:
-            await asyncio.to_thread(_import)  # half a second of a core's time
+            await asyncio.to_thread(_import_dependencies)  # half a second of a core's time
         except ImportError as error:
             why = f"this needs radixway[semantic]: {error}"
-            raise ApiError(why, status=503, code="ENCODER_UNAVAILABLE", missing=["encoder"]) from None
-        from radixway.config.semantic import SemanticSection
+            raise ClassificationApiError(
+                why, status=503, code="ENCODER_UNAVAILABLE", missing=["encoder"]
+            ) from None
+        from radixway.config.semantic import SemanticConfig
         from radixway.encoders import start_service
-        from radixway.semantic.build import build_room
-        from radixway.semantic.classification import ClassificationRoom, Tasks
+        from radixway.semantic.build import build_semantic_service
+        from radixway.semantic.classification import ClassificationService, ClassificationTasks
 
         encoders = self._encoders or self._own
         if encoders is None:
             encoders = self._own = start_service(self._config.encoders)
         semantic = self._semantic
         if semantic is None:
-            semantic = build_room(SemanticSection(), self._states, encoders, cache=None)
+            semantic = build_semantic_service(SemanticConfig(), self._states, encoders, cache=None)
             try:
-                await semantic.snapshots.start()
+                await semantic.snapshots.load_initial()
             except ConfigError as error:
-                raise ApiError(str(error), status=503, code="ENCODER_UNAVAILABLE") from None
+                raise ClassificationApiError(str(error), status=503, code="ENCODER_UNAVAILABLE") from None
         guards = (None, None) if self._guards is None else self._guards(encoders)
-        return Tasks(ClassificationRoom(encoders, semantic, self._states, *guards))
+        return ClassificationTasks(ClassificationService(encoders, semantic, self._states, *guards))
 
 
-def _import() -> None:
+def _import_dependencies() -> None:
     import radixway.encoders
     import radixway.semantic.classification  # noqa: F401

@@ -11,26 +11,29 @@ from fastapi.routing import APIRoute
 from radixway import __version__
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.classification.classify import classify_routes
-from radixway.surfaces.classification.counts import BatchCounts
-from radixway.surfaces.classification.opening import LazyRoom
+from radixway.surfaces.classification.counts import BatchClassificationMetrics
+from radixway.surfaces.classification.opening import LazyClassificationService
 from radixway.surfaces.classification.prompts import prompt_routes
-from radixway.surfaces.classification.vectors import vector_routes
-from radixway.telemetry import Metrics
+from radixway.surfaces.classification.vectors import embedding_routes
+from radixway.telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
-    from radixway.semantic.build import SemanticRoom
+    from radixway.semantic.build import SemanticService
 
 
 def classification_routes(
-    room: LazyRoom, semantic: SemanticRoom | None, access: AdminAccess, metrics: Metrics
+    room: LazyClassificationService,
+    semantic: SemanticService | None,
+    access: AdminAccess,
+    metrics: MetricsRegistry,
 ) -> list[APIRouter]:
     """`semantic`: the gateway's, whose prompts `access` may switch; None where it has none."""
-    counts = BatchCounts(metrics)
-    routers = [classify_routes(room, counts), vector_routes(room), prompt_routes(semantic, access)]
-    return [*routers, _overview(routers)]
+    counts = BatchClassificationMetrics(metrics)
+    routers = [classify_routes(room, counts), embedding_routes(room), prompt_routes(semantic, access)]
+    return [*routers, _overview_routes(routers)]
 
 
-def _overview(routers: Iterable[APIRouter]) -> APIRouter:
+def _overview_routes(routers: Iterable[APIRouter]) -> APIRouter:
     router = APIRouter(tags=["classification"])
     endpoints = [
         {"path": route.path, "method": method, "description": route.description.partition("\n")[0]}

@@ -4,6 +4,6 @@ The gateway begins that process with the first visit, or as soon as it listens (
 it with itself; the pages know the gateway by its HTTP API alone.
 """
 
-from radixway.surfaces.console.door import ConsoleDoor
+from radixway.surfaces.console.door import ConsoleProxy
 
-__all__ = ["ConsoleDoor"]
+__all__ = ["ConsoleProxy"]

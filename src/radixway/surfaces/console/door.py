@@ -16,11 +16,11 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route, WebSocketRoute
 
 from radixway.component import Component
-from radixway.config import ConsoleSection
+from radixway.config import ConsoleConfig
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.console.passing import Headers, pass_request, pass_socket
-from radixway.surfaces.console.places import socket_of
-from radixway.surfaces.console.process import ConsoleProcess, NoConsole
+from radixway.surfaces.console.passing import Headers, forward_request, forward_websocket
+from radixway.surfaces.console.places import find_console_socket
+from radixway.surfaces.console.process import ConsoleProcess, ConsoleUnavailableError
 from radixway.web import App, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
@@ -42,12 +42,12 @@ _KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
 
 
-class ConsoleDoor(Component):
+class ConsoleProxy(Component):
     """An ASGI application: finds the console that knows the visitor, and passes on."""
 
     name = "console"
 
-    def __init__(self, config: ConsoleSection, app: App, access: AdminAccess) -> None:
+    def __init__(self, config: ConsoleConfig, app: App, access: AdminAccess) -> None:
         self._process = ConsoleProcess(config, app)
         self._access = access
         self._sessions: dict[Path, aiohttp.ClientSession] = {}
@@ -74,44 +74,44 @@ class ConsoleDoor(Component):
             self._starting = asyncio.create_task(self._start(port), name="console-start")
 
     async def _start(self, port: int) -> None:
-        with suppress(NoConsole, OSError):
-            await self._process.running(port)
+        with suppress(ConsoleUnavailableError, OSError):
+            await self._process.ensure_running(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if find_spec("nicegui") is None:
-            await _not_installed(scope, receive, send)
+            await _send_not_installed(scope, receive, send)
             return
         port = scope["server"][1] if scope.get("server") else 0
         cookie = f"radixway_console_{port or 0}"
         known = _cookie(scope, cookie)
-        told = self._of_the_visitor(scope)
+        told = self._visitor_headers(scope)
         repeatable = scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD")
         try:
             if known is not None and known != self._process.name:
-                other = socket_of(known, port or 0)
+                other = find_console_socket(known, port or 0)
                 if other is not None:
-                    if await self._pass(other, scope, receive, send, told, ()):
+                    if await self._forward(other, scope, receive, send, told, ()):
                         return
                     if not repeatable:
-                        await _away(scope, receive, send)
+                        await _send_unavailable(scope, receive, send)
                         return
-            if _shows_pages(scope) and not (self.is_ready or self._process.has_failed):
+            if _is_page_visit(scope) and not (self.is_ready or self._process.has_failed):
                 self.preload(port or 0)
-                await _starting(scope, receive, send)
+                await _send_starting_page(scope, receive, send)
                 return
             for again in (repeatable, False):
-                own = await self._process.running(port or 0)
+                own = await self._process.ensure_running(port or 0)
                 answer: list[tuple[bytes, bytes]] = []
                 if known != self._process.name:
                     value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
                     answer.append((b"set-cookie", value.encode("ascii")))
-                if await self._pass(own, scope, receive, send, told, answer):
+                if await self._forward(own, scope, receive, send, told, answer):
                     return
                 if not (again and await self._process.has_ended()):
                     break
-        except (NoConsole, OSError):
+        except (ConsoleUnavailableError, OSError):
             pass
-        await _away(scope, receive, send)
+        await _send_unavailable(scope, receive, send)
 
     async def stop(self) -> None:
         """End the process, and what is passed on to it or to others."""
@@ -120,9 +120,9 @@ class ConsoleDoor(Component):
             await asyncio.gather(self._starting, return_exceptions=True)
         for session in self._sessions.values():
             await session.close()
-        await self._process.close()
+        await self._process.stop_process()
 
-    async def _pass(
+    async def _forward(
         self, to: Path, scope: Scope, receive: Receive, send: Send, told: Headers, answer: Headers
     ) -> bool:
         """False if nobody answered there, and so nothing was sent."""
@@ -135,9 +135,9 @@ class ConsoleDoor(Component):
 
         try:
             if scope["type"] == "http":
-                await pass_request(self._session(to), scope, receive, send_noting, told, answer)
+                await forward_request(self._client_session(to), scope, receive, send_noting, told, answer)
             else:
-                await pass_socket(self._session(to), scope, receive, send_noting, told)
+                await forward_websocket(self._client_session(to), scope, receive, send_noting, told)
         except (aiohttp.ClientError, ConnectionError) as error:
             log.log(
                 logging.DEBUG if answered else logging.WARNING,
@@ -148,7 +148,7 @@ class ConsoleDoor(Component):
             return answered
         return True
 
-    def _session(self, to: Path) -> aiohttp.ClientSession:
+    def _client_session(self, to: Path) -> aiohttp.ClientSession:
         if to not in self._sessions:
             self._sessions[to] = aiohttp.ClientSession(
                 connector=aiohttp.UnixConnector(str(to), limit=0),
@@ -160,12 +160,12 @@ class ConsoleDoor(Component):
             )
         return self._sessions[to]
 
-    def _of_the_visitor(self, scope: Scope) -> Headers:
+    def _visitor_headers(self, scope: Scope) -> Headers:
         """Who it is as seen from here: its address, and whether it may do an administrator's calls as it
         is."""
         host = scope["client"][0] if scope.get("client") else ""
         bare = {**scope, "headers": [header for header in scope["headers"] if header[0] not in _KEYS]}
-        admitted = b"1" if self._access.passes(HTTPConnection(bare)) else b"0"
+        admitted = b"1" if self._access.is_allowed(HTTPConnection(bare)) else b"0"
         return ((b"x-radixway-visitor", host.encode("latin-1")), (b"x-radixway-admitted", admitted))
 
 
@@ -181,7 +181,7 @@ def _cookie(scope: Scope, name: str) -> str | None:
     return None
 
 
-def _shows_pages(scope: Scope) -> bool:
+def _is_page_visit(scope: Scope) -> bool:
     """Whether it is a browser that goes to a page."""
     return (
         scope["type"] == "http"
@@ -190,7 +190,7 @@ def _shows_pages(scope: Scope) -> bool:
     )
 
 
-async def _starting(scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_starting_page(scope: Scope, receive: Receive, send: Send) -> None:
     """A page at once. It asks for a file, which is answered when the process is there, and loads anew."""
     is_chinese = Request(scope).headers.get("accept-language", "").lower().startswith("zh")
     text = "控制台正在启动…" if is_chinese else "The console is starting…"
@@ -198,22 +198,26 @@ async def _starting(scope: Scope, receive: Receive, send: Send) -> None:
     await HTMLResponse(page, headers={"cache-control": "no-store"})(scope, receive, send)
 
 
-async def _not_installed(scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_not_installed(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1013})
         return
     text = "The console is not installed here."
-    await _say(scope, receive, send, 200, text, _INSTALL)
+    await _send_message(scope, receive, send, 200, text, _INSTALL)
 
 
-async def _away(scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_unavailable(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1013})
         return
-    await _say(scope, receive, send, 503, "The console does not answer.", "the gateway's log says why")
+    await _send_message(
+        scope, receive, send, 503, "The console does not answer.", "the gateway's log says why"
+    )
 
 
-async def _say(scope: Scope, receive: Receive, send: Send, status: int, text: str, hint: str) -> None:
+async def _send_message(
+    scope: Scope, receive: Receive, send: Send, status: int, text: str, hint: str
+) -> None:
     accepts = Request(scope).headers.get("accept", "")
     answer: Response
     if "text/html" in accepts:

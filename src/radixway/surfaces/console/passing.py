@@ -20,23 +20,25 @@ _HOP_BY_HOP = frozenset(
     }
 )
 _OF_THE_HANDSHAKE = (b"sec-websocket-",)
-_LARGEST_MESSAGE = 16 * 2**20
+_MAX_MESSAGE_BYTES = 16 * 2**20
 _SKIPPED = ("user-agent", "accept", "accept-encoding", "content-type")
 """Headers that aiohttp would add of its own."""
 
 
-async def pass_request(
+async def forward_request(
     session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers, answer: Headers
 ) -> None:
     """The request with the headers `more`; its answer with the headers `answer`. Raises ClientError, also
     before anything was sent."""
     declared = [value for name, value in scope["headers"] if name == b"content-length"]
-    headers = _kept(scope, more) + [("content-length", value.decode("ascii")) for value in declared]
+    headers = _forwarded_headers(scope, more) + [
+        ("content-length", value.decode("ascii")) for value in declared
+    ]
     has_body = bool(declared) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
     async with session.request(
         scope["method"],
-        _target(scope),
-        data=_body(receive) if has_body else None,
+        _target_url(scope),
+        data=_read_body(receive) if has_body else None,
         headers=headers,
         skip_auto_headers=_SKIPPED,
         allow_redirects=False,
@@ -49,17 +51,17 @@ async def pass_request(
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def pass_socket(
+async def forward_websocket(
     session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers
 ) -> None:
     """The WebSocket, until either side closes it. Raises ClientConnectorError before anything was received,
     so that somebody else can be asked."""
     try:
         pages = await session.ws_connect(
-            _target(scope),
-            headers=_kept(scope, more),
+            _target_url(scope),
+            headers=_forwarded_headers(scope, more),
             protocols=scope.get("subprotocols", ()),
-            max_msg_size=_LARGEST_MESSAGE,
+            max_msg_size=_MAX_MESSAGE_BYTES,
             autoping=True,
         )
     except aiohttp.WSServerHandshakeError:
@@ -69,7 +71,10 @@ async def pass_socket(
     async with pages:
         await receive()  # websocket.connect
         await send({"type": "websocket.accept", "subprotocol": pages.protocol})
-        ways = [asyncio.create_task(_to_pages(receive, pages)), asyncio.create_task(_to_browser(pages, send))]
+        ways = [
+            asyncio.create_task(_copy_to_console(receive, pages)),
+            asyncio.create_task(_copy_to_browser(pages, send)),
+        ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -77,10 +82,10 @@ async def pass_socket(
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
     with suppress(RuntimeError):  # the browser has closed it
-        await send({"type": "websocket.close", "code": _sendable(pages.close_code)})
+        await send({"type": "websocket.close", "code": _sendable_close_code(pages.close_code)})
 
 
-async def _to_pages(receive: Receive, pages: aiohttp.ClientWebSocketResponse) -> None:
+async def _copy_to_console(receive: Receive, pages: aiohttp.ClientWebSocketResponse) -> None:
     while (message := await receive())["type"] == "websocket.receive":
         if message.get("text") is not None:
             await pages.send_str(message["text"])
@@ -88,7 +93,7 @@ async def _to_pages(receive: Receive, pages: aiohttp.ClientWebSocketResponse) ->
             await pages.send_bytes(message["bytes"])
 
 
-async def _to_browser(pages: aiohttp.ClientWebSocketResponse, send: Send) -> None:
+async def _copy_to_browser(pages: aiohttp.ClientWebSocketResponse, send: Send) -> None:
     async for message in pages:
         if message.type is aiohttp.WSMsgType.TEXT:
             await send({"type": "websocket.send", "text": message.data})
@@ -96,7 +101,7 @@ async def _to_browser(pages: aiohttp.ClientWebSocketResponse, send: Send) -> Non
             await send({"type": "websocket.send", "bytes": message.data})
 
 
-async def _body(receive: Receive) -> AsyncIterator[bytes]:
+async def _read_body(receive: Receive) -> AsyncIterator[bytes]:
     more = True
     while more:
         message: Message = await receive()
@@ -107,7 +112,7 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
             yield part
 
 
-def _kept(scope: Scope, more: Headers) -> list[tuple[str, str]]:
+def _forwarded_headers(scope: Scope, more: Headers) -> list[tuple[str, str]]:
     """The browser's own headers but those between two neighbours, and `more` in place of any it made up."""
     ours = {name for name, _ in more}
     kept = [
@@ -118,12 +123,12 @@ def _kept(scope: Scope, more: Headers) -> list[tuple[str, str]]:
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in [*kept, *more]]
 
 
-def _target(scope: Scope) -> URL:
+def _target_url(scope: Scope) -> URL:
     query = scope["query_string"].decode("latin-1")
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
     return URL(f"http://console{path}{f'?{query}' if query else ''}", encoded=True)
 
 
-def _sendable(code: int | None) -> int:
+def _sendable_close_code(code: int | None) -> int:
     """1005, 1006 and 1015 say how a connection ended and may not be sent."""
     return code if code is not None and code not in (1005, 1006, 1015) else 1000

@@ -12,16 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
-_LONGEST_SOCKET_PATH = 100
+_MAX_SOCKET_PATH_BYTES = 100
 _BEGINS_WITHIN_S = 60.0
 _NAME = re.compile(r"\d{1,5}-[0-9a-f]{8}")
 
 
-def private_directory() -> Path:
+def private_socket_directory() -> Path:
     """The directory, which nobody else may enter. Raises PermissionError when it is somebody else's."""
     name = f"radixway-console-{os.getuid()}"
     path = Path(tempfile.gettempdir(), name)
-    if len(str(path)) > _LONGEST_SOCKET_PATH - len("/65535-01234567/gateway"):
+    if len(str(path)) > _MAX_SOCKET_PATH_BYTES - len("/65535-01234567/gateway"):
         path = Path("/tmp", name)
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
@@ -30,9 +30,9 @@ def private_directory() -> Path:
     return path
 
 
-def sweep() -> None:
+def remove_stale_sockets() -> None:
     """Remove what gateways left behind that were killed."""
-    for path in private_directory().iterdir():
+    for path in private_socket_directory().iterdir():
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             if path.stat().st_mtime > time.time() - _BEGINS_WITHIN_S:
                 continue
@@ -43,12 +43,12 @@ def sweep() -> None:
                 rmtree(path, ignore_errors=True)
 
 
-def socket_of(name: str, port: int) -> Path | None:
+def find_console_socket(name: str, port: int) -> Path | None:
     """Where the console of that name listens, if it belongs to a gateway at this port.
 
     Several processes that share a port have a console each: who was served by one comes back to it.
     """
     if not _NAME.fullmatch(name) or not name.startswith(f"{port}-"):
         return None
-    path = private_directory() / name / "console"
+    path = private_socket_directory() / name / "console"
     return path if path.exists() else None

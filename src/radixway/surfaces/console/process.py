@@ -12,8 +12,8 @@ from pathlib import Path
 from shutil import rmtree
 from time import monotonic
 
-from radixway.config import ConsoleSection
-from radixway.surfaces.console.places import private_directory, sweep
+from radixway.config import ConsoleConfig
+from radixway.surfaces.console.places import private_socket_directory, remove_stale_sockets
 from radixway.web import App, AppServer, Receive, Scope, Send, bind_unix
 
 log = logging.getLogger(__name__)
@@ -21,24 +21,24 @@ log = logging.getLogger(__name__)
 _READY_WITHIN_S = 60.0
 _STOP_WITHIN_S = 5.0
 _ENDING_S = 0.5
-_AGAIN_AFTER_S = 5.0
+_RESTART_AFTER_S = 5.0
 """One that could not start is not tried again with every request."""
 
 
-class NoConsole(Exception):
+class ConsoleUnavailableError(Exception):
     """The process could not be started; the log says why."""
 
 
 class ConsoleProcess:
     """One per gateway. The two talk over Unix sockets in a directory that nobody else may enter."""
 
-    def __init__(self, config: ConsoleSection, app: App) -> None:
+    def __init__(self, config: ConsoleConfig, app: App) -> None:
         """`app`: the gateway, which the pages ask."""
         self._config = config
         self._app = app
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
-        self._failed_at = -_AGAIN_AFTER_S
+        self._failed_at = -_RESTART_AFTER_S
         self._directory: Path | None = None
         self._back: tuple[AppServer, asyncio.Task[None]] | None = None
         self._answers = False
@@ -53,21 +53,23 @@ class ConsoleProcess:
     @property
     def has_failed(self) -> bool:
         """Whether it could not be started a moment ago, so that it is not tried again yet."""
-        return monotonic() - self._failed_at < _AGAIN_AFTER_S
+        return monotonic() - self._failed_at < _RESTART_AFTER_S
 
-    async def running(self, port: int) -> Path:
-        """The socket at which the pages are served, after starting what is not running. Raises NoConsole."""
+    async def ensure_running(self, port: int) -> Path:
+        """The socket at which the pages are served, after starting what is not running. Raises
+        ConsoleUnavailableError.
+        """
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
                 if self.has_failed:
-                    raise NoConsole
+                    raise ConsoleUnavailableError
                 try:
-                    await self._start(port)
-                except (OSError, TimeoutError, NoConsole):
+                    await self._start_process(port)
+                except (OSError, TimeoutError, ConsoleUnavailableError):
                     self._failed_at = monotonic()
                     log.exception("the console does not start")
-                    await self._end()
-                    raise NoConsole from None
+                    await self._end_process()
+                    raise ConsoleUnavailableError from None
         assert self._directory is not None
         return self._directory / "console"
 
@@ -80,10 +82,10 @@ class ConsoleProcess:
                     await process.wait()
         return process is None or process.returncode is not None
 
-    async def close(self) -> None:
+    async def stop_process(self) -> None:
         """End it."""
         async with self._starting:
-            await self._end()
+            await self._end_process()
             if self._back is not None:
                 server, serving = self._back
                 server.stop()
@@ -94,13 +96,13 @@ class ConsoleProcess:
                 rmtree(self._directory, ignore_errors=True)
                 self._directory = None
 
-    async def _start(self, port: int) -> None:
+    async def _start_process(self, port: int) -> None:
         if self._directory is None:
-            sweep()
+            remove_stale_sockets()
             self.name = f"{port}-{secrets.token_hex(4)}"
-            self._directory = private_directory() / self.name
+            self._directory = private_socket_directory() / self.name
             self._directory.mkdir(mode=0o700)
-            back = AppServer(self._from_pages, bind_unix(self._directory / "gateway"), drain_s=0)
+            back = AppServer(self._serve_console_request, bind_unix(self._directory / "gateway"), drain_s=0)
             self._back = back, asyncio.create_task(back.serve())
         self._answers = False
         pages = self._directory / "console"
@@ -123,14 +125,14 @@ class ConsoleProcess:
         assert self._process.stdout is not None
         async with asyncio.timeout(_READY_WITHIN_S):
             if not await self._process.stdout.readline():
-                raise NoConsole(f"it ended with {await self._process.wait()}")
+                raise ConsoleUnavailableError(f"it ended with {await self._process.wait()}")
         self._answers = True
 
-    async def _from_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_console_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The gateway, asked by the pages: whoever may enter the directory is as near as the loopback."""
         await self._app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
 
-    async def _end(self) -> None:
+    async def _end_process(self) -> None:
         process, self._process, self._answers = self._process, None, False
         if process is None or process.returncode is not None:
             return

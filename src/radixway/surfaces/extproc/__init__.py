@@ -1,10 +1,10 @@
 """The door for Envoy: an external processor (ext_proc, gRPC) that takes requests down the road of HTTP.
 
 Envoy's frames become the scope, `receive` and `send` of an ASGI application, which is the gateway itself;
-only the way to the worker differs: Envoy carries what `Dispatch` found a place for. Imports gRPC.
+only the way to the worker differs: Envoy carries what `RequestDispatcher` found a place for. Imports gRPC.
 """
 
-from radixway.surfaces.extproc.opening import open_door
-from radixway.surfaces.extproc.server import EnvoyDoor
+from radixway.surfaces.extproc.opening import create_ext_proc_server
+from radixway.surfaces.extproc.server import ExtProcServer
 
-__all__ = ["EnvoyDoor", "open_door"]
+__all__ = ["ExtProcServer", "create_ext_proc_server"]

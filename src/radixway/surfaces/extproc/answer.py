@@ -20,22 +20,22 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
 
 from radixway.pipeline import GatewayError
 from radixway.surfaces.extproc import frames
-from radixway.surfaces.extproc.heads import Header, of_answer
+from radixway.surfaces.extproc.heads import Header, split_response_headers
 from radixway.web import Message
 
 Write = Callable[[ProcessingResponse], Awaitable[None]]
 """Tells Envoy. Raises ClientGone: it is not there any more."""
 
 
-_HEAD_S = 0.05
+_HEADERS_TIMEOUT_S = 0.05
 """How long a stream that is read already waits for its head: middlewares of Starlette's kind hand it on a
 little later, and one that reads before it answers has none to give.
 """
-_LAST_WORDS_S = 2.0
+_LAST_FRAME_TIMEOUT_S = 2.0
 """How long the end of a stream waits for a frame of the worker's to go with."""
 
 
-class Frame(NamedTuple):
+class BodyFrame(NamedTuple):
     """A piece of the worker's answer."""
 
     body: bytes
@@ -43,7 +43,7 @@ class Frame(NamedTuple):
     """It is the last."""
 
 
-class Answer:
+class EnvoyAnswer:
     """`send` is ASGI's; `hear_…` is told what comes from Envoy; the others are for whoever has it carry the
     request.
     """
@@ -62,9 +62,9 @@ class Answer:
         self._headers: list[Header] = []
         self._gone: list[bytes] = []
         self._body_mode: Literal["undecided", "streamed", "buffered", "none"] = "undecided"
-        self._frames: deque[Frame] = deque()
+        self._frames: deque[BodyFrame] = deque()
         self._arrived = asyncio.Event()
-        self._in_hand: Frame | None = None
+        self._in_hand: BodyFrame | None = None
         self._ending = False
         """Whoever still reads the worker's answer reads in vain."""
         self._start: tuple[int, list[Header]] | None = None
@@ -73,22 +73,22 @@ class Answer:
 
     # What comes from Envoy.
 
-    def hear_head(self, headers: list[Header], ends: bool) -> None:
+    def on_upstream_headers(self, headers: list[Header], ends: bool) -> None:
         """The worker's answer begins; `ends`: it has no body."""
         if self._upstream is not None and not self._upstream.done():
             self._upstream.set_result((headers, ends))
 
-    async def hear_body(self, frame: Frame) -> None:
+    async def on_upstream_body(self, frame: BodyFrame) -> None:
         """The answer goes on."""
         if not self.over:
             self._frames.append(frame)
             self._arrived.set()
         elif not self._cut:
-            await self._write(frames.answer_goes_on(b""))  # the application has ended it before
+            await self._write(frames.continue_response_body(b""))  # the application has ended it before
 
     # For whoever has Envoy carry the request.
 
-    async def hand_over(
+    async def forward_request(
         self, headers: list[Header], gone: list[bytes], had: list[Header], body: bytes | None
     ) -> None:
         """Let the request go on to its worker."""
@@ -96,19 +96,19 @@ class Answer:
         self._upstream = asyncio.get_running_loop().create_future()
         if body is not None:
             gone = [*gone, b"content-length"]
-        changes = frames.mutation(headers, had, removed=gone)
-        await self._write(frames.hand_over(changes, body, clear_route_cache=self._clear_route_cache))
+        changes = frames.header_mutation(headers, had, removed=gone)
+        await self._write(frames.continue_request(changes, body, clear_route_cache=self._clear_route_cache))
 
-    async def head(self) -> tuple[int, list[Header], bool]:
+    async def upstream_head(self) -> tuple[int, list[Header], bool]:
         """Status and headers of the worker's answer, and whether that is all of it."""
         assert self._upstream is not None
         raw, ends = await self._upstream
-        self._status, self._headers, self._gone = of_answer(raw)
+        self._status, self._headers, self._gone = split_response_headers(raw)
         if ends:
             self._body_mode = "none"
         return self._status, list(self._headers), ends
 
-    async def whole(self, max_bytes: int) -> bytes:
+    async def read_whole_body(self, max_bytes: int) -> bytes:
         """The worker's whole answer; its head waits for it. Raises GatewayError (502) beyond `max_bytes`."""
         self._body_mode = "buffered"
         await self._write(frames.SHOW_WHOLE)
@@ -124,18 +124,18 @@ class Answer:
                 )
             if frame.ends:
                 return bytes(body)
-            await self._let_go(b"")  # Envoy streams it although it was asked not to
+            await self._release_frame(b"")  # Envoy streams it although it was asked not to
 
-    async def frame(self) -> Frame:
+    async def next_frame(self) -> BodyFrame:
         """The next frame of a streamed answer; of the one before it everything has been made that will be."""
         if self._body_mode == "undecided":
             await self._begin_stream()
         if self._in_hand is not None:
-            await self._let_go(self._take())
+            await self._release_frame(self._take_pending())
         frame = self._in_hand = await self._next_frame()
         return frame
 
-    async def _next_frame(self) -> Frame:
+    async def _next_frame(self) -> BodyFrame:
         while self._ending or not self._frames:
             self._arrived.clear()
             await self._arrived.wait()
@@ -153,42 +153,44 @@ class Answer:
             return
         self._said += message.get("body", b"")
         if not message.get("more_body", False):
-            await self._finish()
+            await self._finish_answer()
 
-    async def reply(self, status: int, headers: list[Header], body: bytes) -> None:
+    async def send_immediate_reply(self, status: int, headers: list[Header], body: bytes) -> None:
         """A whole answer in place of whatever there is; none if all has been said."""
         if not self.over:
             self.over = self._cut = True
-            await self._write(frames.at_once(status, headers, body))
+            await self._write(frames.immediate_response(status, headers, body))
 
-    async def _finish(self) -> None:
+    async def _finish_answer(self) -> None:
         assert self._start is not None
         self._ending = True
         status, headers = self._start
         if self._body_mode == "streamed":
             await self._finish_stream(status, headers)
         elif self._body_mode == "buffered" and self._in_hand is not None and status == self._status:
-            await self._let_go(self._take(), self._changes(headers))
+            await self._release_frame(self._take_pending(), self._header_changes(headers))
             self.over = True
         elif self._body_mode == "none" and status == self._status and not self._said:
-            await self._write(frames.answer_begins(self._changes(headers), has_body=False))
+            await self._write(frames.continue_response_headers(self._header_changes(headers), has_body=False))
             self.over = True
         else:
-            await self.reply(status, headers, self._take())
+            await self.send_immediate_reply(status, headers, self._take_pending())
 
     async def _finish_stream(self, status: int, headers: list[Header]) -> None:
         if self._in_hand is None and not await self._has_another_frame():
-            await self.reply(status, headers, self._take())  # nothing to say it with: the stream breaks off
+            await self.send_immediate_reply(
+                status, headers, self._take_pending()
+            )  # nothing to say it with: the stream breaks off
             return
-        await self._let_go(self._take())
+        await self._release_frame(self._take_pending())
         while self._frames:
             self._frames.popleft()
-            await self._write(frames.answer_goes_on(b""))
+            await self._write(frames.continue_response_body(b""))
         self.over = True
 
     async def _has_another_frame(self) -> bool:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS_S):
+            async with asyncio.timeout(_LAST_FRAME_TIMEOUT_S):
                 while not self._frames:
                     self._arrived.clear()
                     await self._arrived.wait()
@@ -201,35 +203,35 @@ class Answer:
         """
         self._body_mode = "streamed"
         with suppress(TimeoutError):
-            async with asyncio.timeout(_HEAD_S):
+            async with asyncio.timeout(_HEADERS_TIMEOUT_S):
                 await self._started.wait()
         status, headers = self._start or (self._status, self._headers)
-        changes = self._changes(headers, b"content-length")
+        changes = self._header_changes(headers, b"content-length")
         if status != self._status:
-            changes.MergeFrom(frames.mutation([(b":status", b"%d" % status)]))
-        await self._write(frames.answer_begins(changes, has_body=True))
+            changes.MergeFrom(frames.header_mutation([(b":status", b"%d" % status)]))
+        await self._write(frames.continue_response_headers(changes, has_body=True))
 
-    async def _let_go(self, body: bytes, changes: frames.Changes | None = None) -> None:
+    async def _release_frame(self, body: bytes, changes: frames.Changes | None = None) -> None:
         frame, self._in_hand = self._in_hand, None
         assert frame is not None
         if body == frame.body:
-            await self._write(frames.answer_goes_on(None, changes))
+            await self._write(frames.continue_response_body(None, changes))
             return
         if changes is not None:
             changes.remove_headers.append("content-length")
-        await self._write(frames.answer_goes_on(body, changes))
+        await self._write(frames.continue_response_body(body, changes))
 
-    def _changes(self, headers: list[Header], *gone: bytes) -> frames.Changes:
+    def _header_changes(self, headers: list[Header], *gone: bytes) -> frames.Changes:
         kept = {name for name, _ in headers}
         taken_off = [name for name, _ in self._headers if name not in kept]
-        return frames.mutation(
-            headers, self._headers, removed=dict.fromkeys([*self._gone_but(kept), *taken_off, *gone])
+        return frames.header_mutation(
+            headers, self._headers, removed=dict.fromkeys([*self._removed_except(kept), *taken_off, *gone])
         )
 
-    def _gone_but(self, kept: set[bytes]) -> list[bytes]:
+    def _removed_except(self, kept: set[bytes]) -> list[bytes]:
         return [name for name in self._gone if name not in kept]
 
-    def _take(self) -> bytes:
+    def _take_pending(self) -> bytes:
         said = bytes(self._said)
         self._said.clear()
         return said

@@ -19,14 +19,14 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingResponse,
 )
 
-from radixway.surfaces.exchange import CALLER, CARRIER
+from radixway.surfaces.exchange import CALLER_SPAN, FORWARDER
 from radixway.surfaces.extproc import frames
-from radixway.surfaces.extproc.answer import Answer, Frame, Write
-from radixway.surfaces.extproc.carrier import EnvoyCarrier
-from radixway.surfaces.extproc.destinations import Destinations
-from radixway.surfaces.extproc.heads import Head
-from radixway.telemetry.tracing import Caller
-from radixway.web import App, ClientGone, HttpError, Message
+from radixway.surfaces.extproc.answer import BodyFrame, EnvoyAnswer, Write
+from radixway.surfaces.extproc.carrier import EnvoyForwarder
+from radixway.surfaces.extproc.destinations import DestinationResolver
+from radixway.surfaces.extproc.heads import RequestHead
+from radixway.telemetry.tracing import CallerSpan
+from radixway.web import App, ClientDisconnectedError, HttpError, Message
 
 log = logging.getLogger(__name__)
 
@@ -36,14 +36,14 @@ _NEEDED = "ext_proc needs request_body_mode BUFFERED"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class StreamSettings:
     """What is the same for all conversations."""
 
     app: App
     """The gateway."""
     is_ours: Callable[[str, str], bool]
     """Whether requests of that method and path go down the road."""
-    destinations: Destinations
+    destinations: DestinationResolver
     via: bytes
     clear_route_cache: bool
     other_paths: Literal["refuse", "pass"]
@@ -52,14 +52,14 @@ class Terms:
     """Of a worker's answer that is not a stream."""
 
 
-class Conversation:
+class ProcessingStream:
     """Hears Envoy's messages in order and has each of them answered, whatever happens.
 
     An RPC that ended with an error, or early, would have Envoy pass the request or the answer on as they are
     where it fails open: so it ends when Envoy ends it, and every defect becomes an answer.
     """
 
-    def __init__(self, terms: Terms, write: Write, caller: Caller | None = None) -> None:
+    def __init__(self, terms: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
         """`write` tells Envoy; raises ClientGone. `caller`: Envoy's span of its call, where it traces."""
         self._terms = terms
         self._caller = caller
@@ -73,100 +73,102 @@ class Conversation:
         self._passed_by = False
         self._mode_is_known = False
         """Envoy has said that bodies come whole."""
-        self.answer = Answer(self._write, clear_route_cache=terms.clear_route_cache)
-        self._carrier = EnvoyCarrier(self.answer, terms.destinations, terms.via, terms.max_answer_bytes)
+        self.answer = EnvoyAnswer(self._write_response, clear_route_cache=terms.clear_route_cache)
+        self._carrier = EnvoyForwarder(self.answer, terms.destinations, terms.via, terms.max_answer_bytes)
         self._client: tuple[str, int] | None = None
         self._body: bytes | None = b""
         self.task: asyncio.Task[None] | None = None
         """The application, once it has been called."""
 
-    async def hear(self, message: ProcessingRequest) -> None:
-        """Envoy's next message. Raises ClientGone."""
+    async def handle_message(self, message: ProcessingRequest) -> None:
+        """Envoy's next message. Raises ClientDisconnectedError."""
         kind = message.WhichOneof("request")
-        self._expect()
+        self._arm_deadline()
         if self._passed_by:
-            await self._write(_unchanged(kind))
+            await self._write_response(_continue_unchanged(kind))
         elif kind == "request_headers":
-            await self._begin(message)
+            await self._handle_request_headers(message)
         elif kind == "request_body":
-            await self._hear_request(message.request_body)
+            await self._handle_request_body(message.request_body)
         elif kind == "response_headers":
-            await self._hear_answer(message)
+            await self._handle_response(message)
         elif kind == "response_body":
             body = message.response_body
-            await self.answer.hear_body(Frame(body.body, body.end_of_stream))
+            await self.answer.on_upstream_body(BodyFrame(body.body, body.end_of_stream))
         else:
-            await self._write(frames.trailers_pass(kind == "request_trailers"))
+            await self._write_response(frames.continue_trailers(kind == "request_trailers"))
 
-    async def fail(self, error: HttpError) -> None:
+    async def send_error(self, error: HttpError) -> None:
         """Answer with an error in place of everything else."""
-        with suppress(ClientGone):
-            await self.answer.reply(error.status, error.headers(), error.body())
+        with suppress(ClientDisconnectedError):
+            await self.answer.send_immediate_reply(error.status, error.headers(), error.body())
 
-    def leave(self) -> None:
+    def mark_disconnected(self) -> None:
         """Envoy is gone, or has been told all: whoever still works on it is told that its client left."""
         self._left.set()
         if self._timer is not None:
             self._timer.cancel()
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing is being said any more; call `leave` first."""
         async with self._lock:
             pass
 
-    async def _begin(self, message: ProcessingRequest) -> None:
-        head = Head.of(frames.headers_of(message.request_headers.headers))
+    async def _handle_request_headers(self, message: ProcessingRequest) -> None:
+        head = RequestHead.from_envoy(frames.decode_headers(message.request_headers.headers))
         if not self._terms.is_ours(head.method, head.path):
-            await self._turn_away(head)
+            await self._handle_other_path(head)
             return
         self._carrier.head = head
-        self._client = _client_of(message)
+        self._client = _client_address(message)
         if message.request_headers.end_of_stream:
-            self._call(b"")
-        elif (problem := _problem_of(message)) is not None:
-            await self._refuse_to_guess(problem)
+            self._start_request(b"")
+        elif (problem := _misconfiguration_of(message)) is not None:
+            await self._fail_misconfigured(problem)
         else:
             self._mode_is_known = message.HasField("protocol_config")
-            await self._write(frames.GO_ON)
+            await self._write_response(frames.GO_ON)
 
-    async def _turn_away(self, head: Head) -> None:
+    async def _handle_other_path(self, head: RequestHead) -> None:
         if self._terms.other_paths == "pass":
             self._passed_by = True
-            changes = frames.mutation((), removed=head.spoofed())
-            await self._write(frames.pass_by(changes, clear_route_cache=self._terms.clear_route_cache))
+            changes = frames.header_mutation((), removed=head.spoofed_headers())
+            await self._write_response(
+                frames.pass_through(changes, clear_route_cache=self._terms.clear_route_cache)
+            )
         else:
             message = f"Not Found: {head.method} {head.path}"
-            await self.fail(HttpError(message, status=404, code="not_found"))
+            await self.send_error(HttpError(message, status=404, code="not_found"))
 
-    async def _hear_request(self, body: HttpBody) -> None:
+    async def _handle_request_body(self, body: HttpBody) -> None:
         # In BUFFERED mode it is whole, though trailers may follow it.
         if self.task is None and (body.end_of_stream or self._mode_is_known):
-            self._call(body.body)
+            self._start_request(body.body)
         else:
-            await self._refuse_to_guess(f"the request's body comes in pieces: {_NEEDED}")
+            await self._fail_misconfigured(f"the request's body comes in pieces: {_NEEDED}")
 
-    def _call(self, body: bytes) -> None:
+    def _start_request(self, body: bytes) -> None:
         """The request is complete: it goes down the road."""
         assert self._carrier.head is not None
         self._carrier.body = self._body = body
-        scope = self._carrier.head.scope(self._client)
-        scope[CARRIER] = self._carrier
+        scope = self._carrier.head.to_scope(self._client)
+        scope[FORWARDER] = self._carrier
         if self._caller is not None:
-            scope[CALLER] = self._caller
+            scope[CALLER_SPAN] = self._caller
         self.task = asyncio.get_running_loop().create_task(
-            self._run(self._terms.app(scope, self._receive, self.answer.send))
+            self._run_request(self._terms.app(scope, self._receive, self.answer.send))
         )
 
-    async def _run(self, answering: Awaitable[None]) -> None:
+    async def _run_request(self, answering: Awaitable[None]) -> None:
         try:
             await answering
-        except ClientGone:
+        except ClientDisconnectedError:
             pass
         except Exception as error:  # the rim: Envoy must be answered
             log.exception("a request from Envoy met a defect of the gateway")
-            await self.fail(HttpError(f"internal error ({type(error).__name__})"))
+            await self.send_error(HttpError(f"internal error ({type(error).__name__})"))
         if not self.answer.over and not self._left.is_set():
-            await self.fail(HttpError("internal error (no answer)"))
+            await self.send_error(HttpError("internal error (no answer)"))
 
     async def _receive(self) -> Message:
         """ASGI's."""
@@ -176,37 +178,37 @@ class Conversation:
         await self._left.wait()
         return {"type": "http.disconnect"}
 
-    async def _hear_answer(self, message: ProcessingRequest) -> None:
+    async def _handle_response(self, message: ProcessingRequest) -> None:
         head = message.response_headers
         if self.task is None:  # it went on without having been looked at: its answer does not
-            await self._refuse_to_guess(f"Envoy sent no request body: {_NEEDED}")
+            await self._fail_misconfigured(f"Envoy sent no request body: {_NEEDED}")
             return
-        self.answer.hear_head(frames.headers_of(head.headers), head.end_of_stream)
+        self.answer.on_upstream_headers(frames.decode_headers(head.headers), head.end_of_stream)
 
-    async def _refuse_to_guess(self, problem: str) -> None:
+    async def _fail_misconfigured(self, problem: str) -> None:
         """Envoy would let pass what nobody has seen."""
         log.error("ext_proc: %s", problem)
-        await self.fail(HttpError(problem, code="ext_proc_misconfigured"))
+        await self.send_error(HttpError(problem, code="ext_proc_misconfigured"))
 
-    async def _write(self, response: ProcessingResponse) -> None:
+    async def _write_response(self, response: ProcessingResponse) -> None:
         async with self._lock:
             if self._left.is_set():
-                raise ClientGone
+                raise ClientDisconnectedError
             self._unanswered = max(0, self._unanswered - 1)
             if self._unanswered:
                 self._waits_since = asyncio.get_running_loop().time()
             await self._tell(response)
 
-    def _expect(self) -> None:
+    def _arm_deadline(self) -> None:
         """One more message waits for an answer."""
         loop = asyncio.get_running_loop()
         if not self._unanswered:
             self._waits_since = loop.time()
         self._unanswered += 1
         if self._timer is None:
-            self._timer = loop.call_later(self._terms.answer_within_s, self._look)
+            self._timer = loop.call_later(self._terms.answer_within_s, self._check_deadline)
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         """Whether a message has waited too long by now."""
         self._timer = None
         if not self._unanswered or self._left.is_set():
@@ -214,19 +216,19 @@ class Conversation:
         loop = asyncio.get_running_loop()
         left_s = self._waits_since + self._terms.answer_within_s - loop.time()
         if left_s > 0:
-            self._timer = loop.call_later(left_s, self._look)
+            self._timer = loop.call_later(left_s, self._check_deadline)
         else:
-            self._expiring = loop.create_task(self._refuse_to_wait())
+            self._expiring = loop.create_task(self._fail_deadline())
 
-    async def _refuse_to_wait(self) -> None:
+    async def _fail_deadline(self) -> None:
         """Envoy would not wait much longer, and might then let pass what has not been looked at."""
         message = f"no decision within {self._terms.answer_within_s:g} s"
         log.warning("ext_proc: %s", message)
-        await self.fail(HttpError(message, status=504, code="deadline_exceeded"))
-        self.leave()
+        await self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
+        self.mark_disconnected()
 
 
-def _client_of(message: ProcessingRequest) -> tuple[str, int] | None:
+def _client_address(message: ProcessingRequest) -> tuple[str, int] | None:
     """Who Envoy's client is, if Envoy says (`request_attributes`); nobody's network is trusted otherwise."""
     if _ATTRIBUTES not in message.attributes:
         return None
@@ -240,7 +242,7 @@ def _client_of(message: ProcessingRequest) -> tuple[str, int] | None:
         return None  # a socket in the file system
 
 
-def _problem_of(message: ProcessingRequest) -> str | None:
+def _misconfiguration_of(message: ProcessingRequest) -> str | None:
     """What in Envoy's configuration would let a request pass without having been looked at."""
     if message.observability_mode:
         return "ext_proc must not run in observability_mode: what is decided there has no effect"
@@ -258,11 +260,11 @@ def _problem_of(message: ProcessingRequest) -> str | None:
     return None
 
 
-def _unchanged(kind: str | None) -> ProcessingResponse:
+def _continue_unchanged(kind: str | None) -> ProcessingResponse:
     if kind == "request_body":
-        return frames.hand_over(frames.mutation(()), None, clear_route_cache=False)
+        return frames.continue_request(frames.header_mutation(()), None, clear_route_cache=False)
     if kind == "response_headers":
         return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse()))
     if kind == "response_body":
-        return frames.answer_goes_on(None)
-    return frames.trailers_pass(kind == "request_trailers")
+        return frames.continue_response_body(None)
+    return frames.continue_trailers(kind == "request_trailers")

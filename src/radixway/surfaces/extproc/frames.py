@@ -31,12 +31,12 @@ _APPEND = HeaderValueOption.APPEND_IF_EXISTS_OR_ADD
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
-def headers_of(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
+def decode_headers(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
     """Envoy's headers, pseudo headers among them, in order."""
     return [(each.key.encode(), each.raw_value or each.value.encode()) for each in headers.headers]
 
 
-def mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
+def header_mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
     """What makes `present` say what `wanted` says; names not wanted stay, unless they are among `removed`."""
     had = _by_name(present)
     changed = [
@@ -69,7 +69,7 @@ SHOW_WHOLE = ProcessingResponse(
 """The answer's head waits for the body, which is to come whole."""
 
 
-def pass_by(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
+def pass_through(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
     """A request that is none of ours: Envoy asks nothing more about it."""
     mode = ProcessingMode(
         request_body_mode=ProcessingMode.NONE,
@@ -80,17 +80,17 @@ def pass_by(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
     return ProcessingResponse(request_headers=HeadersResponse(response=common), mode_override=mode)
 
 
-def hand_over(changes: Changes, body: bytes | None, *, clear_route_cache: bool) -> ProcessingResponse:
+def continue_request(changes: Changes, body: bytes | None, *, clear_route_cache: bool) -> ProcessingResponse:
     """The request may go on: with these headers, and with this body where it is another."""
     common = CommonResponse(
         header_mutation=changes,
-        body_mutation=None if body is None else _body(body),
+        body_mutation=None if body is None else _body_mutation(body),
         clear_route_cache=clear_route_cache,
     )
     return ProcessingResponse(request_body=BodyResponse(response=common))
 
 
-def answer_begins(changes: Changes, *, has_body: bool) -> ProcessingResponse:
+def continue_response_headers(changes: Changes, *, has_body: bool) -> ProcessingResponse:
     """The answer's head may go on; its body, if it has one, is to come in pieces."""
     mode = ProcessingMode.STREAMED if has_body else ProcessingMode.NONE
     return ProcessingResponse(
@@ -99,33 +99,33 @@ def answer_begins(changes: Changes, *, has_body: bool) -> ProcessingResponse:
     )
 
 
-def answer_goes_on(body: bytes | None, changes: Changes | None = None) -> ProcessingResponse:
+def continue_response_body(body: bytes | None, changes: Changes | None = None) -> ProcessingResponse:
     """What a frame of the answer's body is replaced by; None: it stays as it is."""
-    replaced = None if body is None else _body(body)
+    replaced = None if body is None else _body_mutation(body)
     common = CommonResponse(header_mutation=changes, body_mutation=replaced)
     return ProcessingResponse(response_body=BodyResponse(response=common))
 
 
-def trailers_pass(request: bool) -> ProcessingResponse:
+def continue_trailers(request: bool) -> ProcessingResponse:
     """Trailers, of the request or of the answer, are left as they are."""
     if request:
         return ProcessingResponse(request_trailers=TrailersResponse())
     return ProcessingResponse(response_trailers=TrailersResponse())
 
 
-def at_once(status: int, headers: Headers, body: bytes) -> ProcessingResponse:
+def immediate_response(status: int, headers: Headers, body: bytes) -> ProcessingResponse:
     """The whole answer, in place of whatever was or would have been one. Envoy asks nothing more."""
     if status not in _KNOWN_STATUSES:  # which Envoy refuses
         status = status // 100 * 100 if 200 <= status < 600 else 500
     return ProcessingResponse(
         immediate_response=ImmediateResponse(
             status=HttpStatus(code=status),
-            headers=mutation(headers),
+            headers=header_mutation(headers),
             body=body,
             details="radixway",
         )
     )
 
 
-def _body(body: bytes) -> BodyMutation:
+def _body_mutation(body: bytes) -> BodyMutation:
     return BodyMutation(body=body) if body else BodyMutation(clear_body=True)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from radixway.pipeline import Request
-from radixway.transports import is_dropped, kept_reply_headers
+from radixway.transports import filter_reply_headers, is_dropped_header
 from radixway.web import Scope
 
 Header = tuple[bytes, bytes]
@@ -41,7 +41,7 @@ _ENVOYS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """The head of a request."""
 
     method: str
@@ -51,7 +51,7 @@ class Head:
     """Without pseudo headers, names in lower case."""
 
     @classmethod
-    def of(cls, raw: list[Header]) -> Head:
+    def from_envoy(cls, raw: list[Header]) -> RequestHead:
         """From Envoy's headers."""
         pseudo = {name: value for name, value in raw if name[:1] == b":"}
         rest = [header for header in raw if header[0][:1] != b":"]
@@ -65,7 +65,7 @@ class Head:
         """Decoded, without the query."""
         return unquote(self.target.partition("?")[0])
 
-    def scope(self, client: tuple[str, int] | None) -> Scope:
+    def to_scope(self, client: tuple[str, int] | None) -> Scope:
         """The same for an ASGI application."""
         raw_path, _, query = self.target.partition("?")
         scope: dict[str, Any] = {
@@ -84,19 +84,19 @@ class Head:
         }
         return scope
 
-    def spoofed(self) -> list[bytes]:
+    def spoofed_headers(self) -> list[bytes]:
         """Names that a client has no business to send."""
         return sorted({name for name, _ in self.headers if name.startswith(_SPOOFED)})
 
 
-def for_worker(
-    request: Request, head: Head, base_path: str, destination: str, api_key: str | None, via: bytes
+def worker_headers(
+    request: Request, head: RequestHead, base_path: str, destination: str, api_key: str | None, via: bytes
 ) -> tuple[list[Header], list[bytes]]:
     """The headers that a worker gets, as from the gateway itself, and the names of those to be taken off."""
     headers = [header for header in request.headers if header[0] != b"via"]
     passed = b", ".join(value for name, value in request.headers if name == b"via")
-    if request.answering and not any(name == MODEL for name, _ in headers):
-        headers.append((MODEL, request.answering.encode("utf-8", "replace")))
+    if request.resolved_model and not any(name == MODEL for name, _ in headers):
+        headers.append((MODEL, request.resolved_model.encode("utf-8", "replace")))
     headers += [
         (DESTINATION, destination.encode("ascii")),
         (b"content-type", b"application/json"),
@@ -105,7 +105,7 @@ def for_worker(
         (b"via", b"%b, %b" % (passed, via) if passed else via),
     ]
     if request.journal.trace is not None:
-        headers += request.journal.trace.headers(len(request.asked))
+        headers += request.journal.trace.propagation_headers(len(request.attempted_workers))
     if api_key is not None:
         headers.append((b"authorization", b"Bearer " + api_key.encode()))
     target = (base_path + request.path).encode("latin-1")
@@ -114,16 +114,16 @@ def for_worker(
     return headers, _removed(head, {name for name, _ in headers})
 
 
-def _removed(head: Head, kept: Collection[bytes]) -> list[bytes]:
+def _removed(head: RequestHead, kept: Collection[bytes]) -> list[bytes]:
     given = {name for name, _ in head.headers} - _ENVOYS
     return sorted(name for name in given if name not in kept and not name.startswith(b"x-envoy-"))
 
 
-def of_answer(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
+def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
     """An answer's status, the headers that reach the client, and the names of the others, which do not."""
     status = next((int(value) for name, value in raw if name == b":status"), 502)
-    headers = kept_reply_headers([each for each in raw if each[0][:1] != b":"])
-    gone = {name for name, _ in raw if is_dropped(name)} - _FRAMED_BY_ENVOY
+    headers = filter_reply_headers([each for each in raw if each[0][:1] != b":"])
+    gone = {name for name, _ in raw if is_dropped_header(name)} - _FRAMED_BY_ENVOY
     return status, headers, sorted(gone)
 
 

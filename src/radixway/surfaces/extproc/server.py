@@ -15,22 +15,22 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from radixway.component import Component
-from radixway.config import ConfigError, ExtProcSection, ExtProcTlsSection
-from radixway.surfaces.extproc.conversation import Conversation, Terms
-from radixway.telemetry.tracing import read_caller
-from radixway.web import CannotListen, ClientGone, HttpError, bind
+from radixway.config import ConfigError, ExtProcConfig, ExtProcTlsConfig
+from radixway.surfaces.extproc.conversation import ProcessingStream, StreamSettings
+from radixway.telemetry.tracing import parse_caller_span
+from radixway.web import CannotListenError, ClientDisconnectedError, HttpError, bind_tcp
 
 log = logging.getLogger(__name__)
 
 SERVICE: str = external_processor_pb2.DESCRIPTOR.services_by_name["ExternalProcessor"].full_name
 
 
-class EnvoyDoor(Component):
+class ExtProcServer(Component):
     """The service. One conversation per HTTP request of Envoy's."""
 
     name = "ext_proc"
 
-    def __init__(self, config: ExtProcSection, terms: Terms, drain_s: float) -> None:
+    def __init__(self, config: ExtProcConfig, terms: StreamSettings, drain_s: float) -> None:
         """`drain_s`: how long conversations may go on once it is to stop."""
         self._config = config
         self._terms = terms
@@ -45,16 +45,16 @@ class EnvoyDoor(Component):
     @property
     def address(self) -> str:
         """`host:port`."""
-        return _address(self._config.host, self.port)
+        return _format_address(self._config.host, self.port)
 
     async def start(self) -> None:
-        """Listen. Raises CannotListen, ConfigError: a file of TLS cannot be read."""
-        credentials = None if self._config.tls is None else _credentials(self._config.tls)
-        bind(self._config.host, self._config.port).close()  # which says better than gRPC why it cannot
-        _warn_if_open(self._config)
-        self._server = self._build()
+        """Listen. Raises CannotListenError, ConfigError: a file of TLS cannot be read."""
+        credentials = None if self._config.tls is None else _tls_credentials(self._config.tls)
+        bind_tcp(self._config.host, self._config.port).close()  # which says better than gRPC why it cannot
+        _warn_if_exposed(self._config)
+        self._server = self._build_server()
         try:
-            self.port = self._listen(credentials)
+            self.port = self._bind_port(credentials)
             await self._server.start()
             for name in ("", SERVICE):
                 await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -62,18 +62,18 @@ class EnvoyDoor(Component):
             await self.stop()
             raise
 
-    def begin_to_stop(self) -> None:
+    def start_draining(self) -> None:
         """Take no new requests, and let those in hand go on for `drain_s`."""
         if self._server is not None and self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+            self._stopping = asyncio.get_running_loop().create_task(self._drain())
 
     async def stop(self) -> None:
         """The same, and return when all is over."""
-        self.begin_to_stop()
+        self.start_draining()
         if self._stopping is not None:
             await self._stopping
 
-    async def _stop(self) -> None:
+    async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(self._drain_s)
         if self._tasks:
@@ -86,30 +86,30 @@ class EnvoyDoor(Component):
             try:
                 await context.write(response)
             except (grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
-                raise ClientGone from error
+                raise ClientDisconnectedError from error
 
-        caller = read_caller(_headers_of(context.invocation_metadata()))
-        conversation = Conversation(self._terms, write, caller)
+        caller = parse_caller_span(_metadata_headers(context.invocation_metadata()))
+        conversation = ProcessingStream(self._terms, write, caller)
         try:
             while (message := await context.read()) is not grpc.aio.EOF:
                 try:
-                    await conversation.hear(message)
-                except ClientGone:
+                    await conversation.handle_message(message)
+                except ClientDisconnectedError:
                     return
                 except Exception as error:  # the rim: Envoy must be answered
                     log.exception("ext_proc met a defect of the gateway")
-                    await conversation.fail(HttpError(f"internal error ({type(error).__name__})"))
-                self._keep(conversation.task)
+                    await conversation.send_error(HttpError(f"internal error ({type(error).__name__})"))
+                self._track_task(conversation.task)
         finally:
-            conversation.leave()
-            await conversation.quiet()
+            conversation.mark_disconnected()
+            await conversation.wait_until_idle()
 
-    def _keep(self, task: asyncio.Task[None] | None) -> None:
+    def _track_task(self, task: asyncio.Task[None] | None) -> None:
         if task is not None and not task.done() and task not in self._tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _build(self) -> Any:
+    def _build_server(self) -> Any:
         most = self._config.max_message_bytes
         options = [
             ("grpc.max_receive_message_length", most),
@@ -124,17 +124,17 @@ class EnvoyDoor(Component):
             reflection.enable_server_reflection(services, server)
         return server
 
-    def _listen(self, credentials: Any) -> int:
-        address = _address(self._config.host, self._config.port)
+    def _bind_port(self, credentials: Any) -> int:
+        address = _format_address(self._config.host, self._config.port)
         try:
             if credentials is None:
                 return int(self._server.add_insecure_port(address))
             return int(self._server.add_secure_port(address, credentials))
         except RuntimeError as error:
-            raise CannotListen(f"cannot listen on {address} for Envoy: {error}") from None
+            raise CannotListenError(f"cannot listen on {address} for Envoy: {error}") from None
 
 
-def _headers_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
+def _metadata_headers(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
     """What gRPC sends along with a call; names are in lower case."""
     return [
         (name.encode(), value.encode("latin-1", "replace") if isinstance(value, str) else value)
@@ -142,7 +142,7 @@ def _headers_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tupl
     ]
 
 
-def _credentials(tls: ExtProcTlsSection) -> Any:
+def _tls_credentials(tls: ExtProcTlsConfig) -> Any:
     try:
         ca = None if tls.client_ca is None else tls.client_ca.read_bytes()
         pair = (tls.key.read_bytes(), tls.cert.read_bytes())
@@ -151,11 +151,11 @@ def _credentials(tls: ExtProcTlsSection) -> Any:
     return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
 
 
-def _address(host: str, port: int) -> str:
+def _format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _warn_if_open(config: ExtProcSection) -> None:
+def _warn_if_exposed(config: ExtProcConfig) -> None:
     """Whoever may call it is believed as Envoy is."""
     try:
         closed = ip_address(config.host).is_loopback

@@ -5,6 +5,6 @@ conversations.
 """
 
 from radixway.surfaces.prefixes.routes import prefix_routes
-from radixway.surfaces.prefixes.sources import Sources
+from radixway.surfaces.prefixes.sources import PrefixSources
 
-__all__ = ["Sources", "prefix_routes"]
+__all__ = ["PrefixSources", "prefix_routes"]

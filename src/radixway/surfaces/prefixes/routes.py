@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.prefixes.shapes import Prefixes, Source
-from radixway.surfaces.prefixes.sources import Sources
-from radixway.web import read_fields
+from radixway.surfaces.prefixes.shapes import PrefixTree, Source
+from radixway.surfaces.prefixes.sources import PrefixSources
+from radixway.web import decode_query
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _PrefixQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The query."""
 
     source: Source = "requests"
@@ -46,18 +46,18 @@ _PARAMETERS: list[dict[str, Any]] = [
 ]
 
 
-def prefix_routes(sources: Sources, access: AdminAccess) -> APIRouter:
+def prefix_routes(sources: PrefixSources, access: AdminAccess) -> APIRouter:
     """For administrators."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
 
     @router.get("/prefixes", openapi_extra={"parameters": _PARAMETERS})
-    async def prefixes(request: Request) -> Prefixes:
+    async def prefixes(request: Request) -> PrefixTree:
         """A tree of what is shared, in its hottest nodes: lengths, who asks for them, who holds them."""
-        asked = read_fields(dict(request.query_params), _Asked)
+        asked = decode_query(dict(request.query_params), _PrefixQuery)
         if asked.source == "caches":
-            return await sources.of_caches(asked.most, asked.levels)
+            return await sources.cache_prefixes(asked.most, asked.levels)
         if asked.source == "trajectories":
-            return sources.of_trajectories(asked.most, asked.levels)
-        return await sources.of_requests(asked.most, asked.levels, asked.latest)
+            return sources.trajectory_prefixes(asked.most, asked.levels)
+        return await sources.request_prefixes(asked.most, asked.levels, asked.latest)
 
     return router

@@ -11,21 +11,21 @@ Kind = Literal["model", "worker", "prefix"]
 Tier = Literal["device", "host", "disk", "assumed"]
 
 
-class Sharer(BaseModel):
+class PrefixUser(BaseModel):
     """Who uses a prefix, and how often."""
 
     name: str
     requests: int
 
 
-class Holder(BaseModel):
+class PrefixHolder(BaseModel):
     """Who has a prefix in its cache, by its KV events; `assumed` where only the gateway's choices say so."""
 
     name: str
     tier: Tier
 
 
-class Prefix(BaseModel):
+class PrefixInfo(BaseModel):
     """A node: so many tokens that go on from the prefix above."""
 
     id: int
@@ -43,11 +43,11 @@ class Prefix(BaseModel):
     """Seconds since the epoch."""
     in_use: bool | None
     """By a request that runs now, where somebody says."""
-    tenants: list[Sharer]
+    tenants: list[PrefixUser]
     """Who asks for it, the most frequent first; ten at most, as of the two that follow."""
-    workers: list[Sharer]
+    workers: list[PrefixUser]
     """Where requests were sent."""
-    held_by: list[Holder]
+    held_by: list[PrefixHolder]
     hidden: int
     """Prefixes right below it that are not told, and the tokens on them."""
     hidden_tokens: int
@@ -55,11 +55,11 @@ class Prefix(BaseModel):
     """How it begins, only where `console.show_prompts` allows that and somebody has the text."""
 
 
-class Prefixes(BaseModel):
+class PrefixTree(BaseModel):
     """A tree."""
 
     source: Source
-    prefixes: list[Prefix]
+    prefixes: list[PrefixInfo]
     """Each after the one above it."""
     requests: int | None
     """Those that the tree is made of."""

@@ -19,7 +19,7 @@ from itertools import groupby
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class PromptBlocks:
     """One request, as far as it matters here."""
 
     model: str
@@ -32,7 +32,7 @@ class Chain:
 
 
 @dataclass(slots=True)
-class Stretch:
+class SharedPrefix:
     """A node: what the requests `[lo, hi)` have in common behind the node above."""
 
     parent: int | None
@@ -58,26 +58,26 @@ class Stretch:
         return self.hi - self.lo
 
 
-def fold(chains: Sequence[Chain], most: int, most_levels: int) -> list[Stretch]:
+def build_prefix_tree(chains: Sequence[PromptBlocks], most: int, most_levels: int) -> list[SharedPrefix]:
     """The `most` nodes with most requests, of equals the longest; each after its parent, models first."""
     ordered = sorted(chains, key=lambda chain: (chain.model, chain.block_tokens, chain.blocks))
-    shown: list[Stretch] = []
-    heap: list[tuple[int, int, int, Stretch]] = []
+    shown: list[SharedPrefix] = []
+    heap: list[tuple[int, int, int, SharedPrefix]] = []
     pushed = 0
     for lo, hi in _groups((chain.model, chain.block_tokens) for chain in ordered):
         pushed += 1
-        model = Stretch(None, 0, ordered[lo].model, 0, 0, lo, hi)
+        model = SharedPrefix(None, 0, ordered[lo].model, 0, 0, lo, hi)
         heappush(heap, (lo - hi, 0, pushed, model))
     while heap and len(shown) < most:
         node = heappop(heap)[-1]
         number = len(shown)
         shown.append(node)
-        _count(node, ordered)
+        _count_users(node, ordered)
         if node.parent is not None:
             above = shown[node.parent]
             above.hidden -= 1
             above.hidden_tokens -= node.tokens
-        below = _below(node, number, ordered)
+        below = _split_children(node, number, ordered)
         node.hidden = len(below)
         node.hidden_tokens = sum(each.tokens for each in below)
         if node.level + 1 < most_levels:
@@ -87,15 +87,15 @@ def fold(chains: Sequence[Chain], most: int, most_levels: int) -> list[Stretch]:
     return shown
 
 
-def _below(node: Stretch, number: int, ordered: Sequence[Chain]) -> list[Stretch]:
+def _split_children(node: SharedPrefix, number: int, ordered: Sequence[PromptBlocks]) -> list[SharedPrefix]:
     depth, lo = node.end, node.lo
     while lo < node.hi and len(ordered[lo].blocks) == depth:  # those that end here stand first
         lo += 1
     found = []
     for begin, end in _groups(chain.blocks[depth] for chain in ordered[lo : node.hi]):
         first, last = ordered[lo + begin].blocks, ordered[lo + end - 1].blocks
-        common = _common(first, last, depth)
-        child = Stretch(number, node.level + 1, node.model, depth, common, lo + begin, lo + end)
+        common = _common_blocks(first, last, depth)
+        child = SharedPrefix(number, node.level + 1, node.model, depth, common, lo + begin, lo + end)
         child.block = first[common - 1]
         child.tokens = (common - depth) * ordered[node.lo].block_tokens
         found.append(child)
@@ -111,7 +111,7 @@ def _groups(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
         lo = hi
 
 
-def _common(one: tuple[int, ...], other: tuple[int, ...], known: int) -> int:
+def _common_blocks(one: tuple[int, ...], other: tuple[int, ...], known: int) -> int:
     """How many blocks two prompts have in common, by bisection on slices; `known` of them are."""
     low, high = known, min(len(one), len(other))
     while low < high:
@@ -123,7 +123,7 @@ def _common(one: tuple[int, ...], other: tuple[int, ...], known: int) -> int:
     return low
 
 
-def _count(node: Stretch, ordered: Sequence[Chain]) -> None:
+def _count_users(node: SharedPrefix, ordered: Sequence[PromptBlocks]) -> None:
     through = ordered[node.lo : node.hi]
     node.tenants.update(chain.tenant for chain in through)
     node.workers.update(chain.worker for chain in through)

@@ -10,24 +10,24 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.pipeline import WorkerFailed
-from radixway.routing import Choice, PairChoice, Registry, Selector, Worker
-from radixway.surfaces.ending import End
-from radixway.surfaces.prefixes.shapes import Holder, Kind, Prefix, Prefixes, Sharer
-from radixway.surfaces.prefixes.shared import Chain, Stretch, fold
-from radixway.telemetry import Journal, JournalBook
-from radixway.trajectories import Tries
+from radixway.pipeline import WorkerFailedError
+from radixway.routing import PairChoice, Selector, Worker, WorkerChoice, WorkerRegistry
+from radixway.surfaces.ending import RequestSummary
+from radixway.surfaces.prefixes.shapes import Kind, PrefixHolder, PrefixInfo, PrefixTree, PrefixUser
+from radixway.surfaces.prefixes.shared import PromptBlocks, SharedPrefix, build_prefix_tree
+from radixway.telemetry import Journal, JournalStore
+from radixway.trajectories import TrieRegistry
 from radixway.transports import HttpTransport
 
-_MOST_NAMES = 10
-_MOST_TEXT = 160
+_MAX_NAMES = 10
+_MAX_TEXT_CHARS = 160
 """Characters of a text that is shown."""
-_ASK_S = 3.0
+_WORKER_TIMEOUT_S = 3.0
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class _Cached(msgspec.Struct):
+class _CachedPrefix(msgspec.Struct):
     parent: _Count | None
     begin: _Count
     tokens: _Count
@@ -37,23 +37,23 @@ class _Cached(msgspec.Struct):
     hidden_tokens: _Count
 
 
-class _Cache(msgspec.Struct):
-    prefixes: Annotated[list[_Cached], Meta(max_length=2000)]
+class _WorkerCache(msgspec.Struct):
+    prefixes: Annotated[list[_CachedPrefix], Meta(max_length=2000)]
 
 
-_read_cache = msgspec.json.Decoder(_Cache).decode
+_read_cache = msgspec.json.Decoder(_WorkerCache).decode
 
 
-class Sources:
+class PrefixSources:
     """The trees of one gateway. Belongs to its event loop; what takes long is done in a thread."""
 
     def __init__(
         self,
-        book: JournalBook,
-        registry: Registry,
+        book: JournalStore,
+        registry: WorkerRegistry,
         selector: Selector,
         transport: HttpTransport,
-        tries: Tries | None,
+        tries: TrieRegistry | None,
         *,
         shows_text: bool,
     ) -> None:
@@ -64,30 +64,30 @@ class Sources:
         self._tries = tries
         self._shows_text = shows_text
 
-    async def of_requests(self, most: int, levels: int, latest: int) -> Prefixes:
+    async def request_prefixes(self, most: int, levels: int, latest: int) -> PrefixTree:
         """What the `latest` requests had in common."""
-        chains, nodes = await asyncio.to_thread(_tree, self._book.latest(latest), most, levels)
+        chains, nodes = await asyncio.to_thread(_build_tree, self._book.latest_journals(latest), most, levels)
         slots = {worker.slot: worker.name for worker in self._registry if worker.slot >= 0}
-        return Prefixes(
+        return PrefixTree(
             source="requests",
-            prefixes=[self._told(number, node, slots) for number, node in enumerate(nodes)],
+            prefixes=[self._prefix_info(number, node, slots) for number, node in enumerate(nodes)],
             requests=len(chains),
             prompt_tokens=sum(len(chain.blocks) * chain.block_tokens for chain in chains),
             silent=[],
             shows_text=self._shows_text,
         )
 
-    async def of_caches(self, most: int, levels: int) -> Prefixes:
+    async def cache_prefixes(self, most: int, levels: int) -> PrefixTree:
         """What engines have in their radix caches, by their own word."""
         workers = sorted(self._registry, key=lambda worker: worker.name)
         share = max(1, most // max(1, len(workers)))
-        told = await asyncio.gather(*(self._ask(worker, share, levels) for worker in workers))
-        prefixes: list[Prefix] = []
+        told = await asyncio.gather(*(self._ask_worker(worker, share, levels) for worker in workers))
+        prefixes: list[PrefixInfo] = []
         for worker, cached in zip(workers, told, strict=True):
             if cached is not None and len(prefixes) < most:
                 _add_cache(prefixes, worker.name, cached[: most - len(prefixes)])
         silent = [worker.name for worker, cached in zip(workers, told, strict=True) if cached is None]
-        return Prefixes(
+        return PrefixTree(
             source="caches",
             prefixes=prefixes,
             requests=None,
@@ -96,22 +96,22 @@ class Sources:
             shows_text=self._shows_text,
         )
 
-    def of_trajectories(self, most: int, levels: int) -> Prefixes:
+    def trajectory_prefixes(self, most: int, levels: int) -> PrefixTree:
         """What is recorded; the latest used are the hottest."""
-        tries = {} if self._tries is None else self._tries.named()
-        prefixes: list[Prefix] = []
+        tries = {} if self._tries is None else self._tries.stores_by_model()
+        prefixes: list[PrefixInfo] = []
         for name, trie in tries.items():
             top = len(prefixes)
             if top >= most:
                 break
             shown = trie.outline(most - top - 1, levels)
             heat = max((each.node.payload.clock for each in shown), default=0)
-            prefixes.append(_prefix(top, None, "model", name, heat=heat))
+            prefixes.append(_empty_prefix_info(top, None, "model", name, heat=heat))
             for number, each in enumerate(shown, top + 1):
                 run = each.node.payload
-                text = run.text.decode(errors="replace")[:_MOST_TEXT] if self._shows_text else None
+                text = run.text.decode(errors="replace")[:_MAX_TEXT_CHARS] if self._shows_text else None
                 prefixes.append(
-                    _prefix(
+                    _empty_prefix_info(
                         number,
                         top if each.parent is None else top + 1 + each.parent,
                         "prefix",
@@ -125,7 +125,7 @@ class Sources:
                         text=text,
                     )
                 )
-        return Prefixes(
+        return PrefixTree(
             source="trajectories",
             prefixes=prefixes,
             requests=None,
@@ -134,14 +134,14 @@ class Sources:
             shows_text=self._shows_text,
         )
 
-    def _told(self, number: int, node: Stretch, slots: dict[int, str]) -> Prefix:
-        holders = {} if node.block is None else self._selector.index.holders(node.block)
+    def _prefix_info(self, number: int, node: SharedPrefix, slots: dict[int, str]) -> PrefixInfo:
+        holders = {} if node.block is None else self._selector.index.find_holders(node.block)
         held_by = [
-            Holder(name=slots[slot], tier="assumed" if tier is None else _TIERS[tier])
+            PrefixHolder(name=slots[slot], tier="assumed" if tier is None else _TIERS[tier])
             for slot, tier in sorted(holders.items())
             if slot in slots
         ]
-        return _prefix(
+        return _empty_prefix_info(
             number,
             node.parent,
             "model" if node.block is None else "prefix",
@@ -150,22 +150,24 @@ class Sources:
             tokens=node.tokens,
             heat=node.requests,
             last_used=node.last_used,
-            tenants=_sharers(node.tenants),
-            workers=_sharers(node.workers),
-            held_by=held_by[:_MOST_NAMES],
+            tenants=_prefix_users(node.tenants),
+            workers=_prefix_users(node.workers),
+            held_by=held_by[:_MAX_NAMES],
             hidden=node.hidden,
             hidden_tokens=node.hidden_tokens,
         )
 
-    async def _ask(self, worker: Worker, most: int, levels: int) -> list[_Cached] | None:
+    async def _ask_worker(self, worker: Worker, most: int, levels: int) -> list[_CachedPrefix] | None:
         """What a worker says that it caches; None where it says nothing."""
         path = f"/cached_prefixes?most={most}&levels={levels}"
         try:
-            status, _, raw = await self._transport.call(worker, "GET", path, b"", timeout_s=_ASK_S)
+            status, _, raw = await self._transport.call_worker(
+                worker, "GET", path, b"", timeout_s=_WORKER_TIMEOUT_S
+            )
             if status != 200:
                 return None
             cached = _read_cache(raw).prefixes
-        except (WorkerFailed, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (WorkerFailedError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         if any(each.parent is not None and each.parent >= at for at, each in enumerate(cached)):
             return None
@@ -175,29 +177,31 @@ class Sources:
 _TIERS: tuple[Any, ...] = ("device", "host", "disk")
 
 
-def _tree(journals: Iterable[Journal], most: int, levels: int) -> tuple[list[Chain], list[Stretch]]:
+def _build_tree(
+    journals: Iterable[Journal], most: int, levels: int
+) -> tuple[list[PromptBlocks], list[SharedPrefix]]:
     """In a thread: of ten thousand long prompts it takes a while."""
-    chains = _chains(journals)
-    return chains, fold(chains, most, levels)
+    chains = _prompt_blocks(journals)
+    return chains, build_prefix_tree(chains, most, levels)
 
 
-def _chains(journals: Iterable[Journal]) -> list[Chain]:
+def _prompt_blocks(journals: Iterable[Journal]) -> list[PromptBlocks]:
     """Those whose prompts routing has read."""
     chains = []
     for journal in journals:
-        choice: Choice | None = None
+        choice: WorkerChoice | None = None
         model = None
         for _, _, said in journal.entries:
-            if isinstance(said, Choice):
+            if isinstance(said, WorkerChoice):
                 choice = said
             elif isinstance(said, PairChoice):
                 choice = said.answers
-            elif isinstance(said, End):
+            elif isinstance(said, RequestSummary):
                 model = said.model
         if choice is not None and choice.request.blocks:
             asked = choice.request
             chains.append(
-                Chain(
+                PromptBlocks(
                     model or asked.model or "",
                     tuple(asked.blocks),
                     asked.block_tokens,
@@ -209,13 +213,13 @@ def _chains(journals: Iterable[Journal]) -> list[Chain]:
     return chains
 
 
-def _add_cache(prefixes: list[Prefix], worker: str, cached: list[_Cached]) -> None:
+def _add_cache(prefixes: list[PrefixInfo], worker: str, cached: list[_CachedPrefix]) -> None:
     top = len(prefixes)
     heat = sum(each.hits for each in cached if each.parent is None)
-    prefixes.append(_prefix(top, None, "worker", worker, heat=heat))
+    prefixes.append(_empty_prefix_info(top, None, "worker", worker, heat=heat))
     for number, each in enumerate(cached, top + 1):
         prefixes.append(
-            _prefix(
+            _empty_prefix_info(
                 number,
                 top if each.parent is None else top + 1 + each.parent,
                 "prefix",
@@ -224,14 +228,14 @@ def _add_cache(prefixes: list[Prefix], worker: str, cached: list[_Cached]) -> No
                 tokens=each.tokens,
                 heat=each.hits,
                 in_use=each.in_use,
-                held_by=[Holder(name=worker, tier="device")],
+                held_by=[PrefixHolder(name=worker, tier="device")],
                 hidden=each.hidden,
                 hidden_tokens=each.hidden_tokens,
             )
         )
 
 
-def _prefix(number: int, parent: int | None, kind: Kind, name: str, **known: Any) -> Prefix:
+def _empty_prefix_info(number: int, parent: int | None, kind: Kind, name: str, **known: Any) -> PrefixInfo:
     unknown: dict[str, Any] = {
         "begin": 0,
         "tokens": 0,
@@ -244,8 +248,8 @@ def _prefix(number: int, parent: int | None, kind: Kind, name: str, **known: Any
         "hidden_tokens": 0,
         "text": None,
     }
-    return Prefix(id=number, parent=parent, kind=kind, name=name, **(unknown | known))
+    return PrefixInfo(id=number, parent=parent, kind=kind, name=name, **(unknown | known))
 
 
-def _sharers(counted: Counter[str]) -> list[Sharer]:
-    return [Sharer(name=name, requests=many) for name, many in counted.most_common(_MOST_NAMES)]
+def _prefix_users(counted: Counter[str]) -> list[PrefixUser]:
+    return [PrefixUser(name=name, requests=many) for name, many in counted.most_common(_MAX_NAMES)]

@@ -4,7 +4,7 @@ Nothing is kept for it: what a row shows, the request's way through the house ha
 """
 
 from radixway.surfaces.requests.routes import request_routes
-from radixway.surfaces.requests.rows import Row, row_of
-from radixway.surfaces.requests.search import Page, Search, Wanted
+from radixway.surfaces.requests.rows import RequestRow, build_row
+from radixway.surfaces.requests.search import RequestFilter, RequestSearch, SearchPage
 
-__all__ = ["Page", "Row", "Search", "Wanted", "request_routes", "row_of"]
+__all__ = ["RequestFilter", "RequestRow", "RequestSearch", "SearchPage", "build_row", "request_routes"]

@@ -13,20 +13,20 @@ from msgspec import Meta
 from pydantic import BaseModel
 
 from radixway.pipeline import BadRequest, GatewayError
-from radixway.surfaces.gate import Gate
-from radixway.surfaces.requests.rows import FLAGS, PriceOf, Row, row_of
-from radixway.surfaces.requests.search import Search, Wanted
-from radixway.telemetry import Journal, JournalBook
-from radixway.web import read_fields
+from radixway.surfaces.gate import PathAuthorization
+from radixway.surfaces.requests.rows import FLAGS, PriceOf, RequestRow, build_row
+from radixway.surfaces.requests.search import RequestFilter, RequestSearch
+from radixway.telemetry import Journal, JournalStore
+from radixway.web import decode_query
 
 _STATUS = re.compile(r"([1-5])(\d\d|xx)")
 _Name = Annotated[str, Meta(min_length=1, max_length=256)] | None
 
 
-class Requests(BaseModel):
+class RequestPage(BaseModel):
     """A page of requests."""
 
-    requests: list[Row]
+    requests: list[RequestRow]
     """Newest first, by when they ended."""
     next: str | None
     """`cursor` of the page that follows; null at the end. A page may be short, or empty, before the end:
@@ -37,7 +37,7 @@ class Requests(BaseModel):
     """Requests that there are to look at, of all tenants; null for who may not know."""
 
 
-class Stretch(BaseModel):
+class RequestStage(BaseModel):
     """A part of a request's time, known where the request is traced."""
 
     name: str
@@ -47,7 +47,7 @@ class Stretch(BaseModel):
     """Null: with the answer."""
 
 
-class Explanation(BaseModel):
+class RequestExplanation(BaseModel):
     """A request's way through the house."""
 
     request_id: str
@@ -55,15 +55,15 @@ class Explanation(BaseModel):
     """Seconds since the epoch."""
     steps: list[dict[str, Any]]
     """Each with `step`, `at_ms` from the request's arrival, and what it found or decided."""
-    row: Row
+    row: RequestRow
     """The same in one line, as `/requests` has it, but for who asked."""
-    stretches: list[Stretch]
+    stretches: list[RequestStage]
     """In the order of their beginnings; empty unless the request is traced."""
     trace_url: str | None
     """Where its trace is looked at, if there is one and `console.trace_url` says where."""
 
 
-class RequestNotKnown(GatewayError):
+class RequestNotFoundError(GatewayError):
     """No journal of that id, or not any more."""
 
     status = 404
@@ -71,7 +71,7 @@ class RequestNotKnown(GatewayError):
     param = "request_id"
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _RequestQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The query."""
 
     q: _Name = None
@@ -122,29 +122,29 @@ _PARAMETERS: list[dict[str, Any]] = [
 
 
 def request_routes(
-    book: JournalBook, price_of: PriceOf, gate: Gate, trace_url: str | None = None
+    book: JournalStore, price_of: PriceOf, gate: PathAuthorization, trace_url: str | None = None
 ) -> APIRouter:
     """`gate`: administrators see all requests, tenants their own; lists are for nobody else.
 
     `trace_url`: where traces are looked at, with `{trace_id}` in it.
     """
     router = APIRouter(tags=["gateway"])
-    search = Search(book, price_of)
+    search = RequestSearch(book, price_of)
 
-    @router.get("/requests", response_model=Requests, openapi_extra={"parameters": _PARAMETERS})
+    @router.get("/requests", response_model=RequestPage, openapi_extra={"parameters": _PARAMETERS})
     async def requests(request: Request) -> Response:
         """The latest requests that fit, newest first; those in hand are not among them.
 
         Each is read from its journal, of which the gateway keeps the latest `telemetry.journal_capacity`.
         """
-        tenant = gate.shown_to(request)
-        asked = read_fields(dict(request.query_params), _Asked)
-        wanted = _wanted(asked)
+        tenant = gate.visible_tenant_or_admin(request)
+        asked = decode_query(dict(request.query_params), _RequestQuery)
+        wanted = _parse_filter(asked)
 
         def may_see(journal: Journal) -> bool:
             return tenant is None or journal.tenant == tenant
 
-        page = await search.find(wanted, asked.cursor, asked.limit, may_see)
+        page = await search.search_requests(wanted, asked.cursor, asked.limit, may_see)
         told = {
             "requests": [row.__dict__ for row in page.rows],
             "next": None if page.next is None else str(page.next),
@@ -153,18 +153,18 @@ def request_routes(
         }
         return Response(msgspec.json.encode(told), media_type="application/json")
 
-    @router.get("/explain/{request_id:path}", response_model=Explanation)
+    @router.get("/explain/{request_id:path}", response_model=RequestExplanation)
     async def explain(request_id: str, request: Request, tenant: str | None = None) -> Response:
         """Every step and decision of a recent request, by its `x-request-id`; tenants see their own.
 
         Clients choose ids. Of one that several tenants used administrators see the first's, or `tenant`'s.
         """
-        journal = book.find(request_id, gate.confined_to(request) or tenant)
+        journal = book.find_journal(request_id, gate.visible_tenant(request) or tenant)
         if journal is None:
-            raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
+            raise RequestNotFoundError(f"no journal of {request_id!r}, or not any more")
         told = journal.explain() | {
-            "row": row_of(journal, price_of).__dict__ | {"user": None},  # who asked is the admin's to know
-            "stretches": _stretches(journal),
+            "row": build_row(journal, price_of).__dict__ | {"user": None},  # who asked is the admin's to know
+            "stretches": _timed_stages(journal),
             "trace_url": trace_url and journal.trace_id and trace_url.replace("{trace_id}", journal.trace_id),
         }
         return Response(msgspec.json.encode(told), media_type="application/json")
@@ -172,7 +172,7 @@ def request_routes(
     return router
 
 
-def _stretches(journal: Journal) -> list[dict[str, Any]]:
+def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
     """What took how long, where somebody has measured it."""
     found = [] if journal.trace is None else journal.trace.stretches
     return [
@@ -185,9 +185,9 @@ def _stretches(journal: Journal) -> list[dict[str, Any]]:
     ]
 
 
-def _wanted(asked: _Asked) -> Wanted:
+def _parse_filter(asked: _RequestQuery) -> RequestFilter:
     """Raises BadRequest."""
-    return Wanted(
+    return RequestFilter(
         text=asked.q,
         tenant=asked.tenant,
         user=asked.user,
@@ -197,15 +197,15 @@ def _wanted(asked: _Asked) -> Wanted:
         worker=asked.worker,
         category=asked.category,
         decision=asked.decision,
-        status=_status(asked.status),
-        flags=_flags(asked.flags),
+        status=_parse_status(asked.status),
+        flags=_parse_flags(asked.flags),
         least_ms=asked.least_ms,
-        since=_time(asked.since, "since"),
-        until=_time(asked.until, "until"),
+        since=_parse_time(asked.since, "since"),
+        until=_parse_time(asked.until, "until"),
     )
 
 
-def _status(text: str | None) -> tuple[int, int] | None:
+def _parse_status(text: str | None) -> tuple[int, int] | None:
     """Raises BadRequest."""
     if text is None:
         return None
@@ -216,7 +216,7 @@ def _status(text: str | None) -> tuple[int, int] | None:
     return (first, first + 99) if found[2] == "xx" else (first + int(found[2]), first + int(found[2]))
 
 
-def _flags(text: str | None) -> frozenset[str]:
+def _parse_flags(text: str | None) -> frozenset[str]:
     """Raises BadRequest."""
     given = [name.strip() for name in text.split(",")] if text else []
     if wrong := [name for name in given if name not in FLAGS]:
@@ -224,7 +224,7 @@ def _flags(text: str | None) -> frozenset[str]:
     return frozenset(given)
 
 
-def _time(text: str | None, name: str) -> float | None:
+def _parse_time(text: str | None, name: str) -> float | None:
     """Seconds since the epoch. Raises BadRequest."""
     if text is None:
         return None

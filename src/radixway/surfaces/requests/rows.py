@@ -7,11 +7,11 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
-from radixway.pipeline import Used
-from radixway.routing import Choice, PairChoice
-from radixway.surfaces.ending import End
+from radixway.pipeline import TokenUsage
+from radixway.routing import PairChoice, WorkerChoice
+from radixway.surfaces.ending import RequestSummary
 from radixway.telemetry import Journal
-from radixway.tenants import Price, Use
+from radixway.tenants import ChargedUsage, TokenCost
 
 Flag = Literal[
     "stream",
@@ -33,14 +33,14 @@ something. `broken`: a stream was cut after its first byte."""
 
 FLAGS: tuple[str, ...] = get_args(Flag)
 
-PriceOf = Callable[[str, int, int], Price]
+PriceOf = Callable[[str, int, int], TokenCost]
 """What so many tokens of a prompt and of an answer cost, by the model's name."""
 
 _BLOCKS = frozenset({"pii_policy_denied", "jailbreak_block", "blocked_by_rule"})
 """Codes of errors of the guard's and of rules that block."""
 
 
-class Row(BaseModel):
+class RequestRow(BaseModel):
     """One request. What nobody knows of it is null."""
 
     id: str
@@ -99,36 +99,36 @@ _STEPS: dict[str, Flag] = {
 """Steps that say all by being there."""
 
 
-def row_of(journal: Journal, price_of: PriceOf) -> Row:
+def build_row(journal: Journal, price_of: PriceOf) -> RequestRow:
     """The row of a request that is over."""
-    return Row.model_construct(**read(journal, price_of))
+    return RequestRow.model_construct(**read_row_fields(journal, price_of))
 
 
-def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
-    """The fields of a `Row`."""
+def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
+    """The fields of a `RequestRow`."""
     row: dict[str, Any] = dict.fromkeys(_UNKNOWN)
     row["id"], row["began_at"] = journal.request_id, journal.began_at
     row["trace_id"] = journal.trace_id
     row["tenant"], row["user"], row["session"] = journal.tenant, journal.user, journal.session
     row["total_ms"], row["estimated"] = 0.0, False
     flags: set[str] = set()
-    used: Used | None = None
-    charged: Use | None = None
+    used: TokenUsage | None = None
+    charged: ChargedUsage | None = None
     for step, at_s, said in journal.entries:
         flag = _STEPS.get(step)
         if flag is not None:
             flags.add(flag)
         if isinstance(said, dict):
-            _read_fields(step, said, row, flags)
-        elif isinstance(said, Used):
+            _read_step_fields(step, said, row, flags)
+        elif isinstance(said, TokenUsage):
             used = said if used is None else used + said
-        elif isinstance(said, Use):
+        elif isinstance(said, ChargedUsage):
             charged = said
-        elif isinstance(said, Choice):
+        elif isinstance(said, WorkerChoice):
             _read_choice(said, row)
         elif isinstance(said, PairChoice):
             _read_choice(said.answers, row)
-        elif isinstance(said, End):
+        elif isinstance(said, RequestSummary):
             row["total_ms"] = round(at_s * 1e3, 3)
             _read_end(said, row)
     if used is not None:
@@ -139,7 +139,7 @@ def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     return row
 
 
-def _read_fields(step: str, said: dict[str, Any], row: dict[str, Any], flags: set[str]) -> None:
+def _read_step_fields(step: str, said: dict[str, Any], row: dict[str, Any], flags: set[str]) -> None:
     if step == "receive":
         row["surface"], row["asked"] = said.get("surface"), said.get("model")
         if said.get("stream"):
@@ -160,20 +160,20 @@ def _read_fields(step: str, said: dict[str, Any], row: dict[str, Any], flags: se
         flags.add("blocked")
 
 
-def _read_choice(choice: Choice, row: dict[str, Any]) -> None:
+def _read_choice(choice: WorkerChoice, row: dict[str, Any]) -> None:
     row["worker"], row["policy"] = choice.worker.name, choice.policy
     if choice.request.tokens:
         row["expected_cached_tokens"] = choice.cached_tokens
 
 
-def _read_end(end: End, row: dict[str, Any]) -> None:
+def _read_end(end: RequestSummary, row: dict[str, Any]) -> None:
     row["status"], row["model"] = end.status, end.model
     row["category"], row["decision"] = end.category, end.decision
     if end.first_byte_s is not None:
         row["ttft_ms"] = round(end.first_byte_s * 1e3, 3)
 
 
-def _read_tokens(used: Used, row: dict[str, Any], price_of: PriceOf) -> None:
+def _read_tokens(used: TokenUsage, row: dict[str, Any], price_of: PriceOf) -> None:
     row["prompt_tokens"] = None if used.estimated and not used.prompt_tokens else used.prompt_tokens
     row["completion_tokens"] = used.completion_tokens
     row["cached_tokens"] = used.cached_tokens if used.tells_cached else None
@@ -183,7 +183,7 @@ def _read_tokens(used: Used, row: dict[str, Any], price_of: PriceOf) -> None:
         row["cost"], row["currency"] = round(price.cost, 9), price.currency
 
 
-def _read_charge(charged: Use, row: dict[str, Any]) -> None:
+def _read_charge(charged: ChargedUsage, row: dict[str, Any]) -> None:
     """What its tenant was charged counts, also where a worker said otherwise, or nothing."""
     figures = charged.figures
     row["prompt_tokens"], row["completion_tokens"] = figures.prompt_tokens, figures.completion_tokens
@@ -193,4 +193,4 @@ def _read_charge(charged: Use, row: dict[str, Any]) -> None:
         row["cost"], row["currency"] = round(figures.cost, 9), charged.currency
 
 
-_UNKNOWN: tuple[str, ...] = tuple(Row.model_fields)
+_UNKNOWN: tuple[str, ...] = tuple(RequestRow.model_fields)

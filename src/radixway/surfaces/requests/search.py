@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from radixway.surfaces.requests.rows import PriceOf, Row, read
-from radixway.telemetry import Journal, JournalBook
+from radixway.surfaces.requests.rows import PriceOf, RequestRow, read_row_fields
+from radixway.telemetry import Journal, JournalStore
 
-MOST_EXAMINED = 20_000
+MAX_EXAMINED = 20_000
 """Journals that one call looks at; its answer then says where to go on."""
-_AT_ONCE = 200
+_BATCH_SIZE = 200
 """Journals between two breaths of the event loop: a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestFilter:
     """Which requests. What is None is not asked about."""
 
     text: str | None = None
@@ -41,17 +41,17 @@ class Wanted:
     """It began then or later, in seconds since the epoch."""
     until: float | None = None
 
-    def passes(self, journal: Journal) -> bool:
+    def may_match(self, journal: Journal) -> bool:
         """What can be said of a journal without reading it."""
         return (
-            _agrees(self.tenant, journal.tenant)
-            and _agrees(self.user, journal.user)
-            and _agrees(self.session, journal.session)
+            _equals_filter(self.tenant, journal.tenant)
+            and _equals_filter(self.user, journal.user)
+            and _equals_filter(self.session, journal.session)
             and (self.since is None or journal.began_at >= self.since)
             and (self.until is None or journal.began_at < self.until)
         )
 
-    def fits(self, row: dict[str, Any]) -> bool:
+    def matches_row(self, row: dict[str, Any]) -> bool:
         """Whether a row that passed is one of them."""
         if self.status is not None and not self.status[0] <= (row["status"] or 0) <= self.status[1]:
             return False
@@ -62,7 +62,7 @@ class Wanted:
         if self.flags and not self.flags.issubset(row["flags"]):
             return False
         if not all(
-            _agrees(wanted, row[name])
+            _equals_filter(wanted, row[name])
             for name, wanted in (
                 ("surface", self.surface),
                 ("worker", self.worker),
@@ -75,45 +75,47 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Page:
+class SearchPage:
     """What was found, newest first."""
 
-    rows: list[Row]
+    rows: list[RequestRow]
     next: int | None
     """From where to go on; None: there is nothing older."""
     examined: int
 
 
-class Search:
+class RequestSearch:
     """Looks through a book. Belongs to its event loop, which it lets go every millisecond or two."""
 
-    def __init__(self, book: JournalBook, price_of: PriceOf, most_examined: int = MOST_EXAMINED) -> None:
+    def __init__(self, book: JournalStore, price_of: PriceOf, most_examined: int = MAX_EXAMINED) -> None:
         self._book = book
         self._price_of = price_of
         self._most_examined = most_examined
 
-    async def find(
+    async def search_requests(
         self,
-        wanted: Wanted,
+        wanted: RequestFilter,
         before: int | None,
         limit: int,
         may_see: Callable[[Journal], bool] = lambda _: True,
-    ) -> Page:
+    ) -> SearchPage:
         """The latest `limit` that are wanted, of those kept before the one of the number `before`."""
-        page = Page([], before, 0)
+        page = SearchPage([], before, 0)
         while page.examined < self._most_examined:
-            journals = self._book.before(page.next, min(_AT_ONCE, self._most_examined - page.examined))
+            journals = self._book.journals_before(
+                page.next, min(_BATCH_SIZE, self._most_examined - page.examined)
+            )
             for journal in journals:
                 page.examined += 1
                 page.next = journal.number
-                if not (may_see(journal) and wanted.passes(journal)):
+                if not (may_see(journal) and wanted.may_match(journal)):
                     continue
-                row = read(journal, self._price_of)
-                if not wanted.fits(row) or not self._book.is_newest(journal):
+                row = read_row_fields(journal, self._price_of)
+                if not wanted.matches_row(row) or not self._book.is_newest(journal):
                     continue
-                page.rows.append(Row.model_construct(**row))
+                page.rows.append(RequestRow.model_construct(**row))
                 if len(page.rows) == limit:
-                    if not self._book.before(page.next, 1):
+                    if not self._book.journals_before(page.next, 1):
                         page.next = None
                     return page
             if not journals:
@@ -123,7 +125,7 @@ class Search:
         return page
 
 
-def _agrees(wanted: str | None, found: str | None) -> bool:
+def _equals_filter(wanted: str | None, found: str | None) -> bool:
     return wanted is None or wanted == found
 
 

@@ -10,14 +10,14 @@ from radixway.config import ConfigError
 from radixway.pipeline import GatewayError
 
 
-class SemanticOff(GatewayError):
+class SemanticOffError(GatewayError):
     """There are no rules to look at."""
 
     status = 404
     code = "semantic_off"
 
 
-class RulesNotKnown(GatewayError):
+class RulesNotFoundError(GatewayError):
     """No text of that version is kept."""
 
     status = 404
@@ -25,21 +25,21 @@ class RulesNotKnown(GatewayError):
     param = "version"
 
 
-class NotEditable(GatewayError):
+class RulesNotEditableError(GatewayError):
     """They stand where they cannot be changed while the gateway runs."""
 
     status = 409
     code = "rules_not_editable"
 
 
-class NotTaken(GatewayError):
+class RulesNotAppliedError(GatewayError):
     """They were written, refused at the reload, and taken back."""
 
     status = 409
     code = "rules_not_taken"
 
 
-class VersionNeeded(GatewayError):
+class VersionRequiredError(GatewayError):
     """Whoever writes says what they have seen."""
 
     status = 428
@@ -47,7 +47,7 @@ class VersionNeeded(GatewayError):
     param = "if-match"
 
 
-class RulesChanged(GatewayError):
+class RulesChangedError(GatewayError):
     """Somebody else was quicker."""
 
     status = 412
@@ -55,7 +55,7 @@ class RulesChanged(GatewayError):
     param = "if-match"
 
 
-class RulesRefused(GatewayError):
+class RulesInvalidError(GatewayError):
     """The text has mistakes; beside OpenAI's fields, `mistakes` has each with its line."""
 
     status = 400
@@ -68,8 +68,8 @@ class RulesRefused(GatewayError):
 
     def body(self) -> bytes:
         """See `HttpError`."""
-        from radixway.surfaces.rules.shapes import mistakes_of
+        from radixway.surfaces.rules.shapes import describe_mistakes
 
         told: dict[str, Any] = msgspec.json.decode(super().body())
-        told["error"]["mistakes"] = [each.model_dump() for each in mistakes_of(self._error)]
+        told["error"]["mistakes"] = [each.model_dump() for each in describe_mistakes(self._error)]
         return msgspec.json.encode(told)

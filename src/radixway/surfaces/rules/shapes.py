@@ -5,13 +5,13 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from radixway.config import ConfigError
-from radixway.config.yaml_file import FileMistakes
-from radixway.semantic.rejudging import Outcome
-from radixway.semantic.rules_file import Past
-from radixway.semantic.trial import Trial, Tried
+from radixway.config.yaml_file import ConfigFileError
+from radixway.semantic.rejudging import DecisionOutcome
+from radixway.semantic.rules_file import RulesVersion
+from radixway.semantic.trial import DecisionComparison, TryoutReport
 
 
-class MistakeShape(BaseModel):
+class RuleMistake(BaseModel):
     """One mistake, by its line and its place in the tree."""
 
     line: int | None
@@ -19,7 +19,7 @@ class MistakeShape(BaseModel):
     message: str
 
 
-class PastShape(BaseModel):
+class PastRules(BaseModel):
     """A text that was in force."""
 
     version: str
@@ -27,7 +27,7 @@ class PastShape(BaseModel):
     bytes: int
 
 
-class InForce(BaseModel):
+class ActiveRules(BaseModel):
     """What requests are judged by now."""
 
     text: str
@@ -37,29 +37,29 @@ class InForce(BaseModel):
     loaded_at: float
 
 
-class RulesShape(BaseModel):
+class RulesState(BaseModel):
     """The rules, and whether they can be edited here."""
 
     file: str | None
     text: str | None
     """What stands in the file, which may be another text than that in force, if it has mistakes."""
     version: str | None
-    in_force: InForce
+    in_force: ActiveRules
     error: str | None
     """Why the last text of the file was not taken."""
     editable: bool
     why_not: str | None
-    past: list[PastShape]
+    past: list[PastRules]
 
 
-class Checked(BaseModel):
+class RulesCheck(BaseModel):
     """What is wrong with a text; nothing where `ok`."""
 
     ok: bool
-    mistakes: list[MistakeShape]
+    mistakes: list[RuleMistake]
 
 
-class OutcomeShape(BaseModel):
+class RuleOutcome(BaseModel):
     """What becomes of a request."""
 
     model: str | None
@@ -69,7 +69,7 @@ class OutcomeShape(BaseModel):
     reasoning: bool | None
 
 
-class SignalShape(BaseModel):
+class SignalReading(BaseModel):
     """What was read of a text."""
 
     kind: str
@@ -80,27 +80,27 @@ class SignalShape(BaseModel):
     latency_ms: float
 
 
-class TriedRequest(BaseModel):
+class RequestReplay(BaseModel):
     """A request of late. `after` is null where only its text, which is not kept, could tell."""
 
     request_id: str
     began_at: float
-    before: OutcomeShape
-    after: OutcomeShape | None
+    before: RuleOutcome
+    after: RuleOutcome | None
     changed: list[str]
     missing: list[str]
 
 
-class TriedText(BaseModel):
+class TextReplay(BaseModel):
     """One of the texts that were given."""
 
-    before: OutcomeShape
-    after: OutcomeShape
+    before: RuleOutcome
+    after: RuleOutcome
     changed: list[str]
-    signals: list[SignalShape]
+    signals: list[SignalReading]
 
 
-class TrialShape(BaseModel):
+class RulesReplayReport(BaseModel):
     """What new rules would do."""
 
     judged: int
@@ -114,71 +114,71 @@ class TrialShape(BaseModel):
     unread_matter: bool
     """Whether that makes them unknown too, as new rules block."""
     by: dict[str, int]
-    requests: list[TriedRequest]
+    requests: list[RequestReplay]
     """Those that would change, and those that are unknown, the newest first."""
-    texts: list[TriedText]
+    texts: list[TextReplay]
 
 
-class Applied(BaseModel):
+class AppliedRules(BaseModel):
     """The rules that are in force from now on."""
 
     version: str
     message: str
 
 
-def mistakes_of(error: ConfigError) -> list[MistakeShape]:
+def describe_mistakes(error: ConfigError) -> list[RuleMistake]:
     """As many as the error tells of; without a line where they are in no one place."""
-    if isinstance(error, FileMistakes):
-        return [MistakeShape(line=each.line, path=each.path, message=each.text) for each in error.found]
-    return [MistakeShape(line=None, path="", message=line) for line in str(error).splitlines()]
+    if isinstance(error, ConfigFileError):
+        return [RuleMistake(line=each.line, path=each.path, message=each.text) for each in error.found]
+    return [RuleMistake(line=None, path="", message=line) for line in str(error).splitlines()]
 
 
-def past_of(past: list[Past]) -> list[PastShape]:
+def describe_past_rules(past: list[RulesVersion]) -> list[PastRules]:
     """The newest first, as they come."""
-    return [PastShape(version=each.version, saved_at=each.saved_at, bytes=each.size_bytes) for each in past]
+    return [PastRules(version=each.version, saved_at=each.saved_at, bytes=each.size_bytes) for each in past]
 
 
-def trial_of(trial: Trial, most: int) -> TrialShape:
+def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
     """`most`: how many requests are told of one by one."""
     known = [each for each in trial.requests if each.after is not None]
     changed = [each for each in known if each.changed]
     told = [each for each in trial.requests if each.after is None or each.changed][:most]
-    return TrialShape(
+    return RulesReplayReport(
         judged=len(known),
         unchanged=len(known) - len(changed),
         changed=len(changed),
         unknown=len(trial.requests) - len(known),
         unread=trial.unread,
         unread_matter=trial.unread_matter,
-        by=dict(trial.counts()),
-        requests=[_request(each) for each in told],
-        texts=[_text(each) for each in trial.texts],
+        by=dict(trial.count_changes()),
+        requests=[_replayed_request(each) for each in told],
+        texts=[_replayed_text(each) for each in trial.texts],
     )
 
 
-def _request(tried: Tried) -> TriedRequest:
-    return TriedRequest(
+def _replayed_request(tried: DecisionComparison) -> RequestReplay:
+    return RequestReplay(
         request_id=tried.request_id,
         began_at=tried.began_at,
-        before=_outcome(tried.before),
-        after=None if tried.after is None else _outcome(tried.after),
+        before=_rule_outcome(tried.before),
+        after=None if tried.after is None else _rule_outcome(tried.after),
         changed=list(tried.changed),
         missing=list(tried.missing),
     )
 
 
-def _text(tried: Tried) -> TriedText:
+def _replayed_text(tried: DecisionComparison) -> TextReplay:
     assert tried.after is not None and tried.signals is not None
-    return TriedText(
-        before=_outcome(tried.before),
-        after=_outcome(tried.after),
+    return TextReplay(
+        before=_rule_outcome(tried.before),
+        after=_rule_outcome(tried.after),
         changed=list(tried.changed),
-        signals=[SignalShape(**each) for each in tried.signals.explain()],
+        signals=[SignalReading(**each) for each in tried.signals.explain()],
     )
 
 
-def _outcome(outcome: Outcome) -> OutcomeShape:
-    return OutcomeShape(
+def _rule_outcome(outcome: DecisionOutcome) -> RuleOutcome:
+    return RuleOutcome(
         model=outcome.model,
         category=outcome.category,
         rule=outcome.rule,

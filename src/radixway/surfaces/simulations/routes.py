@@ -9,15 +9,24 @@ import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from msgspec import Meta
 
-from radixway.config import AnyPolicy, CustomPolicy, SimulationsSection
+from radixway.config import AnyPolicy, CustomPolicyConfig, SimulationsConfig
 from radixway.pipeline import BadRequest, GatewayError
-from radixway.simulate import SAMPLES, Full, Job, Jobs, Task, read_policies, sample, trace_of
+from radixway.simulate import (
+    SAMPLES,
+    SimulationJob,
+    SimulationJobQueue,
+    SimulationQueueFullError,
+    SimulationTask,
+    make_sample_trace,
+    parse_policies,
+    trace_path,
+)
 from radixway.simulate.jobs import TRACE
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.simulations.recent import recent_trace
-from radixway.surfaces.simulations.shapes import Simulation, Simulations, told
-from radixway.telemetry import JournalBook
-from radixway.web import BadBody, read_fields
+from radixway.surfaces.simulations.recent import build_recent_trace
+from radixway.surfaces.simulations.shapes import SimulationList, SimulationStatus, describe_job
+from radixway.telemetry import JournalStore
+from radixway.web import BadBodyError, decode_query
 
 RECENT = "recent"
 """The sample that is made of the latest requests."""
@@ -27,14 +36,14 @@ _MOST_RECENT = 5000
 _POLICIES = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin"
 
 
-class SimulationsOff(GatewayError):
+class SimulationsOffError(GatewayError):
     """Nothing is simulated here."""
 
     status = 404
     code = "simulations_off"
 
 
-class SimulationNotKnown(GatewayError):
+class SimulationNotFoundError(GatewayError):
     """There is none of that id, or not any more."""
 
     status = 404
@@ -42,7 +51,7 @@ class SimulationNotKnown(GatewayError):
     param = "id"
 
 
-class SimulationsWait(GatewayError):
+class SimulationsBusyError(GatewayError):
     """Too many wait already."""
 
     status = 429
@@ -51,7 +60,7 @@ class SimulationsWait(GatewayError):
     retry_after_s = 10
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _SimulateQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The query."""
 
     policies: Annotated[str, Meta(max_length=2000)] = _POLICIES
@@ -97,22 +106,24 @@ _ASKED: dict[str, Any] = {
 
 
 def simulation_routes(
-    section: SimulationsSection,
-    jobs: Jobs,
-    journals: JournalBook,
+    section: SimulationsConfig,
+    jobs: SimulationJobQueue,
+    journals: JournalStore,
     access: AdminAccess,
 ) -> APIRouter:
     """`journals`: of the latest requests, which can be simulated again."""
     router = APIRouter(tags=["simulations"], dependencies=[Depends(access)])
 
     @router.get("/simulate")
-    async def simulations() -> Simulations:
+    async def simulations() -> SimulationList:
         """Simulations that are remembered, newest first and without results; and what there is to choose."""
-        return Simulations(
-            simulations=[told(job, whole=False) for job in reversed([*jobs])],
+        return SimulationList(
+            simulations=[describe_job(job, whole=False) for job in reversed([*jobs])],
             samples=[RECENT, *SAMPLES],
             policies=[
-                each.model_fields["name"].default for each in get_args(AnyPolicy) if each is not CustomPolicy
+                each.model_fields["name"].default
+                for each in get_args(AnyPolicy)
+                if each is not CustomPolicyConfig
             ],
             limits={
                 "trace_bytes": section.most_trace_bytes,
@@ -123,29 +134,29 @@ def simulation_routes(
             },
         )
 
-    @router.post("/simulate", status_code=202, response_model=Simulation, openapi_extra=_ASKED)
-    async def simulate(request: Request) -> Simulation:
+    @router.post("/simulate", status_code=202, response_model=SimulationStatus, openapi_extra=_ASKED)
+    async def simulate(request: Request) -> SimulationStatus:
         """Replay a trace under several policies; the answer comes at once, and the result when it is done."""
         if not section.enabled:
-            raise SimulationsOff("nothing is simulated here: simulations.enabled is false")
-        asked = read_fields(dict(request.query_params), _Asked)
-        task = _task(asked, section)
+            raise SimulationsOffError("nothing is simulated here: simulations.enabled is false")
+        asked = decode_query(dict(request.query_params), _SimulateQuery)
+        task = _build_task(asked, section)
         try:
-            with jobs.preparing(asked.name or asked.sample or TRACE, task) as job:
+            with jobs.prepare_job(asked.name or asked.sample or TRACE, task) as job:
                 await _write_trace(job, request, asked.sample)
-        except Full as full:
-            raise SimulationsWait(str(full)) from None
-        return told(job)
+        except SimulationQueueFullError as full:
+            raise SimulationsBusyError(str(full)) from None
+        return describe_job(job)
 
-    async def _write_trace(job: Job, request: Request, named: str | None) -> None:
-        path = trace_of(job)
+    async def _write_trace(job: SimulationJob, request: Request, named: str | None) -> None:
+        path = trace_path(job)
         if named is not None:
             if named not in (RECENT, *SAMPLES):
                 raise BadRequest(f"sample: {', '.join((RECENT, *SAMPLES))}, not {named!r}", param="sample")
             if named == RECENT:
-                trace = await asyncio.to_thread(recent_trace, journals.latest(_MOST_RECENT))
+                trace = await asyncio.to_thread(build_recent_trace, journals.latest_journals(_MOST_RECENT))
             else:
-                trace = await asyncio.to_thread(sample, named)
+                trace = await asyncio.to_thread(make_sample_trace, named)
             if not trace:
                 raise BadRequest(
                     "none of the latest requests can be simulated: where there is one worker to choose "
@@ -160,7 +171,7 @@ def simulation_routes(
                 size += len(chunk)
                 if size > section.most_trace_bytes:
                     most = section.most_trace_bytes
-                    raise BadBody(
+                    raise BadBodyError(
                         f"the trace has more than the {most} bytes allowed", status=413, code="body_too_large"
                     )
                 await asyncio.to_thread(file.write, chunk)
@@ -168,45 +179,45 @@ def simulation_routes(
             raise BadRequest("there is no trace: send one as the body, or name a sample", param="sample")
 
     @router.get("/simulate/{id}")
-    async def simulation(id: str) -> Simulation:
+    async def simulation(id: str) -> SimulationStatus:
         """How far it has come, and its result once it is done."""
-        return told(find(id))
+        return describe_job(find(id))
 
     @router.delete("/simulate/{id}", status_code=204, response_class=Response)
     async def end(id: str) -> Response:
         """End it, or forget it where it is over."""
         job = find(id)
-        if job.over:
-            jobs.forget(job)
+        if job.is_over:
+            jobs.remove_job(job)
         else:
-            await jobs.cancel(job)
+            await jobs.cancel_job(job)
         return Response(status_code=204)
 
-    def find(job_id: str) -> Job:
-        job = jobs.find(job_id)
+    def find(job_id: str) -> SimulationJob:
+        job = jobs.find_job(job_id)
         if job is None:
-            raise SimulationNotKnown(f"there is no simulation {job_id[:80]!r}, or not any more")
+            raise SimulationNotFoundError(f"there is no simulation {job_id[:80]!r}, or not any more")
         return job
 
     return router
 
 
-def _task(asked: _Asked, section: SimulationsSection) -> Task:
+def _build_task(asked: _SimulateQuery, section: SimulationsConfig) -> SimulationTask:
     """Raises BadRequest."""
     if asked.workers > section.most_workers:
         raise BadRequest(f"workers: at most {section.most_workers}, not {asked.workers}", param="workers")
     try:
-        policies = read_policies(asked.policies)
+        policies = parse_policies(asked.policies)
     except ValueError as error:
         raise BadRequest(f"policies: {error}", param="policies") from None
-    if any(isinstance(policy, CustomPolicy) for policy in policies.values()):
+    if any(isinstance(policy, CustomPolicyConfig) for policy in policies.values()):
         raise BadRequest(
             "policies: those that ship with Radixway; for one of your own there is `radixway simulate`",
             param="policies",
         )
     if len(policies) > section.most_policies:
         raise BadRequest(f"policies: at most {section.most_policies}", param="policies")
-    task = Task(
+    task = SimulationTask(
         trace=TRACE,
         policies=asked.policies,
         workers=asked.workers,
@@ -221,7 +232,7 @@ def _task(asked: _Asked, section: SimulationsSection) -> Task:
         memory_bytes=section.memory_bytes,
     )
     try:
-        task.setting()
+        task.to_settings()
     except ValueError as error:
         raise BadRequest(f"engine: {error}", param="engine") from None
     return task

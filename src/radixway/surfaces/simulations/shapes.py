@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from radixway.simulate import Job
+from radixway.simulate import SimulationJob
 
 
-class Simulation(BaseModel):
+class SimulationStatus(BaseModel):
     """A simulation, as far as it has come."""
 
     id: str
@@ -29,10 +29,10 @@ class Simulation(BaseModel):
     """`trace` and, by policy, `figures` (docs/routing.md) and `curves`; null in lists, and until it ends."""
 
 
-class Simulations(BaseModel):
+class SimulationList(BaseModel):
     """All that are remembered, and what there is to choose from."""
 
-    simulations: list[Simulation]
+    simulations: list[SimulationStatus]
     """Newest first."""
     samples: list[str]
     """Traces that are made up on the spot."""
@@ -40,10 +40,10 @@ class Simulations(BaseModel):
     limits: dict[str, float]
 
 
-def told(job: Job, *, whole: bool = True) -> Simulation:
+def describe_job(job: SimulationJob, *, whole: bool = True) -> SimulationStatus:
     """`whole`: with the result."""
     task = job.task
-    return Simulation(
+    return SimulationStatus(
         id=job.id,
         name=job.name,
         asked_at=job.asked_at,

@@ -3,29 +3,37 @@
 What lies between, sessions do: they render the Ask to token ids, call a worker's /generate and read its text.
 """
 
-from radixway.surfaces.wires.answer import Answer, Block, Ending, Growth, Head, TokenScore, assistant_message
-from radixway.surfaces.wires.anthropic import AnthropicWire
-from radixway.surfaces.wires.ask import Ask, Message, Tool
-from radixway.surfaces.wires.base import EventWriter, Wire
-from radixway.surfaces.wires.chat import ChatWire
-from radixway.surfaces.wires.completions import CompletionsWire
-from radixway.surfaces.wires.responses import ResponsesWire
+from radixway.surfaces.wires.answer import (
+    AnswerDelta,
+    ContentBlock,
+    FinishInfo,
+    GeneratedAnswer,
+    ReplyMetadata,
+    SampledTokenLogprob,
+    build_assistant_message,
+)
+from radixway.surfaces.wires.anthropic import AnthropicAdapter
+from radixway.surfaces.wires.ask import Message, NormalizedRequest, Tool
+from radixway.surfaces.wires.base import EventWriter, ProtocolAdapter
+from radixway.surfaces.wires.chat import ChatAdapter
+from radixway.surfaces.wires.completions import CompletionsAdapter
+from radixway.surfaces.wires.responses import ResponsesAdapter
 
 __all__ = [
-    "Answer",
-    "AnthropicWire",
-    "Ask",
-    "Block",
-    "ChatWire",
-    "CompletionsWire",
-    "Ending",
+    "AnswerDelta",
+    "AnthropicAdapter",
+    "ChatAdapter",
+    "CompletionsAdapter",
+    "ContentBlock",
     "EventWriter",
-    "Growth",
-    "Head",
+    "FinishInfo",
+    "GeneratedAnswer",
     "Message",
-    "ResponsesWire",
-    "TokenScore",
+    "NormalizedRequest",
+    "ProtocolAdapter",
+    "ReplyMetadata",
+    "ResponsesAdapter",
+    "SampledTokenLogprob",
     "Tool",
-    "Wire",
-    "assistant_message",
+    "build_assistant_message",
 ]

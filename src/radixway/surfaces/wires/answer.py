@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from radixway.parsers import CallDelta, ReadPart, Thought
+from radixway.parsers import CallDelta, ReadPart, ThinkingPart
 from radixway.surfaces.wires.ask import Message
 
-Reason = Literal["stop", "length", "abort", "content_filter"]
+StopReason = Literal["stop", "length", "abort", "content_filter"]
 """`content_filter`: the guard ended it."""
-Finish = Literal["stop", "length", "abort", "content_filter", "tool_calls"]
-Kind = Literal["thinking", "text", "call"]
+FinishReason = Literal["stop", "length", "abort", "content_filter", "tool_calls"]
+BlockKind = Literal["thinking", "text", "call"]
 
 
 @dataclass(slots=True, frozen=True)
-class TokenScore:
+class SampledTokenLogprob:
     """One sampled token and its log-probability, natural logarithm."""
 
     token: bytes
@@ -29,7 +29,7 @@ class TokenScore:
 
 
 @dataclass(slots=True, frozen=True)
-class Growth:
+class AnswerDelta:
     """What is added to an answer: of its text what is certain, and the tokens that made it grow.
 
     Text may come later than its tokens, never earlier.
@@ -37,14 +37,14 @@ class Growth:
 
     parts: Sequence[ReadPart] = ()
     token_ids: Sequence[int] = ()
-    scores: Sequence[TokenScore] = ()
+    scores: Sequence[SampledTokenLogprob] = ()
 
 
 @dataclass(slots=True, frozen=True)
-class Ending:
+class FinishInfo:
     """How an answer ended, and what it took. Counts are tokens."""
 
-    reason: Reason
+    reason: StopReason
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
@@ -56,7 +56,7 @@ class Ending:
 
 
 @dataclass(slots=True, frozen=True)
-class Head:
+class ReplyMetadata:
     """What a reply says about itself."""
 
     id: str
@@ -69,10 +69,10 @@ class Head:
 
 
 @dataclass(slots=True)
-class Block:
+class ContentBlock:
     """A run of the answer: thinking, text, or one tool call with its arguments (JSON, as it was written)."""
 
-    kind: Kind
+    kind: BlockKind
     pieces: list[str] = field(default_factory=list)
     call_id: str = ""
     name: str = ""
@@ -83,33 +83,33 @@ class Block:
         return "".join(self.pieces)
 
 
-class Answer:
+class GeneratedAnswer:
     """What has come of an answer; the same whatever pieces it came in."""
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[ContentBlock] = []
         self.token_ids: list[int] = []
-        self.scores: list[TokenScore] = []
+        self.scores: list[SampledTokenLogprob] = []
 
-    def grow(self, growth: Growth) -> None:
+    def apply_delta(self, growth: AnswerDelta) -> None:
         """Take in what is added."""
         for part in growth.parts:
-            self.add(part)
+            self.add_part(part)
         self.token_ids += growth.token_ids
         self.scores += growth.scores
 
-    def add(self, part: ReadPart) -> bool:
+    def add_part(self, part: ReadPart) -> bool:
         """Take in what comes next of the text. Whether a new block began with it."""
         if isinstance(part, CallDelta):
             begins = part.name is not None
             if begins:
-                self.blocks.append(Block("call", call_id=part.id or "", name=part.name or ""))
+                self.blocks.append(ContentBlock("call", call_id=part.id or "", name=part.name or ""))
             text = part.arguments
         else:
-            kind: Kind = "thinking" if isinstance(part, Thought) else "text"
+            kind: BlockKind = "thinking" if isinstance(part, ThinkingPart) else "text"
             begins = not self.blocks or self.blocks[-1].kind != kind
             if begins:
-                self.blocks.append(Block(kind))
+                self.blocks.append(ContentBlock(kind))
             text = part.text
         if text:
             self.blocks[-1].pieces.append(text)
@@ -118,31 +118,31 @@ class Answer:
     @property
     def reasoning(self) -> str:
         """All that was thought."""
-        return self._texts("thinking")
+        return self._joined_text("thinking")
 
     @property
     def content(self) -> str:
         """All that was said, before calls and after."""
-        return self._texts("text")
+        return self._joined_text("text")
 
     @property
-    def calls(self) -> list[Block]:
+    def calls(self) -> list[ContentBlock]:
         """The tool calls."""
         return [block for block in self.blocks if block.kind == "call"]
 
-    def finish(self, reason: Reason) -> Finish:
+    def finish_reason(self, reason: StopReason) -> FinishReason:
         """The finish reason as chat completions name it: who stops after calling waits for tools."""
         return "tool_calls" if reason == "stop" and self.calls else reason
 
-    def message(self) -> Message:
+    def to_message(self) -> Message:
         """The answer as a message of the conversation. Each protocol reads its own reply back as this."""
-        return assistant_message(self.reasoning, self.content, self.calls)
+        return build_assistant_message(self.reasoning, self.content, self.calls)
 
-    def _texts(self, kind: Kind) -> str:
+    def _joined_text(self, kind: BlockKind) -> str:
         return "".join(block.text for block in self.blocks if block.kind == kind)
 
 
-def assistant_message(reasoning: str, content: str, calls: Iterable[Block]) -> Message:
+def build_assistant_message(reasoning: str, content: str, calls: Iterable[ContentBlock]) -> Message:
     """An assistant's message in the form of chat completions."""
     tool_calls = [
         {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.text}}

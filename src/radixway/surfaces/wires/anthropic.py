@@ -6,18 +6,22 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from radixway.surfaces.wires.answer import Answer, Ending, Head
-from radixway.surfaces.wires.anthropic_events import AnthropicEvents
-from radixway.surfaces.wires.anthropic_reply import error_of, message_id, whole_message
-from radixway.surfaces.wires.anthropic_turns import choice_of, messages_of, tools_of
-from radixway.surfaces.wires.ask import Ask
+from radixway.surfaces.wires.answer import FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.surfaces.wires.anthropic_events import AnthropicEventWriter
+from radixway.surfaces.wires.anthropic_reply import anthropic_message_id, error_object, message_object
+from radixway.surfaces.wires.anthropic_turns import (
+    convert_anthropic_messages,
+    convert_anthropic_tool_choice,
+    convert_anthropic_tools,
+)
+from radixway.surfaces.wires.ask import NormalizedRequest
 from radixway.surfaces.wires.base import EventWriter, encode
-from radixway.surfaces.wires.sampling import Count, SamplingFields, json_schema, wrong
-from radixway.surfaces.wires.tools import choice_of as checked_choice
-from radixway.web import HttpError, read_open
+from radixway.surfaces.wires.sampling import Count, SamplingFields, field_error, response_json_schema
+from radixway.surfaces.wires.tools import parse_tool_choice as checked_choice
+from radixway.web import HttpError, decode_open_struct
 
 
-class _Counted(SamplingFields, kw_only=True):
+class _CountTokensBody(SamplingFields, kw_only=True):
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
     model: str | None = None
     system: str | list[Any] | None = None
@@ -31,76 +35,80 @@ class _Counted(SamplingFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-class _Body(_Counted, kw_only=True):
+class _MessagesBody(_CountTokensBody, kw_only=True):
     max_tokens: Count
 
 
-class AnthropicWire:
+class AnthropicAdapter:
     """`POST …/v1/messages`."""
 
     name = "anthropic.messages"
 
-    def read(self, raw: bytes) -> Ask:
+    def parse_request(self, raw: bytes) -> NormalizedRequest:
         """What a body asks; `system` becomes the first message. Raises BadBody (400).
 
         A last message that is the assistant's is gone on with. Without `thinking` the model does what it does
         by default, and what it thinks is told.
         """
-        body, fields, extra = read_open(raw, _Body)
-        return _ask(body, body.max_tokens, fields, extra)
+        body, fields, extra = decode_open_struct(raw, _MessagesBody)
+        return _normalize_request(body, body.max_tokens, fields, extra)
 
-    def read_to_count(self, raw: bytes) -> Ask:
+    def parse_count_request(self, raw: bytes) -> NormalizedRequest:
         """What a body of `…/v1/messages/count_tokens` asks: the same without `max_tokens`."""
-        body, fields, extra = read_open(raw, _Counted)
-        return _ask(body, None, fields, extra)
+        body, fields, extra = decode_open_struct(raw, _CountTokensBody)
+        return _normalize_request(body, None, fields, extra)
 
-    def reply_id(self, head: Head) -> str:
+    def reply_id(self, head: ReplyMetadata) -> str:
         """`msg_…`"""
-        return message_id(head)
+        return anthropic_message_id(head)
 
-    def whole(self, ask: Ask, head: Head, answer: Answer, ending: Ending) -> bytes:
+    def encode_reply(
+        self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
+    ) -> bytes:
         """A `message`."""
-        return encode(whole_message(head, answer, ending))
+        return encode(message_object(head, answer, ending))
 
-    def events(self, ask: Ask, head: Head) -> EventWriter:
+    def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
         """`message_start` … `message_stop`."""
-        return AnthropicEvents(head)
+        return AnthropicEventWriter(head)
 
-    def error(self, error: HttpError) -> bytes:
+    def encode_error_body(self, error: HttpError) -> bytes:
         """`{"type": "error", "error": {"type", "message"}}`."""
-        return encode(error_of(error))
+        return encode(error_object(error))
 
 
-def _ask(body: _Counted, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]) -> Ask:
-    tools = tools_of(body.tools)
-    messages = messages_of(body.system, body.messages)
+def _normalize_request(
+    body: _CountTokensBody, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]
+) -> NormalizedRequest:
+    tools = convert_anthropic_tools(body.tools)
+    messages = convert_anthropic_messages(body.system, body.messages)
     form = (body.output_config or {}).get("format")
     if not isinstance(form, dict | None):
-        raise wrong("output_config.format", "must be an object")
+        raise field_error("output_config.format", "must be an object")
     continues = messages[-1]["role"] == "assistant"
     if continues and messages[-1].get("tool_calls"):
-        raise wrong("messages", "ends with a tool_use that no tool_result answers")
+        raise field_error("messages", "ends with a tool_use that no tool_result answers")
     one_call = (body.tool_choice or {}).get("disable_parallel_tool_use")
-    return Ask(
+    return NormalizedRequest(
         model=body.model,
         messages=messages,
         tools=tools,
-        tool_choice=checked_choice(choice_of(body.tool_choice), tools),
+        tool_choice=checked_choice(convert_anthropic_tool_choice(body.tool_choice), tools),
         parallel_tool_calls=one_call is not True,
         sampling=body.sampling(
             max_tokens=max_tokens,
             stop=body.stop_sequences,
-            json_schema=json_schema(form, "output_config.format"),
+            json_schema=response_json_schema(form, "output_config.format"),
         ),
         stream=bool(body.stream),
-        template_arguments=_thinking(body.thinking) | (body.chat_template_kwargs or {}),
+        template_arguments=_thinking_arguments(body.thinking) | (body.chat_template_kwargs or {}),
         continue_final_message=continues,
         body=fields,
         extra=extra,
     )
 
 
-def _thinking(given: dict[str, Any] | None) -> dict[str, Any]:
+def _thinking_arguments(given: dict[str, Any] | None) -> dict[str, Any]:
     match given:
         case {"type": "enabled"}:
             return {"enable_thinking": True}

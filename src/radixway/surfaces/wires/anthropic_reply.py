@@ -6,11 +6,17 @@ from typing import Any
 
 from xxhash import xxh3_128_hexdigest
 
-from radixway.surfaces.wires.answer import Answer, Block, Ending, Finish, Head
-from radixway.surfaces.wires.tool_input import tool_input
+from radixway.surfaces.wires.answer import (
+    ContentBlock,
+    FinishInfo,
+    FinishReason,
+    GeneratedAnswer,
+    ReplyMetadata,
+)
+from radixway.surfaces.wires.tool_input import parse_tool_input
 from radixway.web import HttpError
 
-_STOP_REASONS: dict[Finish, str] = {
+_STOP_REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
@@ -28,15 +34,15 @@ _ERROR_TYPES = {
 }
 
 
-def message_id(head: Head) -> str:
+def anthropic_message_id(head: ReplyMetadata) -> str:
     """`msg_…`"""
     return f"msg_{head.id}"
 
 
-def begun_message(head: Head) -> dict[str, Any]:
+def message_start_object(head: ReplyMetadata) -> dict[str, Any]:
     """The message before anything of it is there; of its usage only the prompt's length is known."""
     return {
-        "id": message_id(head),
+        "id": anthropic_message_id(head),
         "type": "message",
         "role": "assistant",
         "model": head.model,
@@ -44,51 +50,63 @@ def begun_message(head: Head) -> dict[str, Any]:
         "stop_reason": None,
         "stop_sequence": None,
         "stop_details": None,
-        "usage": _usage(len(head.prompt_ids), 0, 0),
+        "usage": _usage_fields(len(head.prompt_ids), 0, 0),
     }
 
 
-def whole_message(head: Head, answer: Answer, ending: Ending) -> dict[str, Any]:
+def message_object(head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
     """The message with everything in it."""
     content = [content_block(block) for block in answer.blocks]
-    return {**begun_message(head), "content": content, **stop_of(answer, ending), "usage": usage_of(ending)}
+    return {
+        **message_start_object(head),
+        "content": content,
+        **stop_fields(answer, ending),
+        "usage": usage_object(ending),
+    }
 
 
-def content_block(block: Block) -> dict[str, Any]:
+def content_block(block: ContentBlock) -> dict[str, Any]:
     """A block with everything in it."""
     if block.kind == "call":
-        return {"type": "tool_use", "id": block.call_id, "name": block.name, "input": tool_input(block.text)}
+        return {
+            "type": "tool_use",
+            "id": block.call_id,
+            "name": block.name,
+            "input": parse_tool_input(block.text),
+        }
     if block.kind == "text":
         return {"type": "text", "text": block.text}
-    return {"type": "thinking", "thinking": block.text, "signature": signature(block.text)}
+    return {"type": "thinking", "thinking": block.text, "signature": thinking_signature(block.text)}
 
 
-def signature(thinking: str) -> str:
+def thinking_signature(thinking: str) -> str:
     """A digest of the thinking. It vouches for nothing, but clients drop thinking that has no signature."""
     return xxh3_128_hexdigest(thinking.encode("utf-8", "surrogatepass"))
 
 
-def stop_of(answer: Answer, ending: Ending) -> dict[str, Any]:
+def stop_fields(answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
     """`stop_reason`, and `stop_sequence` if one ended it."""
-    finish = answer.finish(ending.reason)
+    finish = answer.finish_reason(ending.reason)
     by_sequence = finish == "stop" and ending.stop is not None
     reason = "stop_sequence" if by_sequence else _STOP_REASONS[finish]
     sequence = ending.stop if by_sequence else None
     return {"stop_reason": reason, "stop_sequence": sequence, "stop_details": None}
 
 
-def usage_of(ending: Ending) -> dict[str, Any]:
+def usage_object(ending: FinishInfo) -> dict[str, Any]:
     """`usage`: what came from the cache is not among the input tokens."""
-    return _usage(ending.prompt_tokens - ending.cached_tokens, ending.cached_tokens, ending.completion_tokens)
+    return _usage_fields(
+        ending.prompt_tokens - ending.cached_tokens, ending.cached_tokens, ending.completion_tokens
+    )
 
 
-def error_of(error: HttpError) -> dict[str, Any]:
+def error_object(error: HttpError) -> dict[str, Any]:
     """`{"type": "error", "error": {"type", "message"}}`; the message begins with the field at fault."""
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": error.sentence}}
+    return {"type": "error", "error": {"type": kind, "message": error.client_message}}
 
 
-def _usage(uncached: int, cached: int, output: int) -> dict[str, Any]:
+def _usage_fields(uncached: int, cached: int, output: int) -> dict[str, Any]:
     return {
         "input_tokens": uncached,
         "cache_creation_input_tokens": 0,

@@ -10,54 +10,61 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from radixway.surfaces.wires.ask import Message, Tool
-from radixway.surfaces.wires.sampling import shown, wrong
-from radixway.surfaces.wires.tool_input import arguments_of
-from radixway.surfaces.wires.tools import function_tool
-from radixway.surfaces.wires.turns import AssistantTurn, text_content
+from radixway.surfaces.wires.sampling import field_error, shorten_value
+from radixway.surfaces.wires.tool_input import arguments_from_input
+from radixway.surfaces.wires.tools import build_function_tool
+from radixway.surfaces.wires.turns import AssistantTurn, join_text_content
 
 
-def messages_of(system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]]) -> list[Message]:
+def convert_anthropic_messages(
+    system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]]
+) -> list[Message]:
     """`system` and `messages`. Raises BadBody (400) naming the block at fault."""
     messages: list[Message] = []
     if system:
-        messages.append({"role": "system", "content": text_content(_texts(system, "system"))})
+        messages.append({"role": "system", "content": join_text_content(_block_texts(system, "system"))})
     for index, turn in enumerate(turns):
         place = f"messages[{index}]"
         role, content = turn.get("role"), turn.get("content")
         match role:
             case "user":
-                messages += _user(_blocks(content, f"{place}.content"), f"{place}.content")
+                messages += _user_messages(_content_blocks(content, f"{place}.content"), f"{place}.content")
             case "assistant":
-                messages.append(_assistant(_blocks(content, f"{place}.content"), f"{place}.content"))
+                messages.append(
+                    _assistant_message(_content_blocks(content, f"{place}.content"), f"{place}.content")
+                )
             case "system":
                 messages.append(
-                    {"role": "system", "content": text_content(_texts(content, f"{place}.content"))}
+                    {
+                        "role": "system",
+                        "content": join_text_content(_block_texts(content, f"{place}.content")),
+                    }
                 )
             case _:
-                raise wrong(f"{place}.role", f"must be user or assistant, not {shown(role)}")
+                raise field_error(f"{place}.role", f"must be user or assistant, not {shorten_value(role)}")
     return messages
 
 
-def tools_of(given: Sequence[Any] | None) -> list[Tool] | None:
+def convert_anthropic_tools(given: Sequence[Any] | None) -> list[Tool] | None:
     """`tools` with their `input_schema`. Raises BadBody (400) for one that the client does not run."""
     tools = []
     for index, tool in enumerate(given or ()):
         place = f"tools[{index}]"
         if not isinstance(tool, dict):
-            raise wrong(place, f"must be an object, not {shown(tool)}")
+            raise field_error(place, f"must be an object, not {shorten_value(tool)}")
         if tool.get("type") not in (None, "custom"):
-            why = f"{shown(tool['type'])} is not supported: only tools of the client's own"
-            raise wrong(f"{place}.type", why, code="unsupported")
+            why = f"{shorten_value(tool['type'])} is not supported: only tools of the client's own"
+            raise field_error(f"{place}.type", why, code="unsupported")
         function = {
             "name": tool.get("name"),
             "description": tool.get("description"),
             "parameters": tool.get("input_schema"),
         }
-        tools.append(function_tool(function, place, schema_at="input_schema"))
+        tools.append(build_function_tool(function, place, schema_at="input_schema"))
     return tools or None
 
 
-def choice_of(given: dict[str, Any] | None) -> Any:
+def convert_anthropic_tool_choice(given: dict[str, Any] | None) -> Any:
     """`tool_choice` as chat completions write it; still to be checked against the tools."""
     match given:
         case None:
@@ -68,72 +75,78 @@ def choice_of(given: dict[str, Any] | None) -> Any:
             return "required"
         case {"type": "tool", "name": str(name)}:
             return {"type": "function", "function": {"name": name}}
-    raise wrong("tool_choice", 'must be {"type": "auto" | "any" | "none"} or {"type": "tool", "name": …}')
+    raise field_error(
+        "tool_choice", 'must be {"type": "auto" | "any" | "none"} or {"type": "tool", "name": …}'
+    )
 
 
-def _user(blocks: Sequence[dict[str, Any]], place: str) -> Iterator[Message]:
+def _user_messages(blocks: Sequence[dict[str, Any]], place: str) -> Iterator[Message]:
     texts: list[str] = []
     for index, block in enumerate(blocks):
         where = f"{place}[{index}]"
         if block.get("type") != "tool_result":
-            texts.append(_text(block, where))
+            texts.append(_block_text(block, where))
             continue
         if texts:
-            yield {"role": "user", "content": text_content(texts)}
+            yield {"role": "user", "content": join_text_content(texts)}
             texts = []
         result = block.get("content")
         yield {
             "role": "tool",
-            "tool_call_id": _string(block.get("tool_use_id"), f"{where}.tool_use_id"),
-            "content": "" if not result else text_content(_texts(result, f"{where}.content")),
+            "tool_call_id": _require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
+            "content": "" if not result else join_text_content(_block_texts(result, f"{where}.content")),
         }
     if texts or not blocks:
-        yield {"role": "user", "content": text_content(texts or [""])}
+        yield {"role": "user", "content": join_text_content(texts or [""])}
 
 
-def _assistant(blocks: Sequence[dict[str, Any]], place: str) -> Message:
+def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:
     turn = AssistantTurn()
     for index, block in enumerate(blocks):
         where = f"{place}[{index}]"
         match block.get("type"):
             case "thinking":
-                turn.reasoning.append(_string(block.get("thinking"), f"{where}.thinking"))
+                turn.reasoning.append(_require_string(block.get("thinking"), f"{where}.thinking"))
             case "redacted_thinking":
                 pass  # another server's
             case "tool_use":
                 given = block.get("input")
                 if not isinstance(given, dict):
-                    raise wrong(f"{where}.input", "must be an object")
-                call_id, name = (_string(block.get(field), f"{where}.{field}") for field in ("id", "name"))
-                turn.call(call_id, name, arguments_of(given))
+                    raise field_error(f"{where}.input", "must be an object")
+                call_id, name = (
+                    _require_string(block.get(field), f"{where}.{field}") for field in ("id", "name")
+                )
+                turn.add_tool_call(call_id, name, arguments_from_input(given))
             case _:
-                turn.content.append(_text(block, where))
-    return turn.message()
+                turn.content.append(_block_text(block, where))
+    return turn.to_message()
 
 
-def _blocks(content: Any, place: str) -> list[dict[str, Any]]:
+def _content_blocks(content: Any, place: str) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list):
-        raise wrong(place, f"must be a string or a list of blocks, not {shown(content)}")
+        raise field_error(place, f"must be a string or a list of blocks, not {shorten_value(content)}")
     for index, block in enumerate(content):
         if not isinstance(block, dict):
-            raise wrong(f"{place}[{index}]", f"must be an object, not {shown(block)}")
+            raise field_error(f"{place}[{index}]", f"must be an object, not {shorten_value(block)}")
     return content
 
 
-def _texts(content: Any, place: str) -> list[str]:
-    return [_text(block, f"{place}[{index}]") for index, block in enumerate(_blocks(content, place))]
+def _block_texts(content: Any, place: str) -> list[str]:
+    return [
+        _block_text(block, f"{place}[{index}]") for index, block in enumerate(_content_blocks(content, place))
+    ]
 
 
-def _text(block: dict[str, Any], place: str) -> str:
+def _block_text(block: dict[str, Any], place: str) -> str:
     if (kind := block.get("type")) != "text":
-        why = f"{shown(kind)} is not supported here: sessions are of text"
-        raise wrong(f"{place}.type", why, code="unsupported_content")
-    return _string(block.get("text"), f"{place}.text")
+        why = f"{shorten_value(kind)} is not supported here: sessions are of text"
+        raise field_error(f"{place}.type", why, code="unsupported_content")
+    return _require_string(block.get("text"), f"{place}.text")
 
 
-def _string(value: Any, place: str) -> str:
+def _require_string(value: Any, place: str) -> str:
     if not isinstance(value, str):
-        raise wrong(place, "is missing" if value is None else "must be a string")
+        raise field_error(place, "is missing" if value is None else "must be a string")
     return value

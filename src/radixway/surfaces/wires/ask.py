@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from radixway.parsers import Family, Reading, thinking_place
+from radixway.parsers import AnswerFormat, ModelFamily, detect_thinking_place
 
 Message: TypeAlias = dict[str, Any]
 """A message in the form of chat completions: `role`, `content`, `reasoning_content`, `tool_calls` …"""
@@ -15,7 +15,7 @@ Tool: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
-class Ask:
+class NormalizedRequest:
     """One request for one answer."""
 
     model: str | None
@@ -47,7 +47,7 @@ class Ask:
     """Its fields that the protocol here does not know."""
 
     @property
-    def shown_tools(self) -> list[Tool] | None:
+    def visible_tools(self) -> list[Tool] | None:
         """The tools that the template is given; None where the client forbids calls."""
         return None if self.tool_choice == "none" else self.tools
 
@@ -57,23 +57,23 @@ class Ask:
         most: int | None = self.sampling.get("max_new_tokens")
         return most
 
-    def reading(self, family: Family, prompt: str) -> Reading:
+    def answer_format(self, family: ModelFamily, prompt: str) -> AnswerFormat:
         """How to read the answer of a model of this family to the rendered `prompt`.
 
         The text must contain the reading's `markers`, even where they are special tokens.
         """
         if self.prompt is not None:
-            return Reading()
-        continued = _text(self.messages[-1].get("content")) if self.continue_final_message else None
-        tools = family.tools if self.shown_tools else None
-        return Reading(
-            thinking_place(family.thinking, prompt, continued),
+            return AnswerFormat()
+        continued = _content_text(self.messages[-1].get("content")) if self.continue_final_message else None
+        tools = family.tools if self.visible_tools else None
+        return AnswerFormat(
+            detect_thinking_place(family.thinking, prompt, continued),
             tools,
             None if self.parallel_tool_calls else 1,
         )
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if isinstance(content, list):
-        return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
+        return "".join(_content_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""

@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from radixway.surfaces.wires.answer import Answer, Ending, Growth, Head
-from radixway.surfaces.wires.ask import Ask
+from radixway.surfaces.wires.answer import AnswerDelta, FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.surfaces.wires.ask import NormalizedRequest
 from radixway.web import HttpError
 from radixway.web.server_sent_events import write_event
 
 encode = msgspec.json.Encoder().encode
 
 
-def event(data: dict[str, Any], *, named: bool = False) -> bytes:
+def encode_event(data: dict[str, Any], *, named: bool = False) -> bytes:
     """One server-sent event; a `named` one has its `type` as its name."""
     return write_event(encode(data), event_type=data["type"] if named else "")
 
@@ -31,40 +31,42 @@ class EventWriter(Protocol):
     nothing where there is nothing to tell.
     """
 
-    def begin(self) -> bytes: ...
+    def encode_start(self) -> bytes: ...
 
-    def grow(self, growth: Growth) -> bytes: ...
+    def encode_delta(self, growth: AnswerDelta) -> bytes: ...
 
-    def end(self, ending: Ending) -> bytes:
+    def encode_end(self, ending: FinishInfo) -> bytes:
         """The last events; nothing of the answer may be outstanding."""
         ...
 
-    def fail(self, error: HttpError) -> bytes:
+    def encode_failure(self, error: HttpError) -> bytes:
         """The last events of an answer that breaks off."""
         ...
 
 
-class Wire(Protocol):
+class ProtocolAdapter(Protocol):
     """One protocol. Without state: one instance serves all requests."""
 
     name: str
 
-    def read(self, raw: bytes) -> Ask:
+    def parse_request(self, raw: bytes) -> NormalizedRequest:
         """What a body asks. Raises BadBody (400) naming the field at fault."""
         ...
 
-    def reply_id(self, head: Head) -> str:
+    def reply_id(self, head: ReplyMetadata) -> str:
         """The id by which the client will know the reply."""
         ...
 
-    def whole(self, ask: Ask, head: Head, answer: Answer, ending: Ending) -> bytes:
+    def encode_reply(
+        self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
+    ) -> bytes:
         """The reply to a request that does not stream; JSON."""
         ...
 
-    def events(self, ask: Ask, head: Head) -> EventWriter:
+    def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
         """A writer for the reply to a request that does."""
         ...
 
-    def error(self, error: HttpError) -> bytes:
+    def encode_error_body(self, error: HttpError) -> bytes:
         """The body of an error reply, in the protocol's own shape; JSON."""
         ...

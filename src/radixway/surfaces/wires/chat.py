@@ -7,44 +7,50 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.wires.answer import Answer, Ending, Head
-from radixway.surfaces.wires.ask import Ask, Message, Tool
+from radixway.surfaces.wires.answer import FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.surfaces.wires.ask import Message, NormalizedRequest, Tool
 from radixway.surfaces.wires.base import EventWriter, encode
-from radixway.surfaces.wires.chat_events import ChatEvents, chat_scores, chat_usage
-from radixway.surfaces.wires.sampling import Count, SamplingFields, json_schema, only_one, wrong
-from radixway.surfaces.wires.tools import choice_of, function_tool
-from radixway.web import HttpError, read_open
+from radixway.surfaces.wires.chat_events import ChatEventWriter, chat_logprobs, chat_usage
+from radixway.surfaces.wires.sampling import (
+    Count,
+    SamplingFields,
+    field_error,
+    require_single_answer,
+    response_json_schema,
+)
+from radixway.surfaces.wires.tools import build_function_tool, parse_tool_choice
+from radixway.web import HttpError, decode_open_struct
 
 
-class StreamOptions(msgspec.Struct):
+class ChatStreamOptions(msgspec.Struct):
     """`stream_options`."""
 
     include_usage: bool | None = None
 
 
-class OpenAIFields(SamplingFields, kw_only=True):
+class OpenAIRequestFields(SamplingFields, kw_only=True):
     """What bodies of chat completions and completions have in common."""
 
     model: str | None = None
     n: int | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     max_tokens: Count | None = None
     stop: str | list[str] | None = None
     return_token_ids: bool | None = None
 
-    def check(self) -> None:
+    def check_supported(self) -> None:
         """Raises BadBody (400) for what has the right type and cannot be had."""
-        only_one("n", self.n)
+        require_single_answer("n", self.n)
         if self.stream_options is not None and not self.stream:
-            raise wrong("stream_options", "is for streams only: give stream: true, or leave it out")
+            raise field_error("stream_options", "is for streams only: give stream: true, or leave it out")
 
     @property
     def include_usage(self) -> bool:
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class _Body(OpenAIFields, kw_only=True):
+class _ChatBody(OpenAIRequestFields, kw_only=True):
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
     tools: list[dict[str, Any]] | None = None
     tool_choice: Any = None
@@ -61,50 +67,55 @@ class _Body(OpenAIFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-class ChatWire:
+class ChatAdapter:
     """`POST …/v1/chat/completions`."""
 
     name = "openai.chat"
 
-    def read(self, raw: bytes) -> Ask:
+    def parse_request(self, raw: bytes) -> NormalizedRequest:
         """What a body asks. The messages are as the client wrote them, without fields that are null.
 
         Their content is checked when they are rendered. Raises BadBody (400).
         """
-        body, fields, extra = read_open(raw, _Body)
-        body.check()
-        _refuse_what_cannot_be_had(body)
-        tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ())] or None
+        body, fields, extra = decode_open_struct(raw, _ChatBody)
+        body.check_supported()
+        _refuse_unsupported(body)
+        tools = [
+            _convert_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ())
+        ] or None
         max_tokens = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-        schema = json_schema(body.response_format, "response_format", nested="json_schema")
-        return Ask(
+        schema = response_json_schema(body.response_format, "response_format", nested="json_schema")
+        return NormalizedRequest(
             model=body.model,
-            messages=[_message(message, f"messages[{i}]") for i, message in enumerate(body.messages)],
+            messages=[_convert_message(message, f"messages[{i}]") for i, message in enumerate(body.messages)],
             tools=tools,
-            tool_choice=choice_of(body.tool_choice, tools),
+            tool_choice=parse_tool_choice(body.tool_choice, tools),
             parallel_tool_calls=body.parallel_tool_calls is not False,
             sampling=body.sampling(max_tokens=max_tokens, stop=body.stop, json_schema=schema),
             stream=bool(body.stream),
             include_usage=body.include_usage,
             top_logprobs=(body.top_logprobs or 0) if body.logprobs else None,
             return_token_ids=bool(body.return_token_ids),
-            template_arguments=effort_arguments(body.reasoning_effort) | (body.chat_template_kwargs or {}),
+            template_arguments=reasoning_effort_arguments(body.reasoning_effort)
+            | (body.chat_template_kwargs or {}),
             continue_final_message=bool(body.continue_final_message),
             body=fields,
             extra=extra,
         )
 
-    def reply_id(self, head: Head) -> str:
+    def reply_id(self, head: ReplyMetadata) -> str:
         """`chatcmpl-…`"""
         return f"chatcmpl-{head.id}"
 
-    def whole(self, ask: Ask, head: Head, answer: Answer, ending: Ending) -> bytes:
+    def encode_reply(
+        self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
+    ) -> bytes:
         """A `chat.completion`."""
         choice: dict[str, Any] = {
             "index": 0,
-            "message": answer.message(),
-            "logprobs": None if ask.top_logprobs is None else {"content": chat_scores(answer.scores)},
-            "finish_reason": answer.finish(ending.reason),
+            "message": answer.to_message(),
+            "logprobs": None if ask.top_logprobs is None else {"content": chat_logprobs(answer.scores)},
+            "finish_reason": answer.finish_reason(ending.reason),
         }
         reply = {
             "id": self.reply_id(head),
@@ -121,40 +132,42 @@ class ChatWire:
             reply["prompt_token_ids"] = list(head.prompt_ids)
         return encode(reply)
 
-    def events(self, ask: Ask, head: Head) -> EventWriter:
+    def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
         """`chat.completion.chunk`s, and `[DONE]`."""
-        return ChatEvents(ask, head, self.reply_id(head))
+        return ChatEventWriter(ask, head, self.reply_id(head))
 
-    def error(self, error: HttpError) -> bytes:
+    def encode_error_body(self, error: HttpError) -> bytes:
         """OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
         return error.body()
 
 
-def effort_arguments(effort: str | None) -> dict[str, Any]:
+def reasoning_effort_arguments(effort: str | None) -> dict[str, Any]:
     """OpenAI's reasoning effort as templates take it: by that name, and `none` as a switch."""
     if effort is None:
         return {}
     return {"enable_thinking": False} if effort == "none" else {"reasoning_effort": effort}
 
 
-def _message(message: dict[str, Any], place: str) -> Message:
+def _convert_message(message: dict[str, Any], place: str) -> Message:
     if not isinstance(message.get("role"), str):
-        raise wrong(f"{place}.role", "must be a string")
+        raise field_error(f"{place}.role", "must be a string")
     return {name: value for name, value in message.items() if value is not None or name == "content"}
 
 
-def _tool(tool: dict[str, Any], place: str) -> Tool:
+def _convert_tool(tool: dict[str, Any], place: str) -> Tool:
     function = tool.get("function")
     if tool.get("type") != "function" or not isinstance(function, dict):
-        raise wrong(place, 'must be {"type": "function", "function": {…}}')
-    return function_tool(function, f"{place}.function", schema_at="parameters")
+        raise field_error(place, 'must be {"type": "function", "function": {…}}')
+    return build_function_tool(function, f"{place}.function", schema_at="parameters")
 
 
-def _refuse_what_cannot_be_had(body: _Body) -> None:
+def _refuse_unsupported(body: _ChatBody) -> None:
     if body.top_logprobs and not body.logprobs:
-        raise wrong("top_logprobs", "needs logprobs: true")
+        raise field_error("top_logprobs", "needs logprobs: true")
     if body.chat_template is not None:
-        raise wrong("chat_template", "is not taken from a request", code="unsupported")
+        raise field_error("chat_template", "is not taken from a request", code="unsupported")
     for name in ("functions", "function_call"):
         if getattr(body, name):
-            raise wrong(name, "is not supported (deprecated: give tools and tool_choice)", code="unsupported")
+            raise field_error(
+                name, "is not supported (deprecated: give tools and tool_choice)", code="unsupported"
+            )

@@ -5,75 +5,81 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from radixway.parsers import CallDelta, Delta
-from radixway.surfaces.wires.answer import Answer, Ending, Growth, Head, TokenScore
-from radixway.surfaces.wires.ask import Ask
-from radixway.surfaces.wires.base import event
+from radixway.parsers import CallDelta, MessageDelta
+from radixway.surfaces.wires.answer import (
+    AnswerDelta,
+    FinishInfo,
+    GeneratedAnswer,
+    ReplyMetadata,
+    SampledTokenLogprob,
+)
+from radixway.surfaces.wires.ask import NormalizedRequest
+from radixway.surfaces.wires.base import encode_event
 from radixway.web import HttpError
 from radixway.web.server_sent_events import DONE_EVENT
 
 _LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 
 
-class ChatEvents:
+class ChatEventWriter:
     """Writes the role, what is added to the message, the finish reason, usage if asked, `[DONE]`."""
 
-    def __init__(self, ask: Ask, head: Head, reply_id: str) -> None:
+    def __init__(self, ask: NormalizedRequest, head: ReplyMetadata, reply_id: str) -> None:
         self._ask = ask
         self._head = head
         self._id = reply_id
-        self._answer = Answer()
+        self._answer = GeneratedAnswer()
 
-    def begin(self) -> bytes:
+    def encode_start(self) -> bytes:
         """The role; and the prompt's ids, if ids are asked for."""
-        return self._chunk({"role": "assistant", "content": ""}, first=True)
+        return self._chunk_event({"role": "assistant", "content": ""}, first=True)
 
-    def grow(self, growth: Growth) -> bytes:
+    def encode_delta(self, growth: AnswerDelta) -> bytes:
         """One chunk with all that is added, or nothing."""
-        delta = Delta()
+        delta = MessageDelta()
         for part in growth.parts:
-            self._answer.add(part)
-            delta.add(part)
+            self._answer.add_part(part)
+            delta.add_part(part)
         has_tokens = growth.token_ids and self._ask.return_token_ids
         has_scores = growth.scores and self._ask.top_logprobs is not None
         if not (delta or has_tokens or has_scores):
             return b""
-        return self._chunk(_added(delta), growth)
+        return self._chunk_event(_message_delta(delta), growth)
 
-    def end(self, ending: Ending) -> bytes:
+    def encode_end(self, ending: FinishInfo) -> bytes:
         """The finish reason, usage if asked for, and `[DONE]`."""
-        events = self._chunk({}, finish=self._answer.finish(ending.reason), stop=ending.stop)
+        events = self._chunk_event({}, finish=self._answer.finish_reason(ending.reason), stop=ending.stop)
         if self._ask.include_usage:
-            events += event({**self._base(), "choices": [], "usage": chat_usage(ending)})
+            events += encode_event({**self._base_fields(), "choices": [], "usage": chat_usage(ending)})
         return events + DONE_EVENT
 
-    def fail(self, error: HttpError) -> bytes:
+    def encode_failure(self, error: HttpError) -> bytes:
         """An error event, which OpenAI's SDK raises."""
         return error.event()
 
-    def _chunk(
+    def _chunk_event(
         self,
         delta: dict[str, Any],
-        growth: Growth | None = None,
+        growth: AnswerDelta | None = None,
         *,
         finish: str | None = None,
         stop: str | None = None,
         first: bool = False,
     ) -> bytes:
-        growth = growth or Growth()
+        growth = growth or AnswerDelta()
         choice: dict[str, Any] = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         if growth.scores and self._ask.top_logprobs is not None:
-            choice["logprobs"] = {"content": chat_scores(growth.scores)}
+            choice["logprobs"] = {"content": chat_logprobs(growth.scores)}
         if growth.token_ids and self._ask.return_token_ids:
             choice["token_ids"] = list(growth.token_ids)
         if stop is not None:
             choice["stop_reason"] = stop
-        chunk = {**self._base(), "choices": [choice]}
+        chunk = {**self._base_fields(), "choices": [choice]}
         if first and self._ask.return_token_ids:
             chunk["prompt_token_ids"] = list(self._head.prompt_ids)
-        return event({**chunk, "usage": None} if self._ask.include_usage else chunk)
+        return encode_event({**chunk, "usage": None} if self._ask.include_usage else chunk)
 
-    def _base(self) -> dict[str, Any]:
+    def _base_fields(self) -> dict[str, Any]:
         head = self._head
         return {
             "id": self._id,
@@ -83,7 +89,7 @@ class ChatEvents:
         }
 
 
-def chat_usage(ending: Ending) -> dict[str, Any]:
+def chat_usage(ending: FinishInfo) -> dict[str, Any]:
     """`usage` of chat completions and completions."""
     return {
         "prompt_tokens": ending.prompt_tokens,
@@ -93,38 +99,42 @@ def chat_usage(ending: Ending) -> dict[str, Any]:
     }
 
 
-def chat_scores(scores: Iterable[TokenScore]) -> list[dict[str, Any]]:
+def chat_logprobs(scores: Iterable[SampledTokenLogprob]) -> list[dict[str, Any]]:
     """`logprobs.content` of a choice, an entry for each token."""
     return [
         {
-            **_entry(score.token, score.logprob),
-            "top_logprobs": [_entry(token, logprob) for token, logprob in score.top],
+            **_logprob_entry(score.token, score.logprob),
+            "top_logprobs": [_logprob_entry(token, logprob) for token, logprob in score.top],
         }
         for score in scores
     ]
 
 
-def least(logprob: float) -> float:
+def finite_logprob(logprob: float) -> float:
     """A log-probability as JSON can say it."""
     return max(logprob, _LEAST_LOGPROB)
 
 
-def _entry(token: bytes, logprob: float) -> dict[str, Any]:
-    return {"token": token.decode("utf-8", "replace"), "logprob": least(logprob), "bytes": list(token)}
+def _logprob_entry(token: bytes, logprob: float) -> dict[str, Any]:
+    return {
+        "token": token.decode("utf-8", "replace"),
+        "logprob": finite_logprob(logprob),
+        "bytes": list(token),
+    }
 
 
-def _added(delta: Delta) -> dict[str, Any]:
+def _message_delta(delta: MessageDelta) -> dict[str, Any]:
     added: dict[str, Any] = {}
     if delta.content:
         added["content"] = delta.content
     if delta.reasoning:
         added["reasoning_content"] = delta.reasoning
     if delta.calls:
-        added["tool_calls"] = _calls(delta.calls)
+        added["tool_calls"] = _tool_call_deltas(delta.calls)
     return added
 
 
-def _calls(calls: Sequence[CallDelta]) -> list[dict[str, Any]]:
+def _tool_call_deltas(calls: Sequence[CallDelta]) -> list[dict[str, Any]]:
     """What is added to each call; its id, type and name come once."""
     return [
         {"index": call.index, "function": {"arguments": call.arguments}}

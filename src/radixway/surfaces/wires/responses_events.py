@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from radixway.parsers import CallDelta
-from radixway.surfaces.wires.answer import Answer, Block, Ending, Growth
-from radixway.surfaces.wires.base import event
-from radixway.surfaces.wires.responses_reply import ResponseObject, part_of
+from radixway.surfaces.wires.answer import AnswerDelta, ContentBlock, FinishInfo, GeneratedAnswer
+from radixway.surfaces.wires.base import encode_event
+from radixway.surfaces.wires.responses_reply import ResponseObject, content_part
 from radixway.web import HttpError
 
 _STEM = {
@@ -26,102 +26,112 @@ _STEM = {
 """What the events of a block's growth are called, before `.delta` and `.done`."""
 
 
-class ResponsesEvents:
+class ResponsesEventWriter:
     """Writes the events of one response."""
 
     def __init__(self, response: ResponseObject, *, after: int = -1) -> None:
         """`after`: events up to that number are counted, but not written again."""
         self._response = response
-        self._answer = Answer()
+        self._answer = GeneratedAnswer()
         self._number = 0
         self._after = after
 
     @property
-    def count(self) -> int:
+    def event_count(self) -> int:
         """Of events so far, those that were not written again included."""
         return self._number
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> GeneratedAnswer:
         """What has come so far."""
         return self._answer
 
-    def begin(self, *, queued: bool = False) -> bytes:
+    def encode_start(self, *, queued: bool = False) -> bytes:
         """`response.created`, `response.queued` where it was, `response.in_progress`."""
-        begun = self._response.begun()
+        begun = self._response.started()
         if not queued:
-            return self._event("response.created", response=begun) + self._event(
+            return self._numbered_event("response.created", response=begun) + self._numbered_event(
                 "response.in_progress", response=begun
             )
         waiting = {**begun, "status": "queued"}
-        events = [self._event(f"response.{step}", response=waiting) for step in ("created", "queued")]
-        return b"".join(events) + self._event("response.in_progress", response=begun)
+        events = [
+            self._numbered_event(f"response.{step}", response=waiting) for step in ("created", "queued")
+        ]
+        return b"".join(events) + self._numbered_event("response.in_progress", response=begun)
 
-    def grow(self, growth: Growth) -> bytes:
+    def encode_delta(self, growth: AnswerDelta) -> bytes:
         """The end of the item before where a new one begins, its beginning, and what is added to it."""
         events = b""
         for part in growth.parts:
             before = self._answer.blocks[-1] if self._answer.blocks else None
-            if self._answer.add(part):
+            if self._answer.add_part(part):
                 if before is not None:
-                    events += self._ended(len(self._answer.blocks) - 2, before, "completed")
-                events += self._begun()
+                    events += self._item_done(len(self._answer.blocks) - 2, before, "completed")
+                events += self._item_added()
             text = part.arguments if isinstance(part, CallDelta) else part.text
-            events += self._grown(text) if text else b""
+            events += self._item_delta(text) if text else b""
         return events
 
-    def end(self, ending: Ending) -> bytes:
+    def encode_end(self, ending: FinishInfo) -> bytes:
         """The end of the last item, and the whole response."""
         last = self._response.last_status(ending)
-        return self.close(last, f"response.{last}", self._response.ended(self._answer, ending))
+        return self.encode_close(last, f"response.{last}", self._response.finished(self._answer, ending))
 
-    def fail(self, error: HttpError) -> bytes:
+    def encode_failure(self, error: HttpError) -> bytes:
         """`error`, and `response.failed` with what has come."""
         failed = self._response.failed(self._answer, error)
-        return self.error(error) + self._event("response.failed", response=failed)
+        return self.encode_error_event(error) + self._numbered_event("response.failed", response=failed)
 
-    def error(self, error: HttpError) -> bytes:
+    def encode_error_event(self, error: HttpError) -> bytes:
         """`error` alone: the stream ends, and the response may go on."""
-        return self._event("error", code=error.code, message=error.sentence, param=error.param)
+        return self._numbered_event("error", code=error.code, message=error.client_message, param=error.param)
 
-    def close(self, last: Literal["completed", "incomplete"], kind: str, response: dict[str, Any]) -> bytes:
+    def encode_close(
+        self, last: Literal["completed", "incomplete"], kind: str, response: dict[str, Any]
+    ) -> bytes:
         """The end of the last item, if there is one, and the event `kind` with the response."""
         events = b""
         if self._answer.blocks:
-            events = self._ended(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
-        return events + self._event(kind, response=response)
+            events = self._item_done(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
+        return events + self._numbered_event(kind, response=response)
 
-    def only(self, kind: str, response: dict[str, Any]) -> bytes:
+    def encode_single_event(self, kind: str, response: dict[str, Any]) -> bytes:
         """The event `kind` with the response alone: what led there is void, or forgotten."""
         self._number = max(self._number, self._after + 1)
-        return self._event(kind, response=response)
+        return self._numbered_event(kind, response=response)
 
-    def _begun(self) -> bytes:
+    def _item_added(self) -> bytes:
         index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
-        empty = Block(block.kind, [], block.call_id, block.name)
+        empty = ContentBlock(block.kind, [], block.call_id, block.name)
         item = self._response.item(index, empty, "in_progress")
-        events = self._event("response.output_item.added", output_index=index, item=item)
+        events = self._numbered_event("response.output_item.added", output_index=index, item=item)
         if block.kind == "call":
             return events
-        return events + self._event("response.content_part.added", **self._place(index), part=part_of(empty))
+        return events + self._numbered_event(
+            "response.content_part.added", **self._item_position(index), part=content_part(empty)
+        )
 
-    def _grown(self, text: str) -> bytes:
+    def _item_delta(self, text: str) -> bytes:
         index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
         more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
-        return self._event(f"{_STEM[block.kind]}.delta", **self._place(index), delta=text, **more)
+        return self._numbered_event(
+            f"{_STEM[block.kind]}.delta", **self._item_position(index), delta=text, **more
+        )
 
-    def _ended(self, index: int, block: Block, status: Literal["completed", "incomplete"]) -> bytes:
-        place, stem = self._place(index), _STEM[block.kind]
+    def _item_done(
+        self, index: int, block: ContentBlock, status: Literal["completed", "incomplete"]
+    ) -> bytes:
+        place, stem = self._item_position(index), _STEM[block.kind]
         if block.kind == "call":
-            done = self._event(f"{stem}.done", **place, name=block.name, arguments=block.text)
+            done = self._numbered_event(f"{stem}.done", **place, name=block.name, arguments=block.text)
         else:
             more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
-            done = self._event(f"{stem}.done", **place, text=block.text, **more)
-            done += self._event("response.content_part.done", **place, part=part_of(block))
+            done = self._numbered_event(f"{stem}.done", **place, text=block.text, **more)
+            done += self._numbered_event("response.content_part.done", **place, part=content_part(block))
         item = self._response.item(index, block, status)
-        return done + self._event("response.output_item.done", output_index=index, item=item)
+        return done + self._numbered_event("response.output_item.done", output_index=index, item=item)
 
-    def _place(self, index: int) -> dict[str, Any]:
+    def _item_position(self, index: int) -> dict[str, Any]:
         block = self._answer.blocks[index]
         place: dict[str, Any] = {
             "item_id": self._response.item_id(index, block),
@@ -129,8 +139,8 @@ class ResponsesEvents:
         }
         return place if block.kind == "call" else {**place, "content_index": 0}
 
-    def _event(self, kind: str, **fields: Any) -> bytes:
+    def _numbered_event(self, kind: str, **fields: Any) -> bytes:
         number, self._number = self._number, self._number + 1
         if number <= self._after:
             return b""
-        return event({"type": kind, "sequence_number": number, **fields}, named=True)
+        return encode_event({"type": kind, "sequence_number": number, **fields}, named=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from radixway.surfaces.wires.answer import Answer, Block, Ending, Head
-from radixway.surfaces.wires.ask import Ask
-from radixway.surfaces.wires.responses_items import sealed
+from radixway.surfaces.wires.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.surfaces.wires.ask import NormalizedRequest
+from radixway.surfaces.wires.responses_items import encode_reasoning
 from radixway.web import HttpError
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -39,7 +39,11 @@ class ResponseObject:
     """Makes the objects of one response at each stage of it."""
 
     def __init__(
-        self, ask: Ask, head: Head, response_id: str, more: Mapping[str, Any] = MappingProxyType({})
+        self,
+        ask: NormalizedRequest,
+        head: ReplyMetadata,
+        response_id: str,
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """`more`: further fields, or other values of these."""
         self._head = head
@@ -50,14 +54,14 @@ class ResponseObject:
             for name, default in _ECHOED.items()
         } | dict(more)
 
-    def begun(self) -> dict[str, Any]:
+    def started(self) -> dict[str, Any]:
         """The response before anything of it is there."""
-        return self._object("in_progress", [])
+        return self._response_object("in_progress", [])
 
-    def ended(self, answer: Answer, ending: Ending) -> dict[str, Any]:
+    def finished(self, answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
         """The response with everything in it."""
         last = self.last_status(ending)
-        response = self._object(last, self._output(answer, last))
+        response = self._response_object(last, self._output_items(answer, last))
         if last == "incomplete":
             response["incomplete_details"] = {"reason": _INCOMPLETE[ending.reason]}
         response["usage"] = {
@@ -69,17 +73,17 @@ class ResponseObject:
         }
         return response
 
-    def cancelled(self, answer: Answer) -> dict[str, Any]:
+    def cancelled(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """The response as far as it came before its client had enough."""
-        return self._object("cancelled", self._output(answer, "incomplete"))
+        return self._response_object("cancelled", self._output_items(answer, "incomplete"))
 
-    def failed(self, answer: Answer, error: HttpError) -> dict[str, Any]:
+    def failed(self, answer: GeneratedAnswer, error: HttpError) -> dict[str, Any]:
         """The response as far as it came."""
-        response = self._object("failed", self._output(answer, "incomplete"))
-        response["error"] = {"code": "server_error", "message": error.sentence}
+        response = self._response_object("failed", self._output_items(answer, "incomplete"))
+        response["error"] = {"code": "server_error", "message": error.client_message}
         return response
 
-    def item(self, index: int, block: Block, status: Status) -> dict[str, Any]:
+    def item(self, index: int, block: ContentBlock, status: Status) -> dict[str, Any]:
         """A block as output item; its ids follow from the response's and the call's."""
         if block.kind == "call":
             return {
@@ -90,7 +94,7 @@ class ResponseObject:
                 "arguments": block.text,
                 "status": status,
             }
-        part = part_of(block)
+        part = content_part(block)
         content = [part] if part["text"] or status != "in_progress" else []
         if block.kind == "text":
             return {
@@ -107,26 +111,26 @@ class ResponseObject:
             "content": content,
             "status": status,
         }
-        return {**item, "encrypted_content": sealed(block.text)} if self._sealed else item
+        return {**item, "encrypted_content": encode_reasoning(block.text)} if self._sealed else item
 
-    def item_id(self, index: int, block: Block) -> str:
+    def item_id(self, index: int, block: ContentBlock) -> str:
         """The id of an output item."""
         if block.kind == "call":
             return f"fc_{block.call_id.removeprefix('call_')}"
         return f"{'msg' if block.kind == 'text' else 'rs'}_{self._head.id}_{index}"
 
-    def last_status(self, ending: Ending) -> Literal["completed", "incomplete"]:
+    def last_status(self, ending: FinishInfo) -> Literal["completed", "incomplete"]:
         """Of the response, and of its last item."""
         return "completed" if ending.reason == "stop" else "incomplete"
 
-    def _output(self, answer: Answer, last: Status) -> list[dict[str, Any]]:
+    def _output_items(self, answer: GeneratedAnswer, last: Status) -> list[dict[str, Any]]:
         end = len(answer.blocks) - 1
         return [
             self.item(index, block, last if index == end else "completed")
             for index, block in enumerate(answer.blocks)
         ]
 
-    def _object(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+    def _response_object(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "id": self._id,
             "object": "response",
@@ -141,7 +145,7 @@ class ResponseObject:
         }
 
 
-def part_of(block: Block) -> dict[str, Any]:
+def content_part(block: ContentBlock) -> dict[str, Any]:
     """The one content part of a thinking or text item."""
     if block.kind == "thinking":
         return {"type": "reasoning_text", "text": block.text}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.web import BadBody
+from radixway.web import BadBodyError
 
 Count = Annotated[int, Meta(ge=1)]
 _SAME_NAME = (
@@ -55,11 +55,13 @@ class SamplingFields(msgspec.Struct, kw_only=True):
         return {name: value for name, value in given.items() if value is not None}
 
 
-def json_schema(form: Mapping[str, Any] | None, place: str, *, nested: str | None = None) -> str | None:
+def response_json_schema(
+    form: Mapping[str, Any] | None, place: str, *, nested: str | None = None
+) -> str | None:
     """The schema that the answer must follow; None where it may be any text.
 
     `form` is `{"type": "text" | "json_object" | "json_schema", …}`, with the schema itself under `nested`.
-    Raises BadBody (400).
+    Raises BadBodyError (400).
     """
     match form:
         case None | {"type": "text"}:
@@ -71,23 +73,23 @@ def json_schema(form: Mapping[str, Any] | None, place: str, *, nested: str | Non
             schema = within.get("schema") if isinstance(within, dict) else None
             where = ".".join(filter(None, [place, nested, "schema"]))
             if not isinstance(schema, dict):
-                raise wrong(where, "must be a JSON schema, which is an object")
+                raise field_error(where, "must be a JSON schema, which is an object")
             return json.dumps(schema, ensure_ascii=False)
-    raise wrong(f"{place}.type", "must be text, json_object or json_schema")
+    raise field_error(f"{place}.type", "must be text, json_object or json_schema")
 
 
-def only_one(name: str, count: int | None) -> None:
-    """Raises BadBody (400) for a request of more than one answer: a session goes on from one."""
+def require_single_answer(name: str, count: int | None) -> None:
+    """Raises BadBodyError (400) for a request of more than one answer: a session goes on from one."""
     if count not in (None, 1):
-        raise wrong(name, f"must be 1 in a session, not {count}", code="unsupported")
+        raise field_error(name, f"must be 1 in a session, not {count}", code="unsupported")
 
 
-def wrong(param: str, why: str, *, code: str = "invalid_value") -> BadBody:
+def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
     """The error (400) that names the field at fault."""
-    return BadBody(f"{param}: {why}", param=param, code=code)
+    return BadBodyError(f"{param}: {why}", param=param, code=code)
 
 
-def shown(value: Any) -> str:
+def shorten_value(value: Any) -> str:
     """A client's value in an error message, at a bearable length."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

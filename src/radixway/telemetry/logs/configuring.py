@@ -6,25 +6,31 @@ import logging
 from collections.abc import Callable
 from logging.handlers import QueueHandler
 
-from radixway.config.logs import LogsSection
+from radixway.config.logs import LogsConfig
 from radixway.telemetry.console import ServerConsole
-from radixway.telemetry.logs.lines import Said, console_renderer, render_json, said_by, said_of_lines
-from radixway.telemetry.logs.reticence import first_line
+from radixway.telemetry.logs.lines import (
+    LogFields,
+    console_renderer,
+    defer_record,
+    render_json,
+    writer_notice,
+)
+from radixway.telemetry.logs.reticence import keep_first_line
 from radixway.telemetry.logs.writing import Line, LineWriter
 
 _writer: LineWriter | None = None
 
 
-def configure_logging(section: LogsSection) -> None:
+def configure_logging(section: LogsConfig) -> None:
     """Send the log lines of our packages, and what servers of ours complain of, to standard error."""
     global _writer
     console = ServerConsole(stderr=True)
     as_json = section.format == "json" or (section.format == "auto" and not console.is_terminal)
     render = render_json if as_json else console_renderer(colors=console.is_terminal)
     if _writer is not None:
-        _writer.close()
+        _writer.unregister()
     _writer = LineWriter(
-        lambda: console.file, console.on_broken_pipe, own=lambda event: render(said_of_lines(event))
+        lambda: console.file, console.on_broken_pipe, own=lambda event: render(writer_notice(event))
     )
     handler = _LineHandler(_writer, render)
     for name, least in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
@@ -34,18 +40,18 @@ def configure_logging(section: LogsSection) -> None:
         logger.setLevel(least.upper())
     if not section.requests:
         logging.getLogger("radixway.requests").setLevel(logging.WARNING)
-    logging.getLogger("asyncio").addFilter(first_line)
+    logging.getLogger("asyncio").addFilter(keep_first_line)
 
 
 def flush_logs(within_s: float = 5.0) -> bool:
     """Wait until what was logged is written; whether it was."""
-    return _writer is None or _writer.flush(within_s)
+    return _writer is None or _writer.flush_lines(within_s)
 
 
 class _LineHandler(QueueHandler):
     """Hands each record over to `writer`; `render` puts it together where it is written."""
 
-    def __init__(self, writer: LineWriter, render: Callable[[Said], str]) -> None:
+    def __init__(self, writer: LineWriter, render: Callable[[LogFields], str]) -> None:
         super().__init__(writer)  # type: ignore[arg-type]  # it needs `put_nowait` alone
         self._render = render
 
@@ -55,5 +61,5 @@ class _LineHandler(QueueHandler):
 
     def prepare(self, record: logging.LogRecord) -> Line:
         """See `QueueHandler`: what may change is read now."""
-        say, render = said_by(record), self._render
+        say, render = defer_record(record), self._render
         return lambda: render(say())

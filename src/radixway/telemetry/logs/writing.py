@@ -19,12 +19,12 @@ from typing import IO
 Line = Callable[[], str]
 """Makes a line, without its end."""
 
-_MOST_WAITING = 10_000
+_MAX_QUEUED_LINES = 10_000
 """Lines; while that many wait for their reader, others are lost, and counted."""
 _GATHERING_S = 0.02
 """How long lines gather until they are written: to wake a thread for each would cost more than its line."""
-_AT_ONCE = 500
-_FAREWELL_S = 2.0
+_LINES_PER_WRITE = 500
+_EXIT_FLUSH_S = 2.0
 """How long the last lines may wait for their reader at the end of the process, all of them together."""
 
 
@@ -36,7 +36,7 @@ class LineWriter:
         stream: Callable[[], IO[str]],
         on_broken_pipe: Callable[[], None],
         own: Callable[[str], str],
-        most: int = _MOST_WAITING,
+        most: int = _MAX_QUEUED_LINES,
     ) -> None:
         """`own`: makes a line of what there is to say of lines, in the form that all of them have."""
         self.lost = 0
@@ -50,11 +50,11 @@ class LineWriter:
         self._hurry = False
         self._writes_directly = False
         """There is no thread, or soon will not be: `put_nowait` writes."""
-        self._patience_s = _FAREWELL_S
+        self._patience_s = _EXIT_FLUSH_S
         """How long `put_nowait` may still wait for the reader, in all."""
         self._make_locks()
         _writers.add(self)
-        atexit.register(self._end)
+        atexit.register(self._write_at_exit)
 
     def put_nowait(self, line: Line) -> None:
         """Have a line written soon. From any thread; never waits while a thread can write.
@@ -70,11 +70,11 @@ class LineWriter:
             self._write_waiting()
         elif not self._wanted.is_set():
             self._wanted.set()
-            if not self._start():
+            if not self._start_thread():
                 self._wanted.clear()  # the next line tries again
                 self._write_waiting()
 
-    def flush(self, within_s: float) -> bool:
+    def flush_lines(self, within_s: float) -> bool:
         """Wait until everything is written that waits now; whether it was, in that time."""
         self._hurry = True
         try:
@@ -83,9 +83,9 @@ class LineWriter:
         finally:
             self._hurry = False
 
-    def close(self) -> None:
+    def unregister(self) -> None:
         """Nobody will use it any more."""
-        atexit.unregister(self._end)
+        atexit.unregister(self._write_at_exit)
 
     def _make_locks(self) -> None:
         self._wanted = threading.Event()
@@ -96,15 +96,15 @@ class LineWriter:
         self._turn = threading.RLock()
         """Held by whoever writes. A finalizer may log while its own thread writes."""
 
-    def _end(self) -> None:
+    def _write_at_exit(self) -> None:
         """The process ends: write what waits, and from here on every line where it is logged."""
         self._writes_directly = True
         began = time.monotonic()
-        self.flush(self._patience_s)
+        self.flush_lines(self._patience_s)
         self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
         self._write_waiting()
 
-    def _begin_as_child(self) -> None:
+    def _reset_after_fork(self) -> None:
         """The process was forked: it has neither the thread nor what others did with locks.
 
         It may end at any moment without a word (`os._exit`), so nothing waits in it.
@@ -113,12 +113,12 @@ class LineWriter:
         self._make_locks()
         self._writes_directly = True
 
-    def _start(self) -> bool:
+    def _start_thread(self) -> bool:
         """Unless it runs; False where no thread can be had."""
         if self._thread is None or not self._thread.is_alive():
             with self._starting:
                 if self._thread is None or not self._thread.is_alive():
-                    thread = threading.Thread(target=self._run, name="radixway-logs", daemon=True)
+                    thread = threading.Thread(target=self._write_loop, name="radixway-logs", daemon=True)
                     try:
                         thread.start()
                     except RuntimeError:
@@ -126,7 +126,7 @@ class LineWriter:
                     self._thread = thread
         return True
 
-    def _run(self) -> None:
+    def _write_loop(self) -> None:
         while True:
             self._wanted.wait()
             if not self._hurry:
@@ -152,10 +152,10 @@ class LineWriter:
                 self._turn.release()
         self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
 
-    def _take(self) -> list[str]:
+    def _take_lines(self) -> list[str]:
         """Raises whatever keeps even a line about lines from being made."""
         lines: list[str] = []
-        while self._waiting and len(lines) < _AT_ONCE:
+        while self._waiting and len(lines) < _LINES_PER_WRITE:
             make = self._waiting.popleft()
             try:
                 lines.append(make())
@@ -171,13 +171,13 @@ class LineWriter:
     def _write_some(self, until: float | None = None) -> None:
         """`until`: when to give up, as `time.monotonic` tells it; None: when it is read."""
         try:
-            text = "\n".join(self._take()) + "\n"
+            text = "\n".join(self._take_lines()) + "\n"
             stream = self._stream()
             if (descriptor := _descriptor_of(stream)) is None:
                 stream.write(text)
                 stream.flush()
             else:
-                _write_to(
+                _write_bytes(
                     descriptor,
                     text.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace"),
                     until,
@@ -200,7 +200,7 @@ def _descriptor_of(stream: IO[str]) -> int | None:
         return None
 
 
-def _write_to(descriptor: int, left: bytes, until: float | None) -> None:
+def _write_bytes(descriptor: int, left: bytes, until: float | None) -> None:
     ready = select.poll()
     ready.register(descriptor, select.POLLOUT)
     while left:
@@ -215,9 +215,9 @@ def _write_to(descriptor: int, left: bytes, until: float | None) -> None:
 _writers: weakref.WeakSet[LineWriter] = weakref.WeakSet()
 
 
-def _begin_as_child() -> None:
+def _reset_writers_after_fork() -> None:
     for writer in _writers:
-        writer._begin_as_child()
+        writer._reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_begin_as_child)
+os.register_at_fork(after_in_child=_reset_writers_after_fork)

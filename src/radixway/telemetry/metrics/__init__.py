@@ -4,24 +4,30 @@
 own words, served models, configured tenants, workers of the fleet.
 """
 
-from radixway.telemetry.metrics.attempts import Answers, Attempts, Outcome, Prediction, Spent
-from radixway.telemetry.metrics.figures import Buckets, Tally
-from radixway.telemetry.metrics.metrics import Metrics
-from radixway.telemetry.metrics.reading import Together
-from radixway.telemetry.metrics.steps import Steps
-from radixway.telemetry.metrics.text import Exposition, expose
+from radixway.telemetry.metrics.attempts import (
+    AttemptMetrics,
+    AttemptSeries,
+    AttemptUsage,
+    Outcome,
+    UsagePrediction,
+)
+from radixway.telemetry.metrics.figures import HistogramBuckets, LabeledCounter
+from radixway.telemetry.metrics.metrics import MetricsRegistry
+from radixway.telemetry.metrics.reading import MergeMode
+from radixway.telemetry.metrics.steps import StepMetrics
+from radixway.telemetry.metrics.text import MetricsExposition, render_exposition
 
 __all__ = [
-    "Answers",
-    "Attempts",
-    "Buckets",
-    "Exposition",
-    "Metrics",
+    "AttemptMetrics",
+    "AttemptSeries",
+    "AttemptUsage",
+    "HistogramBuckets",
+    "LabeledCounter",
+    "MergeMode",
+    "MetricsExposition",
+    "MetricsRegistry",
     "Outcome",
-    "Prediction",
-    "Spent",
-    "Steps",
-    "Tally",
-    "Together",
-    "expose",
+    "StepMetrics",
+    "UsagePrediction",
+    "render_exposition",
 ]

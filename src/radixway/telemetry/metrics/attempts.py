@@ -8,7 +8,12 @@ from typing import Literal, NamedTuple
 
 from prometheus_client.registry import Collector
 
-from radixway.telemetry.metrics.figures import Buckets, Count, Distribution, Tally
+from radixway.telemetry.metrics.figures import (
+    CounterValue,
+    HistogramBuckets,
+    LabeledCounter,
+    LabeledHistogram,
+)
 
 Outcome = Literal[
     "answered",
@@ -31,14 +36,14 @@ _SHARES = (-1.0, -0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75, 1.
 _BY_WORKER = ("worker", "model", "policy")
 
 
-class Prediction(NamedTuple):
+class UsagePrediction(NamedTuple):
     """What the gateway believed when it chose a worker."""
 
     prompt_tokens: int
     cached_tokens: int
 
 
-class Spent(NamedTuple):
+class AttemptUsage(NamedTuple):
     """What an answer took, as far as the worker says."""
 
     prompt_tokens: int
@@ -53,36 +58,36 @@ price."""
 
 
 @dataclass(slots=True)
-class Answers:
+class AttemptSeries:
     """Of one worker, model and policy."""
 
     model: str
-    first_token: Buckets
-    gaps: Buckets
+    first_token: HistogramBuckets
+    gaps: HistogramBuckets
     """Between one piece of a stream and the next."""
-    off: Buckets
+    prediction_errors: HistogramBuckets
     """By how much of a prompt predictions were off. Of the model and policy."""
-    _by: Callable[[Outcome], Count]
-    _tokens: tuple[Count, Count, Count]
-    _prompts: tuple[Count, Count]
+    _by: Callable[[Outcome], CounterValue]
+    _tokens: tuple[CounterValue, CounterValue, CounterValue]
+    _prompts: tuple[CounterValue, CounterValue]
     """Of which it is known how much was cached: predicted, reported."""
-    _cached: tuple[Count, Count]
-    _cost: Callable[[str], Count]
+    _cached: tuple[CounterValue, CounterValue]
+    _cost: Callable[[str], CounterValue]
     _price_of: Callable[[], PriceOf | None]
-    _outcomes: dict[Outcome, Count] = field(default_factory=dict)
+    _outcomes: dict[Outcome, CounterValue] = field(default_factory=dict)
 
-    def ended(self, outcome: Outcome) -> None:
+    def record_outcome(self, outcome: Outcome) -> None:
         """An attempt has."""
         count = self._outcomes.get(outcome)
         if count is None:
             count = self._outcomes[outcome] = self._by(outcome)
         count.value += 1
 
-    def leave(self) -> None:
+    def detach_series(self) -> None:
         """The worker has left: what still ends there makes no series anew."""
-        self._by = lambda _: Count()
+        self._by = lambda _: CounterValue()
 
-    def spent(self, spent: Spent, predicted: Prediction | None) -> None:
+    def record_usage(self, spent: AttemptUsage, predicted: UsagePrediction | None) -> None:
         """An answer is over that took so many tokens."""
         prompt, completion, cached = spent
         tokens = self._tokens
@@ -96,7 +101,7 @@ class Answers:
             self._prompts[1].value += prompt
             self._cached[1].value += cached
             if predicted is not None:
-                self.off.add((min(predicted.cached_tokens, prompt) - cached) / prompt)
+                self.prediction_errors.observe_value((min(predicted.cached_tokens, prompt) - cached) / prompt)
         price_of = self._price_of()
         if price_of is None:
             return
@@ -105,47 +110,49 @@ class Answers:
             self._cost(currency).value += cost
 
 
-class Attempts:
+class AttemptMetrics:
     """Workers come and go: one that has gone takes its series along."""
 
     def __init__(self) -> None:
-        self._outcomes = Tally(
+        self._outcomes = LabeledCounter(
             "radixway_worker_requests", "Attempts at workers, by how they ended", (*_BY_WORKER, "outcome")
         )
-        self._first_token = Distribution(
+        self._first_token = LabeledHistogram(
             "radixway_time_to_first_token_seconds",
             "Seconds from a request's arrival at the gateway to the first event of its stream",
             _BY_WORKER,
         )
-        self._gaps = Distribution(
+        self._gaps = LabeledHistogram(
             "radixway_inter_token_seconds",
             "Seconds between one piece of a stream and the next, as they arrive from the worker",
             _BY_WORKER,
             GAPS_S,
         )
-        self._tokens = Tally(
+        self._tokens = LabeledCounter(
             "radixway_tokens", "Tokens of prompts and answers, as workers report them", (*_BY_WORKER, "kind")
         )
-        self._prompts = Tally(
+        self._prompts = LabeledCounter(
             "radixway_prefix_prompt_tokens",
             "Prompt tokens of which it is known how many were cached, by who knows",
             (*_BY_WORKER, "by"),
         )
-        self._cached = Tally(
+        self._cached = LabeledCounter(
             "radixway_prefix_cached_tokens",
             "Prompt tokens that were cached, as the gateway predicted and as workers report",
             (*_BY_WORKER, "by"),
         )
-        self._off = Distribution(
+        self._off = LabeledHistogram(
             "radixway_prefix_prediction_error_ratio",
             "Cached tokens predicted less those reported, as a share of the prompt",
             ("model", "policy"),
             _SHARES,
         )
-        self._cost = Tally("radixway_cost", "What tokens of models with a price cost", ("model", "currency"))
+        self._cost = LabeledCounter(
+            "radixway_cost", "What tokens of models with a price cost", ("model", "currency")
+        )
         self.price_of: PriceOf | None = None
         """Set where models have prices."""
-        self._known: dict[tuple[str, str, str], Answers] = {}
+        self._known: dict[tuple[str, str, str], AttemptSeries] = {}
 
     def collectors(self) -> tuple[Collector, ...]:
         """What is to be told of them."""
@@ -160,35 +167,35 @@ class Attempts:
             self._cost,
         )
 
-    def of(self, worker: str, model: str, policy: str) -> Answers:
+    def series_for(self, worker: str, model: str, policy: str) -> AttemptSeries:
         """Where attempts at that worker are counted."""
-        return self._known.get((worker, model, policy)) or self._find(worker, model, policy)
+        return self._known.get((worker, model, policy)) or self._create_series(worker, model, policy)
 
-    def forget(self, worker: str) -> None:
+    def forget_worker(self, worker: str) -> None:
         """It has left. What is still counted for it is told nobody."""
         for counted in (self._outcomes, self._tokens, self._prompts, self._cached):
-            counted.forget(lambda labels: labels[0] == worker)
+            counted.remove_labels(lambda labels: labels[0] == worker)
         for measured in (self._first_token, self._gaps):
-            measured.forget(lambda labels: labels[0] == worker)
+            measured.remove_labels(lambda labels: labels[0] == worker)
         for labels in [labels for labels in self._known if labels[0] == worker]:
-            self._known.pop(labels).leave()
+            self._known.pop(labels).detach_series()
 
-    def _find(self, worker: str, model: str, policy: str) -> Answers:
+    def _create_series(self, worker: str, model: str, policy: str) -> AttemptSeries:
         labels = worker, model, policy
-        answers = self._known[labels] = Answers(
+        answers = self._known[labels] = AttemptSeries(
             model,
-            self._first_token.of(*labels),
-            self._gaps.of(*labels),
-            self._off.of(model, policy),
-            lambda outcome: self._outcomes.of(*labels, outcome),
+            self._first_token.with_labels(*labels),
+            self._gaps.with_labels(*labels),
+            self._off.with_labels(model, policy),
+            lambda outcome: self._outcomes.with_labels(*labels, outcome),
             (
-                self._tokens.of(*labels, "prompt"),
-                self._tokens.of(*labels, "cached"),
-                self._tokens.of(*labels, "completion"),
+                self._tokens.with_labels(*labels, "prompt"),
+                self._tokens.with_labels(*labels, "cached"),
+                self._tokens.with_labels(*labels, "completion"),
             ),
-            (self._prompts.of(*labels, "predicted"), self._prompts.of(*labels, "reported")),
-            (self._cached.of(*labels, "predicted"), self._cached.of(*labels, "reported")),
-            lambda currency: self._cost.of(model, currency),
+            (self._prompts.with_labels(*labels, "predicted"), self._prompts.with_labels(*labels, "reported")),
+            (self._cached.with_labels(*labels, "predicted"), self._cached.with_labels(*labels, "reported")),
+            lambda currency: self._cost.with_labels(model, currency),
             lambda: self.price_of,
         )
         return answers

@@ -6,49 +6,60 @@ from dataclasses import dataclass
 
 from prometheus_client.registry import Collector
 
-from radixway.telemetry.metrics.figures import Buckets, Count, Distribution, Tally
+from radixway.telemetry.metrics.figures import (
+    CounterValue,
+    HistogramBuckets,
+    LabeledCounter,
+    LabeledHistogram,
+)
 
 OTHER = "other"
-_MOST_KINDS = 200
+_MAX_ERROR_KINDS = 200
 """Codes of errors that are told apart. Ours are fewer; those of a middleware that makes them up are not."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _RequestSeries:
     """Where exchanges of one surface, model and status are counted: found once, with the first."""
 
-    requests: Count
-    latency: Buckets
-    first_byte: Buckets
+    requests: CounterValue
+    latency: HistogramBuckets
+    first_byte: HistogramBuckets
 
 
-class Exchanges:
+class RequestMetrics:
     """Counted as each ends."""
 
     def __init__(self) -> None:
-        self._requests = Tally("radixway_requests", "Answered requests", ("surface", "model", "status"))
-        self._latency = Distribution(
+        self._requests = LabeledCounter(
+            "radixway_requests", "Answered requests", ("surface", "model", "status")
+        )
+        self._latency = LabeledHistogram(
             "radixway_request_seconds",
             "Seconds from the request's arrival to its last byte",
             ("surface", "model"),
         )
-        self._first_byte = Distribution(
+        self._first_byte = LabeledHistogram(
             "radixway_first_byte_seconds",
             "Seconds from the request's arrival to the first byte of its answer",
             ("surface", "model"),
         )
-        self._tenants = Distribution(
+        self._tenants = LabeledHistogram(
             "radixway_tenant_first_byte_seconds",
             "Seconds from the arrival of a tenant's request to the first byte of its answer",
             ("tenant",),
         )
-        self._errors = Tally(
+        self._errors = LabeledCounter(
             "radixway_errors", "Requests that ended badly, by why", ("surface", "model", "kind")
         )
-        self._disconnects = Tally("radixway_client_disconnects", "Requests whose client left before the end")
-        self._broken = Tally("radixway_broken_streams", "Streams cut by a worker after their first byte")
-        self.disconnects, self.broken_streams = self._disconnects.of(), self._broken.of()
-        self._known: dict[tuple[str, str, int], _Known] = {}
+        self._disconnects = LabeledCounter(
+            "radixway_client_disconnects", "Requests whose client left before the end"
+        )
+        self._broken = LabeledCounter(
+            "radixway_broken_streams", "Streams cut by a worker after their first byte"
+        )
+        self.disconnects, self.broken_streams = self._disconnects.with_labels(), self._broken.with_labels()
+        self._known: dict[tuple[str, str, int], _RequestSeries] = {}
         self._kinds: set[str] = set()
 
     def collectors(self) -> tuple[Collector, ...]:
@@ -63,7 +74,7 @@ class Exchanges:
             self._broken,
         )
 
-    def answered(
+    def record_completed(
         self,
         surface: str,
         model: str,
@@ -76,26 +87,26 @@ class Exchanges:
     ) -> None:
         """One has ended. `first_byte_s` is None when nothing was sent; `tenant` where tenants are configured;
         `trace_id` if it is traced."""
-        known = self._known.get((surface, model, status)) or self._find(surface, model, status)
+        known = self._known.get((surface, model, status)) or self._create_series(surface, model, status)
         known.requests.value += 1
-        known.latency.add(total_s, trace_id)
+        known.latency.observe_value(total_s, trace_id)
         if first_byte_s is not None:
-            known.first_byte.add(first_byte_s, trace_id)
+            known.first_byte.observe_value(first_byte_s, trace_id)
             if tenant is not None:
-                self._tenants.of(tenant).add(first_byte_s, trace_id)
+                self._tenants.with_labels(tenant).observe_value(first_byte_s, trace_id)
 
-    def failed(self, surface: str, model: str, kind: str) -> None:
+    def record_error(self, surface: str, model: str, kind: str) -> None:
         """It ended badly; `kind` is the code that the client was told."""
         if kind not in self._kinds:
-            if len(self._kinds) >= _MOST_KINDS:
+            if len(self._kinds) >= _MAX_ERROR_KINDS:
                 kind = OTHER
             self._kinds.add(kind)
-        self._errors.of(surface, model, kind).value += 1
+        self._errors.with_labels(surface, model, kind).value += 1
 
-    def _find(self, surface: str, model: str, status: int) -> _Known:
-        known = self._known[surface, model, status] = _Known(
-            self._requests.of(surface, model, str(status)),
-            self._latency.of(surface, model),
-            self._first_byte.of(surface, model),
+    def _create_series(self, surface: str, model: str, status: int) -> _RequestSeries:
+        known = self._known[surface, model, status] = _RequestSeries(
+            self._requests.with_labels(surface, model, str(status)),
+            self._latency.with_labels(surface, model),
+            self._first_byte.with_labels(surface, model),
         )
         return known

@@ -19,7 +19,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 Labels = tuple[str, ...]
 
 
-class Count:
+class CounterValue:
     """A number that only grows; add to `value`."""
 
     __slots__ = ("value",)
@@ -28,7 +28,7 @@ class Count:
         self.value = 0.0
 
 
-class Buckets:
+class HistogramBuckets:
     """How many values were at most so large, and their sum."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")
@@ -41,7 +41,7 @@ class Buckets:
         self.exemplars: dict[int, Exemplar] = {}
         """The latest of each bucket, where there is any."""
 
-    def add(self, value: float, trace_id: str | None = None) -> None:
+    def observe_value(self, value: float, trace_id: str | None = None) -> None:
         """One more value. `trace_id`: of the request that it was measured at, if it is traced."""
         at = bisect_left(self.bounds, value)
         self.counts[at] += 1
@@ -50,22 +50,22 @@ class Buckets:
             self.exemplars[at] = Exemplar({"trace_id": trace_id}, value, time())
 
 
-class Tally(Collector):
+class LabeledCounter(Collector):
     """Counts by labels."""
 
     def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
         """`name`: without `_total`."""
         self._name, self._text, self._labels = name, text, labels
-        self._counts: dict[Labels, Count] = {}
+        self._counts: dict[Labels, CounterValue] = {}
 
-    def of(self, *labels: str) -> Count:
+    def with_labels(self, *labels: str) -> CounterValue:
         """The one of these labels. Keep it where it is asked for often."""
         count = self._counts.get(labels)
         if count is None:
-            count = self._counts[labels] = Count()
+            count = self._counts[labels] = CounterValue()
         return count
 
-    def forget(self, which: Callable[[Labels], bool]) -> None:
+    def remove_labels(self, which: Callable[[Labels], bool]) -> None:
         """Let go of those labels; what is still counted there is told nobody."""
         for labels in [labels for labels in self._counts if which(labels)]:
             del self._counts[labels]
@@ -78,22 +78,22 @@ class Tally(Collector):
         yield family
 
 
-class Distribution(Collector):
+class LabeledHistogram(Collector):
     """Histograms by labels."""
 
     def __init__(self, name: str, text: str, labels: Labels = (), bounds: Sequence[float] = SECONDS) -> None:
         self._name, self._text, self._labels, self._bounds = name, text, labels, bounds
         self._written = [*map(repr, bounds), "+Inf"]
-        self._children: dict[Labels, Buckets] = {}
+        self._children: dict[Labels, HistogramBuckets] = {}
 
-    def of(self, *labels: str) -> Buckets:
+    def with_labels(self, *labels: str) -> HistogramBuckets:
         """The one of these labels. Keep it where it is asked for often."""
         buckets = self._children.get(labels)
         if buckets is None:
-            buckets = self._children[labels] = Buckets(self._bounds)
+            buckets = self._children[labels] = HistogramBuckets(self._bounds)
         return buckets
 
-    def forget(self, which: Callable[[Labels], bool]) -> None:
+    def remove_labels(self, which: Callable[[Labels], bool]) -> None:
         """Let go of those labels; what is still counted there is told nobody."""
         for labels in [labels for labels in self._children if which(labels)]:
             del self._children[labels]

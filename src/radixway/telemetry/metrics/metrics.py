@@ -16,21 +16,21 @@ from prometheus_client.registry import Collector
 
 from radixway.component import Component
 from radixway.config import ConfigError
-from radixway.telemetry.metrics.attempts import Attempts
-from radixway.telemetry.metrics.exchanges import Exchanges
-from radixway.telemetry.metrics.figures import Distribution
+from radixway.telemetry.metrics.attempts import AttemptMetrics
+from radixway.telemetry.metrics.exchanges import RequestMetrics
+from radixway.telemetry.metrics.figures import LabeledHistogram
 from radixway.telemetry.metrics.garbage import GarbagePauses
-from radixway.telemetry.metrics.reading import Read, Together
-from radixway.telemetry.metrics.sharing import DIRECTORY, Sharing
-from radixway.telemetry.metrics.steps import Steps
-from radixway.telemetry.metrics.text import Exposition, expose
+from radixway.telemetry.metrics.reading import CallbackCollector, MergeMode
+from radixway.telemetry.metrics.sharing import DIRECTORY, MultiprocessMetrics
+from radixway.telemetry.metrics.steps import StepMetrics
+from radixway.telemetry.metrics.text import MetricsExposition, render_exposition
 
 _WRITE_EVERY_S = 1.0
 
 FamilyT = TypeVar("FamilyT", Counter, Histogram)
 
 
-class Metrics(Component):
+class MetricsRegistry(Component):
     """One set of metrics in a registry of its own, so that two gateways in a process do not collide."""
 
     name = "metrics"
@@ -39,13 +39,13 @@ class Metrics(Component):
         self.registry = CollectorRegistry()
         self.before: list[Callable[[], Awaitable[None]]] = []
         """Awaited before each scrape: what is to be asked of a database is asked then."""
-        self._ours: list[tuple[Collector, Together]] = []
+        self._ours: list[tuple[Collector, MergeMode]] = []
         """What prometheus_client does not keep by itself."""
-        self.exchanges = Exchanges()
-        self.attempts = Attempts()
-        self.steps = Steps()
+        self.exchanges = RequestMetrics()
+        self.attempts = AttemptMetrics()
+        self.steps = StepMetrics()
         self._garbage_pauses = GarbagePauses()
-        self._queue_time = Distribution(
+        self._queue_time = LabeledHistogram(
             "radixway_queue_seconds", "Seconds that requests waited for a worker with room", ("model",)
         )
         for collector in (
@@ -58,11 +58,11 @@ class Metrics(Component):
             self.register(collector)
         directory = os.environ.get(DIRECTORY)
         self._writing: asyncio.Task[None] | None = None
-        self._sharing: Sharing | None = None
+        self._sharing: MultiprocessMetrics | None = None
         """With the other processes in that directory."""
         if directory:
             try:
-                self._sharing = Sharing(Path(directory), lambda: self._ours)
+                self._sharing = MultiprocessMetrics(Path(directory), lambda: self._ours)
             except OSError as error:
                 raise ConfigError(f"{DIRECTORY}: {directory}: {error.strerror}") from None
         else:
@@ -89,40 +89,40 @@ class Metrics(Component):
             "reason",
         )
 
-    def retried(self, reason: str) -> None:
+    def record_retry(self, reason: str) -> None:
         """Count one attempt that failed before its first byte and was made again."""
         self._retries(reason).inc()
 
-    def refused(self, reason: str) -> None:
+    def record_refusal(self, reason: str) -> None:
         """Count one request that was not given to any worker, because they are busy."""
         self._refusals(reason).inc()
 
-    def queued(self, model: str, waited_s: float) -> None:
+    def record_queue_time(self, model: str, waited_s: float) -> None:
         """Count one request that had to wait, and got its place now."""
-        self._queue_time.of(model).add(waited_s)
+        self._queue_time.with_labels(model).observe_value(waited_s)
 
-    def prefilled(self, *, elsewhere: bool, reason: str) -> None:
+    def record_prefill_choice(self, *, elsewhere: bool, reason: str) -> None:
         """Count one prompt for whose prefill there were two places; `reason` as in the journal."""
         self._split("elsewhere" if elsewhere else "alone", reason).inc()
 
-    def hedged(self, outcome: str) -> None:
+    def record_hedge(self, outcome: str) -> None:
         """Count one second copy of a request: it `won`, `lost` or `failed`."""
         self._hedges(outcome).inc()
 
-    def fell_back(self, model: str, fallback: str) -> None:
+    def record_fallback(self, model: str, fallback: str) -> None:
         """Count one request given to another model; both names are of the configuration."""
         self._fallbacks(model, fallback).inc()
 
-    def prompt_as_text(self, reason: str) -> None:
+    def record_untokenized_prompt(self, reason: str) -> None:
         """Count one prompt that was to be tokenized and could not be."""
         self._as_text(reason).inc()
 
-    def register(self, collector: Collector, together: Together = "sum") -> None:
+    def register(self, collector: Collector, together: MergeMode = "sum") -> None:
         """Tell of what a room counts itself. `together`: its gauges, where several gateways are told of."""
         self.registry.register(collector)
         self._ours.append((collector, together))
 
-    def gauge(self, name: str, text: str, value: Callable[[], float], together: Together = "sum") -> None:
+    def gauge(self, name: str, text: str, value: Callable[[], float], together: MergeMode = "sum") -> None:
         """Publish a number that is read when somebody scrapes."""
         self.gauges_by(name, text, (), lambda: [((), value())], together)
 
@@ -132,7 +132,7 @@ class Metrics(Component):
         text: str,
         label: str,
         values: Callable[[], Iterable[tuple[str, float]]],
-        together: Together = "sum",
+        together: MergeMode = "sum",
     ) -> None:
         """Publish numbers by a label whose values come and go; read when somebody scrapes."""
         self.gauges_by(name, text, (label,), lambda: [((one,), value) for one, value in values()], together)
@@ -143,10 +143,10 @@ class Metrics(Component):
         text: str,
         labels: tuple[str, ...],
         values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
-        together: Together = "sum",
+        together: MergeMode = "sum",
     ) -> None:
         """The same by several labels, or by none."""
-        self.register(Read(GaugeMetricFamily, name, text, labels, values), together)
+        self.register(CallbackCollector(GaugeMetricFamily, name, text, labels, values), together)
 
     def counters(
         self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
@@ -162,7 +162,7 @@ class Metrics(Component):
         values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
     ) -> None:
         """The same by several labels."""
-        self.register(Read(CounterMetricFamily, name, text, labels, values))
+        self.register(CallbackCollector(CounterMetricFamily, name, text, labels, values))
 
     def counter(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
         """Publish a counter; return what finds its child by the labels' values."""
@@ -177,36 +177,38 @@ class Metrics(Component):
     async def start(self) -> None:
         """Count what is nobody's, and let other gateways know where several are told of together."""
         if self._sharing is not None:
-            self._writing = asyncio.create_task(_write_on(self._sharing))
-        self._garbage_pauses.begin()
+            self._writing = asyncio.create_task(_write_periodically(self._sharing))
+        self._garbage_pauses.start_counting()
 
     async def stop(self) -> None:
         """Count no more."""
-        self._garbage_pauses.end()
+        self._garbage_pauses.stop_counting()
         if self._writing is not None:
             self._writing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._writing
         if self._sharing is not None:
-            self._sharing.close()
+            self._sharing.save_and_close()
 
-    async def scrape(self, accept: str = "") -> Exposition:
+    async def scrape(self, accept: str = "") -> MetricsExposition:
         """What there is to tell, in the form that an `Accept` header asks for."""
         for each in self.before:
             await each()
-        families = [family async for family in _in_turns(self.registry.collect())]
+        families = [family async for family in _yield_between(self.registry.collect())]
         if self._sharing is not None:
             names = {family.name for family in families}
-            own = await self._sharing.read_in_turns()
-            families = await asyncio.to_thread(list, self._sharing.gather(own, names))
-        return await asyncio.to_thread(expose, families, accept)
+            own = await self._sharing.snapshot_families_async()
+            families = await asyncio.to_thread(list, self._sharing.merge_processes(own, names))
+        return await asyncio.to_thread(render_exposition, families, accept)
 
-    def render(self) -> bytes:
+    def render_text(self) -> bytes:
         """The Prometheus text exposition, without asking anybody anything first."""
         families = self.registry.collect()
         if self._sharing is not None:
-            families = self._sharing.gather(self._sharing.read(), {family.name for family in families})
-        return expose(families, "").body
+            families = self._sharing.merge_processes(
+                self._sharing.snapshot_families(), {family.name for family in families}
+            )
+        return render_exposition(families, "").body
 
 
 def _children(family: FamilyT, labels: tuple[str, ...]) -> Callable[..., FamilyT]:
@@ -214,13 +216,13 @@ def _children(family: FamilyT, labels: tuple[str, ...]) -> Callable[..., FamilyT
     return cache(family.labels) if labels else lambda: family
 
 
-async def _write_on(sharing: Sharing) -> None:
+async def _write_periodically(sharing: MultiprocessMetrics) -> None:
     while True:
-        await asyncio.to_thread(sharing.write, await sharing.read_in_turns())
+        await asyncio.to_thread(sharing.publish_snapshot, await sharing.snapshot_families_async())
         await asyncio.sleep(_WRITE_EVERY_S)
 
 
-async def _in_turns(families: Iterable[Metric]) -> AsyncIterator[Metric]:
+async def _yield_between(families: Iterable[Metric]) -> AsyncIterator[Metric]:
     """Between two families others have their turn: with many workers one takes milliseconds."""
     for family in families:
         yield family

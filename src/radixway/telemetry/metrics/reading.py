@@ -9,7 +9,7 @@ from typing import Literal
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-Together = Literal["sum", "max", "min"]
+MergeMode = Literal["sum", "max", "min"]
 """What gateways that share a scrape say together: their sum, or what one of them says.
 
 `max` for what all of them know alike, as how many workers there are; `min` for what is well only where it is
@@ -18,7 +18,7 @@ well everywhere. Counters are always added up.
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Collector):
+class CallbackCollector(Collector):
     """A gauge or counter whose children are made for each scrape."""
 
     kind: type[GaugeMetricFamily | CounterMetricFamily]

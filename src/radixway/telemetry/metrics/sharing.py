@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from radixway.telemetry.metrics.reading import Together
+from radixway.telemetry.metrics.reading import MergeMode
 
 log = logging.getLogger(__name__)
 
@@ -32,20 +32,20 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class Kept(msgspec.Struct, array_like=True):
+class FamilySnapshot(msgspec.Struct, array_like=True):
     """A family as one process knows it."""
 
     name: str
     kind: str
     text: str
-    together: Together
+    together: MergeMode
     samples: list[tuple[str, dict[str, str], float]]
 
 
-class Sharing:
+class MultiprocessMetrics:
     """One process's place in the directory."""
 
-    def __init__(self, directory: Path, own: Callable[[], Iterable[tuple[Collector, Together]]]) -> None:
+    def __init__(self, directory: Path, own: Callable[[], Iterable[tuple[Collector, MergeMode]]]) -> None:
         """`own`: what prometheus_client does not keep there. Raises OSError: nothing can be written there."""
         self._directory = directory
         self._own = own
@@ -60,52 +60,54 @@ class Sharing:
         Counter("radixway_shared", "Counters have a file", registry=None)
         Histogram("radixway_shared_seconds", "Histograms have a file", registry=None)
 
-    def read(self) -> list[Kept]:
+    def snapshot_families(self) -> list[FamilySnapshot]:
         """What this process knows now. Belongs to the event loop in which it is counted."""
-        return [each for collector, together in self._own() for each in _keep(collector, together)]
+        return [
+            each for collector, together in self._own() for each in _snapshot_collector(collector, together)
+        ]
 
-    async def read_in_turns(self) -> list[Kept]:
+    async def snapshot_families_async(self) -> list[FamilySnapshot]:
         """The same; between two collectors others have their turn."""
-        own: list[Kept] = []
+        own: list[FamilySnapshot] = []
         for collector, together in list(self._own()):
-            own += _keep(collector, together)
+            own += _snapshot_collector(collector, together)
             await asyncio.sleep(0)
         return own
 
-    def gather(self, own: list[Kept], names: Collection[str]) -> Iterator[Metric]:
+    def merge_processes(self, own: list[FamilySnapshot], names: Collection[str]) -> Iterator[Metric]:
         """All processes' families, from any thread, once the others know what this one does.
 
         `names`: of a gateway's; an engine may have its own in that directory.
         """
-        self.write(own)
-        others = list(self._others())
+        self.publish_snapshot(own)
+        others = list(self._other_snapshots())
         living = [own, *(families for families, lives in others if lives)]
-        workers = {_worker(sample) for families in living for sample in _states(families)}
-        merged: dict[str, tuple[Kept, dict[_Key, float]]] = {}
+        workers = {_worker_label(sample) for families in living for sample in _worker_states(families)}
+        merged: dict[str, tuple[FamilySnapshot, dict[_Key, float]]] = {}
         for family in (family for families in living for family in families):
-            _merge(merged, family)
+            _merge_family(merged, family)
         for family in (family for families, lives in others if not lives for family in families):
             if family.kind != "gauge":
-                family.samples = [each for each in family.samples if _worker(each) in (None, *workers)]
-                _merge(merged, family)
-        yield from (family for family in self._native() if family.name in names)
+                family.samples = [each for each in family.samples if _worker_label(each) in (None, *workers)]
+                _merge_family(merged, family)
+        yield from (family for family in self._native_families() if family.name in names)
         for kept, values in merged.values():
             metric = Metric(kept.name, kept.text, kept.kind)
             for (name, labels), value in values.items():
                 metric.add_sample(name, dict(labels), value)
             yield metric
 
-    def close(self) -> None:
+    def save_and_close(self) -> None:
         """The process ends: what it counted is kept."""
-        self.write(self.read())
+        self.publish_snapshot(self.snapshot_families())
         self._lock.close()
 
-    def write(self, families: list[Kept]) -> None:
+    def publish_snapshot(self, families: list[FamilySnapshot]) -> None:
         """Have the others know that. From any thread."""
         with self._writing:
-            self._write(families)
+            self._write_snapshot(families)
 
-    def _write(self, families: list[Kept]) -> None:
+    def _write_snapshot(self, families: list[FamilySnapshot]) -> None:
         path = self._directory / f"{self._name}.json"
         passing = path.with_suffix(".new")
         try:
@@ -119,17 +121,17 @@ class Sharing:
             log.error("other gateways do not know what this one counts: %s", problem)
         self._problem = problem
 
-    def _native(self) -> Iterable[Metric]:
+    def _native_families(self) -> Iterable[Metric]:
         """What prometheus_client has in its files; without those that were left half made."""
         files = sorted(map(str, self._directory.glob("*.db")))
         try:
-            return _merged(files)
+            return _merge_native_files(files)
         except Exception:  # noqa: BLE001  whatever their bytes made of it
-            return _merged([file for file in files if self._is_sound(file)])
+            return _merge_native_files([file for file in files if self._is_readable(file)])
 
-    def _is_sound(self, file: str) -> bool:
+    def _is_readable(self, file: str) -> bool:
         try:
-            _merged([file])
+            _merge_native_files([file])
         except Exception as error:  # noqa: BLE001  as above
             if file not in self._spoilt:
                 self._spoilt.add(file)
@@ -137,25 +139,27 @@ class Sharing:
             return False
         return True
 
-    def _others(self) -> Iterator[tuple[list[Kept], bool]]:
+    def _other_snapshots(self) -> Iterator[tuple[list[FamilySnapshot], bool]]:
         """What other processes have written, and whether each is still there."""
         for path in sorted(self._directory.glob("radixway-*.json")):
             if path.stem == self._name:
                 continue
             try:
-                families = msgspec.json.decode(path.read_bytes(), type=list[Kept])
+                families = msgspec.json.decode(path.read_bytes(), type=list[FamilySnapshot])
                 yield families, _is_locked(path.with_suffix(".lock"))
             except (OSError, msgspec.DecodeError) as error:
                 log.warning("what %s says is left out: %s", path, type(error).__name__)
 
 
-def _keep(collector: Collector, together: Together) -> Iterator[Kept]:
+def _snapshot_collector(collector: Collector, together: MergeMode) -> Iterator[FamilySnapshot]:
     for family in collector.collect():
         samples = [(each.name, each.labels, each.value) for each in family.samples]
-        yield Kept(family.name, family.type, family.documentation, together, samples)
+        yield FamilySnapshot(family.name, family.type, family.documentation, together, samples)
 
 
-def _merge(merged: dict[str, tuple[Kept, dict[_Key, float]]], family: Kept) -> None:
+def _merge_family(
+    merged: dict[str, tuple[FamilySnapshot, dict[_Key, float]]], family: FamilySnapshot
+) -> None:
     kept, values = merged.setdefault(family.name, (family, {}))
     for name, labels, value in family.samples:
         key = name, tuple(labels.items())
@@ -168,18 +172,18 @@ def _merge(merged: dict[str, tuple[Kept, dict[_Key, float]]], family: Kept) -> N
             values[key] = max(before, value) if kept.together == "max" else min(before, value)
 
 
-def _merged(files: list[str]) -> Iterable[Metric]:
+def _merge_native_files(files: list[str]) -> Iterable[Metric]:
     return MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call,no-any-return]
 
 
-def _states(families: Iterable[Kept]) -> Iterator[tuple[str, dict[str, str], float]]:
+def _worker_states(families: Iterable[FamilySnapshot]) -> Iterator[tuple[str, dict[str, str], float]]:
     """Samples that say which workers there are."""
     for family in families:
         if family.name == "radixway_worker_state":
             yield from family.samples
 
 
-def _worker(sample: tuple[str, dict[str, str], float]) -> str | None:
+def _worker_label(sample: tuple[str, dict[str, str], float]) -> str | None:
     return sample[1].get("worker")
 
 

@@ -6,7 +6,7 @@ import re
 
 from prometheus_client.registry import Collector
 
-from radixway.telemetry.metrics.figures import Buckets, Distribution
+from radixway.telemetry.metrics.figures import HistogramBuckets, LabeledHistogram
 
 _SECONDS = (
     0.00001,
@@ -28,17 +28,17 @@ _SECONDS = (
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Steps:
+class StepMetrics:
     """By the name of the middleware's class, which the configuration bounds."""
 
     def __init__(self) -> None:
-        self._middlewares = Distribution(
+        self._middlewares = LabeledHistogram(
             "radixway_middleware_seconds",
             "Seconds that a middleware took itself, without what it called",
             ("middleware",),
             _SECONDS,
         )
-        self._selections = Distribution(
+        self._selections = LabeledHistogram(
             "radixway_selection_seconds",
             "Seconds from a request's end of the road to its worker, where it did not have to wait for room",
             ("policy",),
@@ -49,16 +49,22 @@ class Steps:
         """What is to be told of them."""
         return self._middlewares, self._selections
 
-    def of(self, middleware: object) -> Buckets:
+    def middleware_buckets(self, middleware: object) -> HistogramBuckets:
         """Where its times are counted: under `semantic_cache`, if it is a `SemanticCache`."""
-        return self._middlewares.of(name_of(middleware))
+        return self._middlewares.with_labels(middleware_label(middleware))
 
-    def selecting(self, policy: str) -> Buckets:
+    def selection_buckets(self, policy: str) -> HistogramBuckets:
         """Where the policy's times are counted."""
-        return self._selections.of(policy)
+        return self._selections.with_labels(policy)
 
 
-def name_of(middleware: object) -> str:
-    """What a middleware is called in metrics."""
+def middleware_label(middleware: object) -> str:
+    """Return what `middleware` is called in metrics, in lower case with underscores."""
+    return _WORD.sub("_", step_name_of(middleware).strip("_")).lower()
+
+
+def step_name_of(middleware: object) -> str:
+    """Return the `step_name` of `middleware`, which outlives renames of its class, or else its class's name."""
+    name: str | None = getattr(middleware, "step_name", None)
     kind = middleware if isinstance(middleware, type) else type(middleware)
-    return _WORD.sub("_", kind.__name__.strip("_")).lower()
+    return name or kind.__name__

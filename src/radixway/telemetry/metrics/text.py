@@ -10,14 +10,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 
-class Exposition(NamedTuple):
+class MetricsExposition(NamedTuple):
     """A body and what it is."""
 
     body: bytes
     content_type: str
 
 
-class _Collected(Collector):
+class _StrippedFamilies(Collector):
     """What was collected before, but for the times at which series were made: a third of all lines."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
@@ -35,7 +35,7 @@ class _Collected(Collector):
                 yield family
 
 
-def expose(families: Iterable[Metric], accept: str) -> Exposition:
+def render_exposition(families: Iterable[Metric], accept: str) -> MetricsExposition:
     """The families in the form that an `Accept` header asks for."""
     encode, content_type = choose_encoder(accept)
-    return Exposition(encode(_Collected(families)), content_type)
+    return MetricsExposition(encode(_StrippedFamilies(families)), content_type)

@@ -3,23 +3,23 @@
 Nothing here imports OpenTelemetry's packages before tracing is configured.
 """
 
-from radixway.telemetry.tracing.context import Caller, read_caller
-from radixway.telemetry.tracing.of_requests import LONGEST_PROMPT, Ended, spans_of_request
-from radixway.telemetry.tracing.span import Span, spans_of
-from radixway.telemetry.tracing.trace import Timed, Trace
-from radixway.telemetry.tracing.tracing import Tracing, build_tracing, split_headers
+from radixway.telemetry.tracing.context import CallerSpan, parse_caller_span
+from radixway.telemetry.tracing.of_requests import MAX_PROMPT_BYTES, FinishedRequest, spans_of_request
+from radixway.telemetry.tracing.span import TraceSpan, build_spans
+from radixway.telemetry.tracing.trace import TimedStage, TraceRecord
+from radixway.telemetry.tracing.tracing import RequestTracer, build_tracing, split_trace_headers
 
 __all__ = [
-    "LONGEST_PROMPT",
-    "Caller",
-    "Ended",
-    "Span",
-    "Timed",
-    "Trace",
-    "Tracing",
+    "MAX_PROMPT_BYTES",
+    "CallerSpan",
+    "FinishedRequest",
+    "RequestTracer",
+    "TimedStage",
+    "TraceRecord",
+    "TraceSpan",
+    "build_spans",
     "build_tracing",
-    "read_caller",
-    "spans_of",
+    "parse_caller_span",
     "spans_of_request",
-    "split_headers",
+    "split_trace_headers",
 ]

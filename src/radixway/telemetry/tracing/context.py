@@ -17,13 +17,13 @@ _MEMBER = re.compile(
     rb"(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13})"
     rb"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
 )
-_LONGEST_STATE = 512
+_MAX_TRACESTATE_BYTES = 512
 """Bytes, and …"""
-_MOST_MEMBERS = 32
+_MAX_TRACESTATE_MEMBERS = 32
 """… members of a `tracestate` that travel on; of a larger one nothing does."""
 
 
-class Caller(NamedTuple):
+class CallerSpan(NamedTuple):
     """The span that a request comes from, by its own word."""
 
     trace_id: int
@@ -33,7 +33,7 @@ class Caller(NamedTuple):
     """Its `tracestate`, checked; empty if there is none that may travel on."""
 
 
-def read_caller(headers: Iterable[tuple[bytes, bytes]]) -> Caller | None:
+def parse_caller_span(headers: Iterable[tuple[bytes, bytes]]) -> CallerSpan | None:
     """Who calls, if the headers (names in lower case) say so as they should."""
     parents: list[bytes] = []
     states: list[bytes] = []
@@ -52,19 +52,19 @@ def read_caller(headers: Iterable[tuple[bytes, bytes]]) -> Caller | None:
         return None
     if not (int(trace_id, 16) and int(span_id, 16)):
         return None
-    return Caller(int(trace_id, 16), int(span_id, 16), bool(int(flags, 16) & 1), _state(states))
+    return CallerSpan(int(trace_id, 16), int(span_id, 16), bool(int(flags, 16) & 1), _join_tracestate(states))
 
 
-def traceparent(trace_id: int, span_id: int, *, sampled: bool) -> bytes:
+def format_traceparent(trace_id: int, span_id: int, *, sampled: bool) -> bytes:
     """The header that says so."""
     return b"00-%032x-%016x-%02x" % (trace_id, span_id, sampled)
 
 
-def _state(given: list[bytes]) -> bytes:
+def _join_tracestate(given: list[bytes]) -> bytes:
     whole = b",".join(given)
-    if not whole or len(whole) > _LONGEST_STATE:
+    if not whole or len(whole) > _MAX_TRACESTATE_BYTES:
         return b""
     members = [member for each in whole.split(b",") if (member := each.strip(b" \t"))]
     keys = {member.partition(b"=")[0] for member in members}
-    sound = len(keys) == len(members) <= _MOST_MEMBERS and all(map(_MEMBER.fullmatch, members))
+    sound = len(keys) == len(members) <= _MAX_TRACESTATE_MEMBERS and all(map(_MEMBER.fullmatch, members))
     return b",".join(members) if sound else b""

@@ -9,15 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from radixway.telemetry.tracing.span import Span
+from radixway.telemetry.tracing.span import TraceSpan
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 32
+_BATCH_SIZE = 32
 """Requests in an export: their spans become bytes in one go, and the event loop gets no turn meanwhile."""
 
 
-class Refused(NamedTuple):
+class RejectedSpans(NamedTuple):
     """Spans that were not taken."""
 
     why: str
@@ -25,10 +25,10 @@ class Refused(NamedTuple):
     """How many of those that were sent."""
 
 
-class Exporter(Protocol):
+class TraceExporter(Protocol):
     """Where spans go. Called by one thread."""
 
-    def export(self, spans: list[Span]) -> Refused | None:
+    def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
         """Take them, in a time that is bounded; None if all were taken."""
         ...
 
@@ -37,10 +37,10 @@ class Exporter(Protocol):
         ...
 
 
-class Exporting:
+class SpanExportQueue:
     """A bounded queue and its thread, from `start` to `stop`. What does not fit is dropped, and counted."""
 
-    def __init__(self, exporter: Exporter, *, most: int, interval_s: float) -> None:
+    def __init__(self, exporter: TraceExporter, *, most: int, interval_s: float) -> None:
         self.exported = 0
         """Spans that were taken."""
         self.failed = 0
@@ -52,15 +52,15 @@ class Exporting:
         self._exporter = exporter
         self._most = most
         self._interval_s = interval_s
-        self._waiting: deque[Callable[[], list[Span]]] = deque()
+        self._waiting: deque[Callable[[], list[TraceSpan]]] = deque()
         self._wake = threading.Event()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="radixway-tracing", daemon=True)
+        self._thread = threading.Thread(target=self._export_loop, name="radixway-tracing", daemon=True)
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, make: Callable[[], list[Span]]) -> None:
+    def queue_spans(self, make: Callable[[], list[TraceSpan]]) -> None:
         """Have the spans made and exported, soon. From any thread; never waits."""
         if len(self._waiting) >= self._most:
             self.dropped += 1
@@ -85,7 +85,7 @@ class Exporting:
         """For `/health`."""
         return {"error": self.problem, "waiting": len(self), "dropped": self.dropped, "failed": self.failed}
 
-    def _run(self) -> None:
+    def _export_loop(self) -> None:
         while not self._stopping:
             self._wake.wait(self._interval_s)
             self._wake.clear()
@@ -95,8 +95,8 @@ class Exporting:
                     return
 
     def _export_some(self) -> None:
-        spans: list[Span] = []
-        for _ in range(min(_AT_ONCE, len(self._waiting))):
+        spans: list[TraceSpan] = []
+        for _ in range(min(_BATCH_SIZE, len(self._waiting))):
             make = self._waiting.popleft()
             try:
                 spans += make()
@@ -106,9 +106,9 @@ class Exporting:
         if not spans:
             return
         try:
-            refused = self._exporter.export(spans)
+            refused = self._exporter.export_spans(spans)
         except Exception as error:  # noqa: BLE001 - as above; it is told below
-            refused = Refused(type(error).__name__, len(spans))
+            refused = RejectedSpans(type(error).__name__, len(spans))
         if refused is None:
             self.exported += len(spans)
             if self.problem is not None:

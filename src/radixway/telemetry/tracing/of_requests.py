@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from radixway.telemetry.journal import Journal
-from radixway.telemetry.tracing.span import Event, Kind, Span, Value, spans_of
-from radixway.telemetry.tracing.trace import Timed, Trace
+from radixway.telemetry.tracing.span import Kind, SpanEvent, TraceSpan, Value, build_spans
+from radixway.telemetry.tracing.trace import TimedStage, TraceRecord
 
 _EVENTS: Mapping[str, tuple[str, ...]] = {
     "client_left": (),
@@ -55,12 +55,12 @@ _NAMES = {
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "estimated")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,127}")
 """What looks like a model's name; a client may write anything where one belongs."""
-LONGEST_PROMPT = 64 * 1024
+MAX_PROMPT_BYTES = 64 * 1024
 """Bytes of what was asked that are shown; no more of it may wait for an export."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinishedRequest:
     """What is known of a request at its end."""
 
     surface: str
@@ -73,7 +73,7 @@ class Ended:
     tenant: str
     model: str | None
     """As asked for."""
-    answering: str | None
+    resolved_model: str | None
     """Who of its worker's models answers, where that is known."""
     workers: tuple[str, ...]
     """Those that were asked, in that order."""
@@ -85,15 +85,15 @@ class Ended:
     """What was asked, as it went to the worker, or its beginning: only where that is to be shown."""
 
 
-def spans_of_request(journal: Journal, trace: Trace, ended: Ended) -> list[Span]:
+def spans_of_request(journal: Journal, trace: TraceRecord, ended: FinishedRequest) -> list[TraceSpan]:
     """The request, and within it what took time."""
     epoch_ns = int(journal.began_at * 1e9)
     caller, noted = trace.caller, trace.unbelieved
-    route = _route_of(ended.path)
+    route = _route_template(ended.path)
     entries = list(journal.entries)  # an answer that is kept is noted by its own task
     told = [(step, at, said if isinstance(said, dict) else said.explain()) for step, at, said in entries]
     used = next((said for step, _, said in reversed(told) if step == "tokens"), {})
-    root = Span(
+    root = TraceSpan(
         trace_id=trace.trace_id,
         span_id=trace.span_id,
         parent_id=0 if caller is None else caller.span_id,
@@ -103,31 +103,37 @@ def spans_of_request(journal: Journal, trace: Trace, ended: Ended) -> list[Span]
         kind="internal" if ended.method is None else "server",
         began_ns=epoch_ns,
         ended_ns=epoch_ns + int(ended.total_s * 1e9),
-        fields=_fields_of(journal, ended, route, used),
+        fields=_request_span_fields(journal, ended, route, used),
         links=() if noted is None else ((noted.trace_id, noted.span_id),),
         failed=ended.error or str(ended.status) if ended.status >= 500 else None,
     )
     root.events = [
-        Event(step, epoch_ns + int(at * 1e9), _shown(said, _EVENTS[step]))
+        SpanEvent(step, epoch_ns + int(at * 1e9), _select_fields(said, _EVENTS[step]))
         for step, at, said in told
         if step in _EVENTS
     ]
     stretches = [
         *trace.stretches,
         *(
-            Timed("queue", at - said["waited_s"], at, {"ahead": said["ahead"]}, False, 0)
+            TimedStage("queue", at - said["waited_s"], at, {"ahead": said["ahead"]}, False, 0)
             for step, at, said in told
             if step == "queue"
         ),
     ]
-    return spans_of(trace, root, stretches, epoch_ns, _drawn)
+    return build_spans(trace, root, stretches, epoch_ns, _stage_span_fields)
 
 
-def _drawn(stretch: Timed) -> tuple[str, Kind, dict[str, Value]]:
-    return stretch.name, "client" if stretch.number else "internal", _shown(stretch.fields, stretch.fields)
+def _stage_span_fields(stretch: TimedStage) -> tuple[str, Kind, dict[str, Value]]:
+    return (
+        stretch.name,
+        "client" if stretch.number else "internal",
+        _select_fields(stretch.fields, stretch.fields),
+    )
 
 
-def _fields_of(journal: Journal, ended: Ended, route: str, used: Mapping[str, Any]) -> dict[str, Value]:
+def _request_span_fields(
+    journal: Journal, ended: FinishedRequest, route: str, used: Mapping[str, Any]
+) -> dict[str, Value]:
     fields: dict[str, Value] = {
         "http.response.status_code": ended.status,
         "gen_ai.provider.name": "radixway",
@@ -140,21 +146,21 @@ def _fields_of(journal: Journal, ended: Ended, route: str, used: Mapping[str, An
         fields |= {"http.request.method": ended.method, "http.route": route}
     if ended.model is not None and _MODEL.fullmatch(ended.model):
         fields["gen_ai.request.model"] = ended.model
-    if ended.answering is not None:
-        fields["gen_ai.response.model"] = ended.answering
+    if ended.resolved_model is not None:
+        fields["gen_ai.response.model"] = ended.resolved_model
     if ended.workers:
         fields["radixway.worker"] = ended.workers[-1]
     if ended.first_byte_s is not None:
         fields["radixway.first_byte_ms"] = round(ended.first_byte_s * 1e3, 3)
     if ended.error is not None:
         fields["error.type"] = ended.error
-    fields |= _shown(used, _USAGE)
+    fields |= _select_fields(used, _USAGE)
     if ended.prompt is not None:
         fields["gen_ai.input.messages"] = ended.prompt.decode("utf-8", "replace")
     return fields
 
 
-def _shown(said: Mapping[str, Any], names: Any) -> dict[str, Value]:
+def _select_fields(said: Mapping[str, Any], names: Any) -> dict[str, Value]:
     shown: dict[str, Value] = {}
     for name in names:
         value = said.get(name)
@@ -165,7 +171,7 @@ def _shown(said: Mapping[str, Any], names: Any) -> dict[str, Value]:
     return shown
 
 
-def _route_of(path: str) -> str:
+def _route_template(path: str) -> str:
     plain = path.partition("?")[0]
     if plain.startswith("/sessions/"):
         parts = plain.split("/")

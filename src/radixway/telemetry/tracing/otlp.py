@@ -15,12 +15,12 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from radixway import __version__
-from radixway.telemetry.tracing.exporting import Refused
-from radixway.telemetry.tracing.settings import Settings
-from radixway.telemetry.tracing.span import Span
+from radixway.telemetry.tracing.exporting import RejectedSpans
+from radixway.telemetry.tracing.settings import TracingSettings
+from radixway.telemetry.tracing.span import TraceSpan
 
 if TYPE_CHECKING:
-    from radixway.telemetry.tracing.posting import Posting
+    from radixway.telemetry.tracing.posting import OtlpSession
 
 _KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -30,7 +30,7 @@ _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
 )
-_LONGEST = 300
+_MAX_MESSAGE_CHARS = 300
 """Characters of an exporter's complaint."""
 _PROVIDERS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
@@ -42,29 +42,29 @@ _PROVIDERS = (
 class OtlpExporter:
     """An `Exporter`. What the library complains of is told by us, once, instead of with every export."""
 
-    def __init__(self, settings: Settings, *, service: str, role: str) -> None:
+    def __init__(self, settings: TracingSettings, *, service: str, role: str) -> None:
         """`service`: the name where nobody says another."""
-        self._resource = _resource(settings, service, role)
-        self._complaints = _Complaints()
-        self._posting: Posting | None = None
-        self._exporter = self._make(settings)
+        self._resource = _build_resource(settings, service, role)
+        self._complaints = _ExporterLogFilter()
+        self._posting: OtlpSession | None = None
+        self._exporter = self._create_exporter(settings)
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(self._complaints)
 
-    def export(self, spans: list[Span]) -> Refused | None:
+    def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
         """See `Exporter`."""
         with self._complaints:
-            result = self._exporter.export([self._readable(span) for span in spans])
+            result = self._exporter.export([self._to_readable_span(span) for span in spans])
         posting = self._posting
         if result is not SpanExportResult.SUCCESS:
             # The library says "timeout, max retries or shutdown" of much, and not what was wrong.
             why = (posting is not None and posting.why) or self._complaints.last
             told = why or "the collector did not take them"
-            return Refused(" ".join(told.split())[:_LONGEST], len(spans))
+            return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], len(spans))
         if posting is None or not posting.rejected:
             return None
         told = f"the collector rejects {posting.rejected} of {len(spans)} spans: {posting.why}"
-        return Refused(" ".join(told.split())[:_LONGEST], min(posting.rejected, len(spans)))
+        return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], min(posting.rejected, len(spans)))
 
     def close(self) -> None:
         """See `Exporter`."""
@@ -72,7 +72,7 @@ class OtlpExporter:
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._complaints)
 
-    def _make(self, settings: Settings) -> SpanExporter:
+    def _create_exporter(self, settings: TracingSettings) -> SpanExporter:
         given: dict[str, Any] = {"endpoint": settings.endpoint, "timeout": settings.section.timeout_s}
         headers = {name.lower(): value.get_secret_value() for name, value in settings.section.headers.items()}
         if settings.protocol == "grpc":
@@ -84,12 +84,12 @@ class OtlpExporter:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
 
         if not any(os.environ.get(name) for name in _PROVIDERS):
-            from radixway.telemetry.tracing.posting import Posting
+            from radixway.telemetry.tracing.posting import OtlpSession
 
-            self._posting = given["session"] = Posting()
+            self._posting = given["session"] = OtlpSession()
         return Http(**given, headers=headers or None)
 
-    def _readable(self, span: Span) -> ReadableSpan:
+    def _to_readable_span(self, span: TraceSpan) -> ReadableSpan:
         state = TraceState.from_header([span.state.decode("ascii")]) if span.state else None
         parent = None
         if span.parent_id:
@@ -111,7 +111,7 @@ class OtlpExporter:
         )
 
 
-def _resource(settings: Settings, service: str, role: str) -> Resource:
+def _build_resource(settings: TracingSettings, service: str, role: str) -> Resource:
     """What we say of ourselves stands below what the environment says, and that below the configuration."""
     ours: dict[str, Any] = {"service.version": __version__, "radixway.role": role}
     made = Resource(ours).merge(Resource.create())
@@ -123,7 +123,7 @@ def _resource(settings: Settings, service: str, role: str) -> Resource:
     return made.merge(Resource({"service.name": service, **settings.section.resource}))
 
 
-class _Complaints(logging.Filter):
+class _ExporterLogFilter(logging.Filter):
     """Keeps what the exporter logs in the thread that exports, where others use the same library."""
 
     def __init__(self) -> None:
@@ -142,5 +142,5 @@ class _Complaints(logging.Filter):
         if record.thread != self._thread:
             return True
         if record.levelno >= logging.WARNING:
-            self.last = " ".join(record.getMessage().split())[:_LONGEST]
+            self.last = " ".join(record.getMessage().split())[:_MAX_MESSAGE_CHARS]
         return False

@@ -9,17 +9,17 @@ import requests
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-_LARGEST_BYTES = 1 << 16
+_MAX_RESPONSE_BYTES = 1 << 16
 """Of an answer: a collector has little to say."""
-_PATIENCE_S = 10.0
+_RESPONSE_TIMEOUT_S = 10.0
 """Where nobody says how long it may take; as OpenTelemetry has it."""
 
 
-class NotTaken(Exception):
+class ExportRejectedError(Exception):
     """The collector answered, and has not taken what was sent; the message says why."""
 
 
-class Posting(requests.Session):
+class OtlpSession(requests.Session):
     """The session of an exporter, which takes each answer below 400 for a success and knows no more of it."""
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class Posting(requests.Session):
         """… why; or why no answer came at all."""
 
     def request(self, *args: Any, **more: Any) -> requests.Response:
-        """See `requests.Session`. `timeout` is of the whole answer. Raises NotTaken too."""
+        """See `requests.Session`. `timeout` is of the whole answer. Raises ExportRejectedError too."""
         self.rejected, self.why = 0, ""
-        deadline = monotonic() + (more.get("timeout") or _PATIENCE_S)
+        deadline = monotonic() + (more.get("timeout") or _RESPONSE_TIMEOUT_S)
         try:
             answering = super().request(*args, **{**more, "stream": True})
         except requests.RequestException as error:
@@ -40,8 +40,10 @@ class Posting(requests.Session):
             raise
         with answering as response:
             if response.is_redirect or response.is_permanent_redirect:
-                raise NotTaken(f"it leads elsewhere ({response.status_code}), where no traces are sent")
-            body = _read(response, deadline)
+                raise ExportRejectedError(
+                    f"it leads elsewhere ({response.status_code}), where no traces are sent"
+                )
+            body = _read_limited(response, deadline)
         if response.ok:
             self._read_answer(body)
         return response
@@ -54,12 +56,12 @@ class Posting(requests.Session):
         self.rejected, self.why = partly.rejected_spans, partly.error_message
 
 
-def _read(response: requests.Response, deadline: float) -> bytes:
+def _read_limited(response: requests.Response, deadline: float) -> bytes:
     body = bytearray()
-    while piece := response.raw.read1(_LARGEST_BYTES, decode_content=True):
+    while piece := response.raw.read1(_MAX_RESPONSE_BYTES, decode_content=True):
         body += piece
-        if len(body) > _LARGEST_BYTES:
-            raise NotTaken("its answer does not end")
+        if len(body) > _MAX_RESPONSE_BYTES:
+            raise ExportRejectedError("its answer does not end")
         if monotonic() > deadline:
-            raise NotTaken("its answer does not end in time")
+            raise ExportRejectedError("its answer does not end in time")
     return bytes(body)

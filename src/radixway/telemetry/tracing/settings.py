@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from radixway.config import ConfigError
-from radixway.config.tracing import Protocol, TracingSection
+from radixway.config.tracing import Protocol, TracingConfig
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -14,10 +14,10 @@ _HTTP_PATH = "/v1/traces"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TracingSettings:
     """All of it. What is None the exporter reads from the environment itself."""
 
-    section: TracingSection
+    section: TracingConfig
     endpoint: str | None
     protocol: Protocol
     ratio: float
@@ -26,31 +26,31 @@ class Settings:
     """None: as `OTEL_SERVICE_NAME` says, or our own."""
 
     @property
-    def told(self) -> str:
+    def collector_label(self) -> str:
         """The collector, for people."""
         return f"{self.endpoint or 'the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT'} ({self.protocol})"
 
 
-def settings_of(section: TracingSection, environ: Mapping[str, str]) -> Settings | None:
+def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> TracingSettings | None:
     """None where nothing is to be traced. Raises ConfigError for variables that make no sense."""
-    if not _is_on(section, environ):
+    if not _is_tracing_on(section, environ):
         return None
-    ratio, parent_based = _sampler(section, environ)
-    protocol = section.protocol or _protocol(environ)
+    ratio, parent_based = _sampler_from_environ(section, environ)
+    protocol = section.protocol or _protocol_from_environ(environ)
     endpoint = section.endpoint
     if endpoint is not None and protocol == "http/protobuf" and endpoint.count("/") < 3:
         endpoint += _HTTP_PATH
     elif endpoint is not None and protocol == "http/protobuf" and endpoint.endswith("/"):
         endpoint = endpoint.rstrip("/") + _HTTP_PATH
-    return Settings(section, endpoint, protocol, ratio, parent_based, section.service_name)
+    return TracingSettings(section, endpoint, protocol, ratio, parent_based, section.service_name)
 
 
-def is_asked_for(section: TracingSection) -> bool:
+def is_tracing_configured(section: TracingConfig) -> bool:
     """Whether the configuration itself wants traces, and not only the environment."""
     return section.enabled is True or (section.enabled is None and section.endpoint is not None)
 
 
-def _is_on(section: TracingSection, environ: Mapping[str, str]) -> bool:
+def _is_tracing_on(section: TracingConfig, environ: Mapping[str, str]) -> bool:
     if section.enabled is not None:
         return section.enabled
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -61,7 +61,7 @@ def _is_on(section: TracingSection, environ: Mapping[str, str]) -> bool:
     return exporter == "otlp" and any(environ.get(name, "").strip() for name in _ENDPOINTS)
 
 
-def _protocol(environ: Mapping[str, str]) -> Protocol:
+def _protocol_from_environ(environ: Mapping[str, str]) -> Protocol:
     for name in _PROTOCOLS:
         said = environ.get(name, "").strip()
         if said == "grpc":
@@ -73,7 +73,7 @@ def _protocol(environ: Mapping[str, str]) -> Protocol:
     return "http/protobuf"
 
 
-def _sampler(section: TracingSection, environ: Mapping[str, str]) -> tuple[float, bool]:
+def _sampler_from_environ(section: TracingConfig, environ: Mapping[str, str]) -> tuple[float, bool]:
     """The share that is sampled, and whether a caller may have decided it."""
     parent_based = section.parent_based
     if section.sample_ratio is not None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from radixway.telemetry.tracing.trace import Timed, Trace
+from radixway.telemetry.tracing.trace import TimedStage, TraceRecord
 
 Value = str | bool | int | float | tuple[str, ...]
 Kind = Literal["server", "client", "internal"]
 
 
-class Event(NamedTuple):
+class SpanEvent(NamedTuple):
     """A moment within a span."""
 
     name: str
@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Span:
+class TraceSpan:
     """Times are nanoseconds since the epoch, ids as in `traceparent`; a parent of 0 is none."""
 
     trace_id: int
@@ -34,21 +34,23 @@ class Span:
     began_ns: int
     ended_ns: int
     fields: dict[str, Value] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[SpanEvent] = field(default_factory=list)
     links: tuple[tuple[int, int], ...] = ()
     """(trace id, span id) of what it has to do with, and is no part of."""
     failed: str | None = None
     """A short reason, never a sentence that may quote somebody."""
 
 
-Drawn = Callable[[Timed], "tuple[str, Kind, dict[str, Value]]"]
+Drawn = Callable[[TimedStage], "tuple[str, Kind, dict[str, Value]]"]
 """A stretch's name, kind and attributes."""
 
 _BESIDE = 2**20
 """Where the numbers begin of spans that nobody was told of."""
 
 
-def spans_of(trace: Trace, root: Span, stretches: Sequence[Timed], epoch_ns: int, draw: Drawn) -> list[Span]:
+def build_spans(
+    trace: TraceRecord, root: TraceSpan, stretches: Sequence[TimedStage], epoch_ns: int, draw: Drawn
+) -> list[TraceSpan]:
     """The root and, within it, the stretches: each in the narrowest that holds it.
 
     `epoch_ns`: when the request began; no stretch leaves the root's time.
@@ -60,16 +62,16 @@ def spans_of(trace: Trace, root: Span, stretches: Sequence[Timed], epoch_ns: int
         return began, max(began, min(ended, root.ended_ns))
 
     holders: list[tuple[int, int, int]] = [(root.began_ns, root.ended_ns, root.span_id)]
-    made: list[Span] = []
+    made: list[TraceSpan] = []
     # Of two that hold each other the one that was noted last is the outer one: it ended last.
     for beside, each in enumerate(reversed(stretches)):
         began_ns, ended_ns = place(each.began_s, each.ended_s)
-        span_id = trace.span(each.number or _BESIDE + beside)
+        span_id = trace.span_id_of(each.number or _BESIDE + beside)
         if each.holds:
             holders.append((began_ns, ended_ns, span_id))
         name, kind, fields = draw(each)
         made.append(
-            Span(
+            TraceSpan(
                 trace_id=root.trace_id,
                 span_id=span_id,
                 parent_id=0,
@@ -79,7 +81,7 @@ def spans_of(trace: Trace, root: Span, stretches: Sequence[Timed], epoch_ns: int
                 began_ns=began_ns,
                 ended_ns=ended_ns,
                 fields=fields,
-                failed=_failure(each),
+                failed=_stage_error(each),
             )
         )
     ranks = {span_id: rank for rank, (_, _, span_id) in enumerate(holders)}
@@ -94,6 +96,6 @@ def spans_of(trace: Trace, root: Span, stretches: Sequence[Timed], epoch_ns: int
     return [root, *reversed(made)]
 
 
-def _failure(stretch: Timed) -> str | None:
+def _stage_error(stretch: TimedStage) -> str | None:
     error = stretch.fields.get("error")
     return error if isinstance(error, str) else None

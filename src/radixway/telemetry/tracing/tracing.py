@@ -11,46 +11,46 @@ from typing import Any
 
 from radixway.component import Component
 from radixway.config import ConfigError
-from radixway.config.tracing import TracingSection
-from radixway.telemetry.metrics import Metrics
-from radixway.telemetry.tracing.context import TRACEPARENT, TRACESTATE, Caller, read_caller
-from radixway.telemetry.tracing.exporting import Exporting
-from radixway.telemetry.tracing.settings import Settings, is_asked_for, settings_of
-from radixway.telemetry.tracing.span import Span
-from radixway.telemetry.tracing.trace import Trace
+from radixway.config.tracing import TracingConfig
+from radixway.telemetry.metrics import MetricsRegistry
+from radixway.telemetry.tracing.context import TRACEPARENT, TRACESTATE, CallerSpan, parse_caller_span
+from radixway.telemetry.tracing.exporting import SpanExportQueue
+from radixway.telemetry.tracing.settings import TracingSettings, is_tracing_configured, resolve_settings
+from radixway.telemetry.tracing.span import TraceSpan
+from radixway.telemetry.tracing.trace import TraceRecord
 
 log = logging.getLogger(__name__)
 
 Header = tuple[bytes, bytes]
 
-_FAREWELL_S = 3.0
+_EXIT_FLUSH_S = 3.0
 """How long what waits at the end may take."""
 
 
-class Tracing(Component):
+class RequestTracer(Component):
     """One process's. `begin` with each request, `end` with its last byte; exports from `start` on."""
 
     name = "tracing"
 
-    def __init__(self, settings: Settings, exporting: Exporting) -> None:
+    def __init__(self, settings: TracingSettings, exporting: SpanExportQueue) -> None:
         self.exporting = exporting
         self.records_prompts = settings.section.record_prompts
         self._ratio = settings.ratio
         self._parent_based = settings.parent_based
-        self._told = settings.told
+        self._told = settings.collector_label
 
-    def begin(self, caller: Caller | None, *, believed: bool) -> Trace:
+    def start_trace(self, caller: CallerSpan | None, *, believed: bool) -> TraceRecord:
         """A request has come from `caller`. Who is believed decides what trace it belongs to, and (unless
         configured otherwise) whether that is kept; of others it is only noted who they say they are.
         """
         if caller is None or not believed:
-            return Trace(None, sampled=random() < self._ratio, unbelieved=caller)
+            return TraceRecord(None, sampled=random() < self._ratio, unbelieved=caller)
         sampled = caller.sampled if self._parent_based else random() < self._ratio
-        return Trace(caller, sampled=sampled)
+        return TraceRecord(caller, sampled=sampled)
 
-    def end(self, make: Callable[[], list[Span]]) -> None:
+    def export_trace(self, make: Callable[[], list[TraceSpan]]) -> None:
         """A traced request has ended; its spans are made when they are exported."""
-        self.exporting.put(make)
+        self.exporting.queue_spans(make)
 
     async def start(self) -> None:
         """Begin to export."""
@@ -59,19 +59,19 @@ class Tracing(Component):
 
     async def stop(self) -> None:
         """Export what waits, as far as that is done soon."""
-        await asyncio.to_thread(self.exporting.stop, _FAREWELL_S)
+        await asyncio.to_thread(self.exporting.stop, _EXIT_FLUSH_S)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
         return {"to": self._told} | self.exporting.describe()
 
-    def counts(self) -> list[tuple[str, float]]:
+    def export_counts(self) -> list[tuple[str, float]]:
         """Spans that were exported or failed to be, and requests that were dropped, for a counter."""
         each = self.exporting
         return [("exported", each.exported), ("failed", each.failed), ("dropped", each.dropped)]
 
 
-def _needed(error: ImportError) -> str:
+def _missing_package(error: ImportError) -> str:
     """What to install, by what could not be imported."""
     if (error.name or "").startswith("opentelemetry.proto"):
         return (
@@ -82,19 +82,19 @@ def _needed(error: ImportError) -> str:
 
 
 def build_tracing(
-    section: TracingSection,
-    metrics: Metrics | None = None,
+    section: TracingConfig,
+    metrics: MetricsRegistry | None = None,
     *,
     service: str = "radixway",
     role: str = "gateway",
-) -> Tracing | None:
+) -> RequestTracer | None:
     """As it is configured, here or by `OTEL_*`; None where nothing is to be traced.
 
     `metrics`: where its counts are published. `service`: its name, unless it is said elsewhere.
 
     Raises ConfigError: it is wanted here, and the package is not installed; or a variable makes no sense.
     """
-    settings = settings_of(section, os.environ)
+    settings = resolve_settings(section, os.environ)
     if settings is None:
         return None
     try:
@@ -102,33 +102,33 @@ def build_tracing(
 
         exporter = OtlpExporter(settings, service=service, role=role)
     except ImportError as error:
-        told = _needed(error)
-        if is_asked_for(section):
+        told = _missing_package(error)
+        if is_tracing_configured(section):
             raise ConfigError(f"telemetry.tracing {told}") from None
         log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", told)
         return None
-    exporting = Exporting(exporter, most=section.queue_size, interval_s=section.interval_s)
-    tracing = Tracing(settings, exporting)
+    exporting = SpanExportQueue(exporter, most=section.queue_size, interval_s=section.interval_s)
+    tracing = RequestTracer(settings, exporting)
     if metrics is not None:
         metrics.counters(
             "radixway_trace_spans",
             "Spans exported, or failed to be, and traced requests dropped because too many waited",
             "outcome",
-            tracing.counts,
+            tracing.export_counts,
         )
     return tracing
 
 
-def split_headers(headers: tuple[Header, ...]) -> tuple[Caller | None, tuple[Header, ...]]:
+def split_trace_headers(headers: tuple[Header, ...]) -> tuple[CallerSpan | None, tuple[Header, ...]]:
     """Who calls, and the headers without what says it: workers are told who asks them, and that is us."""
     for name, _ in headers:
         if name in _SAYING:
-            return read_caller(headers), _without(headers)
+            return parse_caller_span(headers), _without_trace_headers(headers)
     return None, headers
 
 
 _SAYING = (TRACEPARENT, TRACESTATE)
 
 
-def _without(headers: Iterable[Header]) -> tuple[Header, ...]:
+def _without_trace_headers(headers: Iterable[Header]) -> tuple[Header, ...]:
     return tuple(header for header in headers if header[0] not in _SAYING)

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from radixway.config import SharedLimitsSection
+from radixway.config import SharedLimitsConfig
 from radixway.net.valkey import ERRORS
-from radixway.tenants.account import NOTHING, Account, Estimate
+from radixway.tenants.account import NOTHING, TenantAccount, UsageEstimate
 from radixway.tenants.book import day_of
 from radixway.tenants.shared import script
 
 
-class _Waiting(NamedTuple):
+class _WaitingRequest(NamedTuple):
     now: float
-    estimate: Estimate
+    estimate: UsageEstimate
     verdict: asyncio.Future[Exception | None]
     """None: it is in, and stands in the account."""
 
 
-class Lane:
+class BatchedLimiter:
     """Steps follow each other, so that what the account has in hand is exact when it is said.
 
     What was used is told in numbered portions: one whose answer was lost is told again under its number, and
@@ -31,10 +31,10 @@ class Lane:
 
     def __init__(
         self,
-        account: Account,
+        account: TenantAccount,
         redis: Redis,
         gateway: str,
-        section: SharedLimitsSection,
+        section: SharedLimitsConfig,
         clock: Callable[[], float],
     ) -> None:
         """`gateway`: a name that no other process has, nor had. `clock`: since the epoch."""
@@ -43,11 +43,11 @@ class Lane:
         self._gateway = gateway
         self._clock = clock
         self._script = redis.register_script(script.STEP)
-        self._limits = script.limits_in(account.rates, account.quotas)
-        self._waiting: list[_Waiting] = []
-        self._owed = Estimate()
+        self._limits = script.limit_arguments(account.rates, account.quotas)
+        self._waiting: list[_WaitingRequest] = []
+        self._owed = UsageEstimate()
         """What was used, and is in no portion yet."""
-        self._portion = Estimate()
+        self._portion = UsageEstimate()
         self._number = 0
         self._changed = False
         """Places were given back that the server does not know of."""
@@ -55,36 +55,36 @@ class Lane:
         self._stepping: asyncio.Task[None] | None = None
 
     @property
-    def is_owed(self) -> bool:
+    def has_unsent_usage(self) -> bool:
         """The server has to be told something, or reminded of it."""
         return self._changed or self._portion != NOTHING or self._account.in_hand > 0
 
-    async def admit(self, now: float, estimate: Estimate) -> None:
+    async def admit_request(self, now: float, estimate: UsageEstimate) -> None:
         """Let a request in. Raises LimitReached, and what a server that is away raises."""
         verdict: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(now, estimate, verdict))
-        self.begin()
+        self._waiting.append(_WaitingRequest(now, estimate, verdict))
+        self.start_step()
         try:
             refusal = await verdict
         except asyncio.CancelledError:
             if verdict.done() and not verdict.cancelled() and verdict.result() is None:
-                self._account.settle(now, estimate, 0, 0.0)  # it was let in as it left
+                self._account.settle_usage(now, estimate, 0, 0.0)  # it was let in as it left
             self._changed = True
             raise
         if refusal is not None:
             raise refusal
 
-    def owe(self, tokens: int, cost: float) -> None:
+    def add_usage(self, tokens: int, cost: float) -> None:
         """A request is over, and has used so much."""
-        self._owed = Estimate(self._owed.tokens + tokens, self._owed.cost + cost)
+        self._owed = UsageEstimate(self._owed.tokens + tokens, self._owed.cost + cost)
         self._changed = True
 
-    def begin(self, on_failure: Callable[[Exception], None] = lambda _: None) -> None:
+    def start_step(self, on_failure: Callable[[Exception], None] = lambda _: None) -> None:
         """Have the next step taken, unless one is under way, which looks for more at its end."""
         if self._stepping is None or self._stepping.done():
-            self._stepping = asyncio.get_running_loop().create_task(self._go(on_failure))
+            self._stepping = asyncio.get_running_loop().create_task(self._run_steps(on_failure))
 
-    async def step(self) -> dict[str, float]:
+    async def run_step(self) -> dict[str, float]:
         """Tell, ask, and answer those who wait; returns what is used of each limit, by its name.
 
         Raises what a server that is away raises; whoever waited is told the same.
@@ -92,53 +92,53 @@ class Lane:
         async with self._one:
             waiting, self._waiting = self._waiting, []
             try:
-                return await self._take(waiting)
+                return await self._exchange_step(waiting)
             except BaseException as error:
                 self._changed = True
                 told = error if isinstance(error, ERRORS) else ConnectionError("nobody asked to the end")
-                _answer(waiting, told)
+                _fail_waiting(waiting, told)
                 raise
 
-    async def _go(self, on_failure: Callable[[Exception], None]) -> None:
+    async def _run_steps(self, on_failure: Callable[[Exception], None]) -> None:
         try:
             while self._waiting or self._changed:
-                await self.step()
+                await self.run_step()
         except ERRORS as error:
-            _answer(self._waiting, error)
+            _fail_waiting(self._waiting, error)
             self._waiting = []
             on_failure(error)
 
-    async def _take(self, waiting: list[_Waiting]) -> dict[str, float]:
+    async def _exchange_step(self, waiting: list[_WaitingRequest]) -> dict[str, float]:
         account = self._account
         if self._portion == NOTHING and self._owed != NOTHING:
             self._portion, self._owed = self._owed, NOTHING
             self._number += 1
         self._changed = False
         answer: Any = await self._script(
-            keys=script.keys_of(self._section.prefix, account.tenant, day_of(self._clock())),
+            keys=script.tenant_keys(self._section.prefix, account.tenant, day_of(self._clock())),
             args=[
                 *(self._gateway, self._section.forget_after_s, self._number),
                 *(account.in_hand, account.reserved_tokens, repr(account.reserved_cost)),
                 *(self._portion.tokens, repr(self._portion.cost)),
                 *self._limits,
-                *script.wanted(each.estimate for each in waiting),
+                *script.estimate_arguments(each.estimate for each in waiting),
             ],
         )
         self._portion = NOTHING
         self._changed |= self._owed != NOTHING
-        verdicts, used = script.read(answer)
+        verdicts, used = script.parse_step_reply(answer)
         for each, verdict in zip(waiting, verdicts, strict=True):
             if each.verdict.done():
                 self._changed = True  # it has left: what it got goes back with the next step
             elif verdict.limit is not None:
-                each.verdict.set_result(account.refuse(each.now, verdict.limit, verdict.wait_s))
+                each.verdict.set_result(account.count_refusal(each.now, verdict.limit, verdict.wait_s))
             else:
-                account.take(each.now, each.estimate)
+                account.reserve_usage(each.now, each.estimate)
                 each.verdict.set_result(None)
         return used
 
 
-def _answer(waiting: Iterable[_Waiting], error: Exception) -> None:
+def _fail_waiting(waiting: Iterable[_WaitingRequest], error: Exception) -> None:
     for each in waiting:
         if not each.verdict.done():
             each.verdict.set_result(error)

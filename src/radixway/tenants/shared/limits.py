@@ -9,22 +9,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from radixway.component import Component
-from radixway.config import ConfigError, SharedLimitsSection
-from radixway.net.stopping import stop
-from radixway.net.valkey import ERRORS, connect
-from radixway.pipeline import LimitReached
-from radixway.tenants.account import NOTHING, Account, Estimate
-from radixway.tenants.shared.lane import Lane
+from radixway.config import ConfigError, SharedLimitsConfig
+from radixway.net.stopping import cancel_tasks
+from radixway.net.valkey import ERRORS, connect_valkey
+from radixway.pipeline import LimitReachedError
+from radixway.tenants.account import NOTHING, TenantAccount, UsageEstimate
+from radixway.tenants.shared.lane import BatchedLimiter
 
 log = logging.getLogger(__name__)
 
 _PAUSE_S = 1.0
 """For how long a server that did not answer is left alone."""
-_LAST_WORDS_S = 0.5
+_FINAL_STEP_TIMEOUT_S = 0.5
 
 
 class SharedLimits(Component):
-    """A `LimitsHome`. Every account is judged by the server, one step at a time for each (`Lane`).
+    """A `LimitsBackend`. Every account is judged by the server, one step at a time for each
+    (`BatchedLimiter`).
 
     The account in this process is kept besides: it is what holds while the server is away, which costs no
     request more than `timeout_s`.
@@ -33,7 +34,7 @@ class SharedLimits(Component):
     name = "valkey"
 
     def __init__(
-        self, section: SharedLimitsSection, accounts: Mapping[str, Account], clock: Callable[[], float]
+        self, section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount], clock: Callable[[], float]
     ) -> None:
         """`clock`: since the epoch. Raises ConfigError."""
         self._section = section
@@ -41,7 +42,7 @@ class SharedLimits(Component):
         self.problem: str | None = None
         """Why limits are this gateway's alone now."""
         try:
-            self._redis = connect(
+            self._redis = connect_valkey(
                 section.redis.get_secret_value(), answer_s=section.timeout_s, connect_s=section.timeout_s
             )
         except ValueError as error:
@@ -49,7 +50,7 @@ class SharedLimits(Component):
         self._renewing: asyncio.Task[None]
         gateway = uuid.uuid4().hex
         self._lanes = {
-            name: Lane(account, self._redis, gateway, section, clock)
+            name: BatchedLimiter(account, self._redis, gateway, section, clock)
             for name, account in accounts.items()
             if account.is_limited
         }
@@ -57,54 +58,60 @@ class SharedLimits(Component):
 
     async def start(self) -> None:
         """Renew what is in hand from now on."""
-        self._renewing = asyncio.create_task(self._renew(), name="limits of all gateways")
+        self._renewing = asyncio.create_task(self._renew_reservations(), name="limits of all gateways")
 
     async def stop(self) -> None:
         """Tell what was used, and give all places back."""
-        await stop([self._renewing])
+        await cancel_tasks([self._renewing])
         try:
-            async with asyncio.timeout(_LAST_WORDS_S):
-                await asyncio.gather(*(lane.step() for lane in self._lanes.values() if lane.is_owed))
+            async with asyncio.timeout(_FINAL_STEP_TIMEOUT_S):
+                await asyncio.gather(
+                    *(lane.run_step() for lane in self._lanes.values() if lane.has_unsent_usage)
+                )
         except ERRORS as error:
-            self._lose(error)
+            self._mark_server_down(error)
         await self._redis.aclose()
 
-    async def admit(self, account: Account, now: float, estimate: Estimate = NOTHING) -> None:
-        """See `LimitsHome`."""
+    async def admit_request(
+        self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
+    ) -> None:
+        """See `LimitsBackend`."""
         lane = self._lanes.get(account.tenant)
         if lane is None or self._is_away:
-            account.admit(now, estimate)
+            account.admit_request(now, estimate)
             return
         try:
-            await lane.admit(now, estimate)
+            await lane.admit_request(now, estimate)
         except ERRORS as error:
-            self._lose(error)
-            account.admit(now, estimate)
-        except LimitReached:
+            self._mark_server_down(error)
+            account.admit_request(now, estimate)
+        except LimitReachedError:
             self.problem = None
             raise
         else:
             self.problem = None
 
-    def settle(self, account: Account, now: float, estimate: Estimate, tokens: int, cost: float) -> None:
-        """See `LimitsHome`."""
-        account.settle(now, estimate, tokens, cost)
+    def settle_usage(
+        self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
+    ) -> None:
+        """See `LimitsBackend`."""
+        account.settle_usage(now, estimate, tokens, cost)
         lane = self._lanes.get(account.tenant)
         if lane is not None:
-            lane.owe(tokens, cost)
+            lane.add_usage(tokens, cost)
             if not self._is_away:
-                lane.begin(self._lose)
+                lane.start_step(self._mark_server_down)
 
-    async def limits_of(self, account: Account, now: float) -> list[dict[str, Any]]:
-        """See `LimitsHome`."""
-        told = account.describe(now)
+    async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
+        """See `LimitsBackend`."""
+        told = account.describe_limits(now)
         lane = self._lanes.get(account.tenant)
         if lane is None or self._is_away:
             return told
         try:
-            used = await asyncio.shield(asyncio.ensure_future(lane.step()))
+            used = await asyncio.shield(asyncio.ensure_future(lane.run_step()))
         except ERRORS as error:
-            self._lose(error)
+            self._mark_server_down(error)
             return told
         return [each | {"used": type(each["used"])(round(used[each["name"]], 9))} for each in told]
 
@@ -112,7 +119,7 @@ class SharedLimits(Component):
         """For `/health`."""
         return {"over": self.name, "state": "down" if self.problem else "ok", "problem": self.problem}
 
-    def state(self) -> tuple[str, float]:
+    def metrics_state(self) -> tuple[str, float]:
         """For metrics."""
         return self.name, 0.0 if self.problem else 1.0
 
@@ -120,23 +127,23 @@ class SharedLimits(Component):
     def _is_away(self) -> bool:
         return asyncio.get_running_loop().time() < self._away_until
 
-    def _lose(self, error: Exception) -> None:
+    def _mark_server_down(self, error: Exception) -> None:
         if self.problem is None:
             log.warning("limits are this gateway's alone: valkey: %s", error or type(error).__name__)
         self.problem = str(error) or type(error).__name__
         self._away_until = asyncio.get_running_loop().time() + _PAUSE_S
 
-    async def _renew(self) -> None:
+    async def _renew_reservations(self) -> None:
         """What is in hand, before the server lets go of it; and what could not be told when it was used."""
         while True:
             try:
                 for lane in self._lanes.values():
-                    if lane.is_owed:
-                        await lane.step()
+                    if lane.has_unsent_usage:
+                        await lane.run_step()
                 if self.problem is not None:
-                    await next(iter(self._lanes.values())).step()
+                    await next(iter(self._lanes.values())).run_step()
                     log.info("limits are all gateways' again")
                 self.problem = None
             except ERRORS as error:
-                self._lose(error)
+                self._mark_server_down(error)
             await asyncio.sleep(_PAUSE_S if self.problem else self._section.forget_after_s / 3)

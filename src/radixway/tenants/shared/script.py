@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from radixway.bundled import read_text
-from radixway.config import QuotasSection, RatesSection
-from radixway.tenants.account import Estimate
+from radixway.config import QuotasConfig, RatesConfig
+from radixway.tenants.account import UsageEstimate
 
 LIMITS = (
     "concurrent",
@@ -28,7 +28,7 @@ LIMITS = (
 STEP = read_text("tenant_limits.lua")
 
 
-class Verdict(NamedTuple):
+class AdmissionVerdict(NamedTuple):
     """Of one request."""
 
     limit: str | None
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
     """Of windows, when there is room; of days and months, the gateway knows."""
 
 
-def keys_of(prefix: str, tenant: str, day: str) -> list[str]:
+def tenant_keys(prefix: str, tenant: str, day: str) -> list[str]:
     """The server's keys; all of a tenant's in one slot of a cluster. `day`: UTC, as 2026-11-21."""
     home = f"{prefix}{{{tenant}}}:"
     return [
@@ -45,22 +45,24 @@ def keys_of(prefix: str, tenant: str, day: str) -> list[str]:
     ]
 
 
-def limits_in(rates: RatesSection, quotas: QuotasSection) -> list[str]:
+def limit_arguments(rates: RatesConfig, quotas: QuotasConfig) -> list[str]:
     """A tenant's limits as the script reads them, in the order of `LIMITS`."""
     found: dict[str, float | None] = rates.model_dump() | quotas.model_dump(exclude={"currency"})
     return ["" if found[name] is None else repr(found[name]) for name in LIMITS]
 
 
-def wanted(estimates: Iterable[Estimate]) -> list[str]:
+def estimate_arguments(estimates: Iterable[UsageEstimate]) -> list[str]:
     """Those who want to come in, as the script reads them."""
     return [text for each in estimates for text in (str(each.tokens), repr(each.cost))]
 
 
-def read(answer: Sequence[Sequence[bytes | int]]) -> tuple[list[Verdict], dict[str, float]]:
+def parse_step_reply(
+    answer: Sequence[Sequence[bytes | int]],
+) -> tuple[list[AdmissionVerdict], dict[str, float]]:
     """What the script says: a verdict for each, in their order, and what is used of each limit."""
     told, sums = answer
     verdicts = [
-        Verdict(LIMITS[int(which) - 1] if which else None, int(wait_s))
+        AdmissionVerdict(LIMITS[int(which) - 1] if which else None, int(wait_s))
         for which, wait_s in zip(told[::2], told[1::2], strict=True)
     ]
     return verdicts, {name: float(sum_) for name, sum_ in zip(LIMITS, sums, strict=True)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from radixway.trajectories.adapters.told import Sample, Told, joined_experts, read_sample
+from radixway.trajectories.adapters.told import Sample, SampleRecord, join_sample_experts, read_sample
 
 _STATUS = {"stop": "completed", "tool_calls": "completed", "length": "truncated", "abort": "aborted"}
 
@@ -44,34 +44,34 @@ def to_slime(
         "index": index,
         "group_index": group_index,
         "rollout_id": rollout_id,
-        "prompt": prompt if prompt is not None else _prompt(told),
+        "prompt": prompt if prompt is not None else _prompt_messages(told),
         "tokens": told.tokens,
-        "response": response if response is not None else _response(told),
+        "response": response if response is not None else _response_text(told),
         "response_length": len(told.tokens) - start,
         "label": label,
         "reward": reward if reward is not None else told.reward,
         "loss_mask": told.mask[start:],
         "weight_versions": [str(version) for version in told.trained_versions],
         "rollout_log_probs": told.logprobs[start:],
-        "rollout_routed_experts": joined_experts(told, experts_shape),
-        "status": _status(finish_reason if finish_reason is not None else told.finish_reason),
+        "rollout_routed_experts": join_sample_experts(told, experts_shape),
+        "status": _slime_status(finish_reason if finish_reason is not None else told.finish_reason),
         "metadata": told.metadata,
         "session_id": told.session_id,
     }
 
 
-def _status(reason: str | Mapping[str, Any] | None) -> str:
+def _slime_status(reason: str | Mapping[str, Any] | None) -> str:
     if isinstance(reason, Mapping):
         reason = reason.get("type")
     return _STATUS.get(reason or "stop", "failed")
 
 
-def _prompt(told: Told) -> str | list[dict[str, Any]]:
+def _prompt_messages(told: SampleRecord) -> str | list[dict[str, Any]]:
     """The messages before the first answer."""
     roles = [message.get("role") for message in told.messages]
     return told.messages[: roles.index("assistant")] if "assistant" in roles else ""
 
 
-def _response(told: Told) -> str:
+def _response_text(told: SampleRecord) -> str:
     content = told.messages[-1].get("content") if told.messages else None
     return content if isinstance(content, str) else ""

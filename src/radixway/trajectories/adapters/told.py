@@ -18,7 +18,7 @@ Sample: TypeAlias = Mapping[str, Any]
 """An answer of `/retrieve_from_text`, or one of `/sessions/{id}/samples`."""
 
 
-class Routed(NamedTuple):
+class AnswerExperts(NamedTuple):
     """Routed experts of one answer: rows of int32 up to and without the token at `end`."""
 
     start: int | None
@@ -28,7 +28,7 @@ class Routed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SampleRecord:
     """A sample, checked. Lists are per token."""
 
     tokens: list[int]
@@ -39,7 +39,7 @@ class Told:
     """The first token that the model sampled: the response begins there."""
     answers: int
     """Runs of sampled tokens."""
-    experts: list[Routed]
+    experts: list[AnswerExperts]
     reward: float | None
     finish_reason: str | None
     session_id: str | None
@@ -57,22 +57,22 @@ class Told:
         return [version for version, _ in groupby(told)]
 
 
-def read_sample(sample: Sample) -> Told:
+def read_sample(sample: Sample) -> SampleRecord:
     """Check a sample. Raises ValueError: not exact, nothing of it sampled, or lists that do not fit."""
     if sample.get("exact") is not True:
         raise ValueError("the sample is not exact: its tokens may not be those that were sampled")
-    tokens, mask = _list(sample, "tokens"), _list(sample, "loss_mask")
-    logprobs = _list(sample, "logprobs" if "logprobs" in sample else "rollout_logp")
-    versions = _list(sample, "versions")
+    tokens, mask = _checked_list(sample, "tokens"), _checked_list(sample, "loss_mask")
+    logprobs = _checked_list(sample, "logprobs" if "logprobs" in sample else "rollout_logp")
+    versions = _checked_list(sample, "versions")
     for name, values in (("loss_mask", mask), ("log-probabilities", logprobs), ("versions", versions)):
         if len(values) != len(tokens):
             raise ValueError(f"the sample has {len(tokens)} tokens and {len(values)} {name}")
     if None in logprobs:
         raise ValueError("the sample lacks log-probabilities")
-    answers = _answers(_list(sample, "spans"))
+    answers = _answer_starts(_checked_list(sample, "spans"))
     if not answers:
         raise ValueError("nothing of the sample was sampled")
-    return Told(
+    return SampleRecord(
         tokens,
         mask,
         logprobs,
@@ -80,7 +80,7 @@ def read_sample(sample: Sample) -> Told:
         answers[0],
         len(answers),
         [
-            Routed(part.get("start"), part["end"] - ("start" not in part), b64decode(part["data"]))
+            AnswerExperts(part.get("start"), part["end"] - ("start" not in part), b64decode(part["data"]))
             for part in sample.get("routed_experts") or ()
         ],
         sample.get("reward"),
@@ -91,7 +91,7 @@ def read_sample(sample: Sample) -> Told:
     )
 
 
-def joined_experts(told: Told, shape: tuple[int, int] | None) -> memoryview | None:
+def join_sample_experts(told: SampleRecord, shape: tuple[int, int] | None) -> memoryview | None:
     """Routed experts of all tokens but the last, as int32 of [tokens - 1, layers, experts per token].
 
     `shape` is (layers, experts per token). Where a later answer has rows of earlier tokens again, the earlier
@@ -123,7 +123,7 @@ def joined_experts(told: Told, shape: tuple[int, int] | None) -> memoryview | No
     return memoryview(joined).cast("i", (len(told.tokens) - 1, *shape))
 
 
-def _answers(spans: Sequence[Mapping[str, Any]]) -> list[int]:
+def _answer_starts(spans: Sequence[Mapping[str, Any]]) -> list[int]:
     """Where each run of sampled tokens begins."""
     begins: list[int] = []
     before = None
@@ -135,7 +135,7 @@ def _answers(spans: Sequence[Mapping[str, Any]]) -> list[int]:
     return begins
 
 
-def _list(sample: Sample, name: str) -> list[Any]:
+def _checked_list(sample: Sample, name: str) -> list[Any]:
     values = sample.get(name)
     if not isinstance(values, list):
         raise ValueError(f"the sample has no list {name!r}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from radixway.trajectories.adapters.told import Sample, Told, joined_experts, read_sample
+from radixway.trajectories.adapters.told import Sample, SampleRecord, join_sample_experts, read_sample
 
 _DTYPES = {"rollout_log_probs": "float32", "rm_scores": "float32", "routed_experts": "int16"}
 """int64 for all others."""
@@ -74,21 +74,23 @@ def to_verl(
         raise ValueError(f"a prompt has {before} tokens, more than prompt_length {prompt_length}")
     if response_length is None:
         response_length = max(len(one.tokens) - one.start for one in told)
-    rows = [_row(one, prompt_length, response_length, pad_token_id) for one in told]
+    rows = [_padded_row(one, prompt_length, response_length, pad_token_id) for one in told]
     tensors = {name: [row[name] for row in rows] for name in rows[0]}
     earned = list(rewards) if rewards is not None else [one.reward for one in told]
     if None not in earned:
         tensors["rm_scores"] = [
-            _score(one, reward, response_length) for one, reward in zip(told, earned, strict=True)
+            _reward_row(one, reward, response_length) for one, reward in zip(told, earned, strict=True)
         ]
     if any(one.experts for one in told):
         tensors["routed_experts"] = [
-            _experts(one, experts_shape, prompt_length, response_length) for one in told
+            _expert_rows(one, experts_shape, prompt_length, response_length) for one in told
         ]
     return VerlBatch(tensors, _non_tensors(told, uids), {})
 
 
-def _row(told: Told, prompt_length: int, response_length: int, pad: int) -> dict[str, list[Any]]:
+def _padded_row(
+    told: SampleRecord, prompt_length: int, response_length: int, pad: int
+) -> dict[str, list[Any]]:
     start, end = told.start, min(len(told.tokens), told.start + response_length)
     left, right = prompt_length - start, response_length - (end - start)
     prompt = [pad] * left + told.tokens[:start]
@@ -105,16 +107,16 @@ def _row(told: Told, prompt_length: int, response_length: int, pad: int) -> dict
     }
 
 
-def _score(told: Told, reward: float | None, response_length: int) -> list[float]:
+def _reward_row(told: SampleRecord, reward: float | None, response_length: int) -> list[float]:
     last = min(len(told.tokens) - told.start, response_length) - 1
     return [reward or 0.0 if at == last else 0.0 for at in range(response_length)]
 
 
-def _experts(
-    told: Told, shape: tuple[int, int] | None, prompt_length: int, response_length: int
+def _expert_rows(
+    told: SampleRecord, shape: tuple[int, int] | None, prompt_length: int, response_length: int
 ) -> list[Any]:
     """A row for each position, of zeros where there is padding, and for the last token, which has none."""
-    rows = joined_experts(told, shape)
+    rows = join_sample_experts(told, shape)
     if rows is None or shape is None:
         raise ValueError("some samples have routed experts and others have none")
     layers, each = shape
@@ -124,8 +126,8 @@ def _experts(
     return left + known + [none] * (prompt_length + response_length - len(left) - len(known))
 
 
-def _non_tensors(told: list[Told], uids: Sequence[Hashable] | None) -> dict[str, list[Any]]:
-    steps = [_steps(one) for one in told]
+def _non_tensors(told: list[SampleRecord], uids: Sequence[Hashable] | None) -> dict[str, list[Any]]:
+    steps = [_version_steps(one) for one in told]
     values: dict[str, list[Any]] = {
         "__num_turns__": [2 * one.answers for one in told],  # each answer, and what came before it
         "min_global_steps": [min(numbers) if numbers else None for numbers in steps],
@@ -136,7 +138,7 @@ def _non_tensors(told: list[Told], uids: Sequence[Hashable] | None) -> dict[str,
     return values
 
 
-def _steps(told: Told) -> list[int]:
+def _version_steps(told: SampleRecord) -> list[int]:
     """The weight versions, if all of them are numbers."""
     versions = [str(version) for version in told.trained_versions]
     return [int(version) for version in versions] if all(map(str.isdecimal, versions)) else []

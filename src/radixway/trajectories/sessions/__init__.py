@@ -3,28 +3,28 @@
 Pure bookkeeping over the store; who calls workers and answers agents is `surfaces/agents/`.
 """
 
-from radixway.trajectories.sessions.archive import Archive
-from radixway.trajectories.sessions.book import SessionBook, SessionExists, TooManySessions
-from radixway.trajectories.sessions.call import Call, Finish, Turn
-from radixway.trajectories.sessions.matching import Known, Wanted, find_known
-from radixway.trajectories.sessions.prompting import Prompt, Prompting
-from radixway.trajectories.sessions.sample import Sample, make_samples
-from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.sessions.archive import SessionArchive
+from radixway.trajectories.sessions.book import SessionExistsError, SessionRegistry, TooManySessionsError
+from radixway.trajectories.sessions.call import Finish, PendingCall, SessionCall
+from radixway.trajectories.sessions.matching import CallRequest, KnownHistory, match_history
+from radixway.trajectories.sessions.prompting import PromptBuilder, SessionPrompt
+from radixway.trajectories.sessions.sample import TrainingSample, make_samples
+from radixway.trajectories.sessions.session import AgentSession
 
 __all__ = [
-    "Archive",
-    "Call",
+    "AgentSession",
+    "CallRequest",
     "Finish",
-    "Known",
-    "Prompt",
-    "Prompting",
-    "Sample",
-    "Session",
-    "SessionBook",
-    "SessionExists",
-    "TooManySessions",
-    "Turn",
-    "Wanted",
-    "find_known",
+    "KnownHistory",
+    "PendingCall",
+    "PromptBuilder",
+    "SessionArchive",
+    "SessionCall",
+    "SessionExistsError",
+    "SessionPrompt",
+    "SessionRegistry",
+    "TooManySessionsError",
+    "TrainingSample",
     "make_samples",
+    "match_history",
 ]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from radixway.storage import open_sqlite
-from radixway.trajectories.records import Label
-from radixway.trajectories.sessions.call import Call, Stretch
-from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.records import TokenLabel
+from radixway.trajectories.sessions.call import AddedTokens, SessionCall
+from radixway.trajectories.sessions.session import AgentSession
 from radixway.trajectories.store import TrajectoryStore
 
 _CREATE_SESSIONS = """
@@ -36,31 +36,33 @@ _TOLD = (
 """Fields of a call that are written as JSON, as they are."""
 
 
-class Archive:
+class SessionArchive:
     """One file. Every method blocks; it belongs to one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it. Raises sqlite3.Error, ValueError for a file of another version."""
         self._db = open_sqlite(path, _MIGRATIONS, overwrites_deleted=True)
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         """Close the file."""
         self._db.close()
 
-    def sessions(self, store: TrajectoryStore) -> Iterator[Session]:
+    def load_sessions(self, store: TrajectoryStore) -> Iterator[AgentSession]:
         """All sessions, without their calls, the one used longest ago first."""
         rows = self._db.execute(
             "SELECT s.id, s.model, s.metadata, s.created, s.used, s.state, s.reward, count(c.number)"
             " FROM sessions s LEFT JOIN calls c ON c.session = s.id GROUP BY s.id ORDER BY s.used"
         )
         for session_id, model, metadata, created, used, state, reward, count in rows:
-            session = Session(session_id, store, model, json.loads(metadata), created, used, state, reward)
+            session = AgentSession(
+                session_id, store, model, json.loads(metadata), created, used, state, reward
+            )
             session.loaded, session.stored_calls = count == 0, count
             yield session
 
-    def calls(self, session_id: str) -> list[tuple[Call, Stretch]]:
+    def load_calls(self, session_id: str) -> list[tuple[SessionCall, AddedTokens]]:
         """The calls of a session in the order in which they ended, not held, and what each added."""
-        calls: dict[str, Call] = {}
+        calls: dict[str, SessionCall] = {}
         found = []
         rows = self._db.execute(
             "SELECT id, parent, told, reward, frame, spans, ids, logprobs, text, ends, experts"
@@ -72,19 +74,21 @@ class Archive:
             fields["messages"] = tuple(fields["messages"])
             fields["deviations"] = tuple(fields["deviations"])
             above = None if parent is None else calls[parent]
-            call = Call(id=call_id, parent=above, frame=frame, reward=reward, experts=experts, **fields)
+            call = SessionCall(
+                id=call_id, parent=above, frame=frame, reward=reward, experts=experts, **fields
+            )
             calls[call_id] = call
-            labels = tuple((end, Label(*label)) for end, label in json.loads(spans))
-            added = Stretch(array("I", ids), array("f", logprobs), labels, text, array("I", ends))
+            labels = tuple((end, TokenLabel(*label)) for end, label in json.loads(spans))
+            added = AddedTokens(array("I", ids), array("f", logprobs), labels, text, array("I", ends))
             found.append((call, added))
         return found
 
-    def write_session(self, session: Session) -> None:
+    def write_session(self, session: AgentSession) -> None:
         """A session as it is now, without its calls."""
         with self._db:
             self._write_session(session)
 
-    def write_call(self, session: Session, call: Call, added: Stretch) -> None:
+    def write_call(self, session: AgentSession, call: SessionCall, added: AddedTokens) -> None:
         """One finished call, and the session that it belongs to."""
         told = {name: getattr(call, name) for name in _TOLD}
         told |= {"messages": call.messages, "deviations": call.deviations}
@@ -102,22 +106,22 @@ class Archive:
                 row,
             )
 
-    def write_reward(self, call: Call) -> None:
+    def write_reward(self, call: SessionCall) -> None:
         """The reward of a call."""
         self._db.execute("UPDATE calls SET reward = ? WHERE id = ?", (call.reward, call.id))
 
-    def delete(self, session_id: str) -> None:
+    def delete_session(self, session_id: str) -> None:
         """Forget a session and its calls."""
         self._db.execute("BEGIN")
         with self._db:
             self._db.execute("DELETE FROM calls WHERE session = ?", (session_id,))
             self._db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
-    def scrub(self) -> None:
+    def scrub_wal(self) -> None:
         """Have nothing of what was deleted in the write-ahead log either."""
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _write_session(self, session: Session) -> None:
+    def _write_session(self, session: AgentSession) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO sessions (id, model, metadata, created, used, state, reward)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",

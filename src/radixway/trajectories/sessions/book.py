@@ -6,19 +6,19 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.sessions.session import AgentSession
 from radixway.trajectories.store import TrajectoryStore
 
 
-class SessionExists(Exception):
+class SessionExistsError(Exception):
     """There is a session of that id already."""
 
 
-class TooManySessions(Exception):
+class TooManySessionsError(Exception):
     """As many sessions as there may be wait to be finished, collected or deleted."""
 
 
-class SessionBook:
+class SessionRegistry:
     """All sessions by id. Times are seconds since the epoch, passed in."""
 
     def __init__(
@@ -29,41 +29,41 @@ class SessionBook:
         self._most = most
         self._idle_s = idle_s
         self._keeps_collected = keeps_collected
-        self._sessions: dict[str, Session] = {}
-        self._open: dict[str, Session] = {}
+        self._sessions: dict[str, AgentSession] = {}
+        self._open: dict[str, AgentSession] = {}
         """Those that are open, the one used longest ago first."""
-        self._collected: dict[str, Session] = {}
+        self._collected: dict[str, AgentSession] = {}
         """Those that are collected, the first one first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[AgentSession]:
         return iter(list(self._sessions.values()))
 
-    def find(self, session_id: str) -> Session | None:
+    def find_session(self, session_id: str) -> AgentSession | None:
         """The session of that id, if there is one."""
         return self._sessions.get(session_id)
 
-    def make(
+    def create_session(
         self,
         session_id: str | None,
         now: float,
         *,
         model: str | None = None,
         metadata: dict[str, Any] | None = None,
-    ) -> Session:
-        """A new session, of a fresh id if none is given. Raises SessionExists, TooManySessions."""
+    ) -> AgentSession:
+        """A new session, of a fresh id if none is given. Raises SessionExistsError, TooManySessionsError."""
         session_id = session_id or uuid.uuid4().hex
         if session_id in self._sessions:
-            raise SessionExists(session_id)
+            raise SessionExistsError(session_id)
         if len(self._sessions) - len(self._collected) >= self._most:
-            raise TooManySessions(f"there are {self._most} sessions: collect or delete some")
-        session = Session(session_id, self.store, model, metadata or {}, now, now)
-        self.take(session)
+            raise TooManySessionsError(f"there are {self._most} sessions: collect or delete some")
+        session = AgentSession(session_id, self.store, model, metadata or {}, now, now)
+        self.adopt_session(session)
         return session
 
-    def take(self, session: Session) -> None:
+    def adopt_session(self, session: AgentSession) -> None:
         """A session from the archive, whatever the limit says; those used longest ago come first."""
         self._sessions[session.id] = session
         if session.state == "open":
@@ -71,35 +71,35 @@ class SessionBook:
         elif session.state == "collected":
             self._collected[session.id] = session
 
-    def use(self, session: Session, now: float) -> None:
+    def touch_session(self, session: AgentSession, now: float) -> None:
         """It is used now."""
         session.used = now
         if self._open.pop(session.id, None) is not None:
             self._open[session.id] = session
 
-    def finish(self, session: Session) -> None:
+    def finish_session(self, session: AgentSession) -> None:
         """No more calls are to come. May be called again."""
         if session.state == "open":
             session.state = "finished"
             self._open.pop(session.id, None)
 
-    def collect(self, session: Session) -> None:
+    def collect_session(self, session: AgentSession) -> None:
         """Somebody has its samples: its tokens need not be held any longer."""
         session.state = "collected"
         self._open.pop(session.id, None)
         self._collected[session.id] = session
-        session.release()
+        session.release_tokens()
         if len(self._collected) > self._most and not self._keeps_collected:
-            self.remove(next(iter(self._collected.values())))
+            self.remove_session(next(iter(self._collected.values())))
 
-    def remove(self, session: Session) -> None:
+    def remove_session(self, session: AgentSession) -> None:
         """Forget a session and let go of its tokens."""
         self._sessions.pop(session.id, None)
         self._open.pop(session.id, None)
         self._collected.pop(session.id, None)
-        session.release()
+        session.release_tokens()
 
-    def finish_idle(self, now: float) -> list[Session]:
+    def finish_idle(self, now: float) -> list[AgentSession]:
         """Finish what nobody has used for long; those sessions."""
         idle = []
         for session in self._open.values():
@@ -108,7 +108,7 @@ class SessionBook:
             if not session.turns:
                 idle.append(session)
         for session in idle:
-            self.finish(session)
+            self.finish_session(session)
         return idle
 
     def check(self) -> None:

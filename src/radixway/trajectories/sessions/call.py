@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from radixway.trajectories.records import Spans
-from radixway.trajectories.store import Hold
+from radixway.trajectories.store import PathHold
 
 Message: TypeAlias = dict[str, Any]
 Finish = Literal["stop", "length", "abort"]
 
 
 @dataclass(slots=True, frozen=True)
-class Stretch:
+class AddedTokens:
     """Tokens as a call added them; lists are per token."""
 
     ids: array[int]
@@ -33,19 +33,19 @@ class Stretch:
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class PendingCall:
     """A call under way: its prompt is held in the store, nothing is sampled yet."""
 
-    parent: Call | None
+    parent: SessionCall | None
     frame: bytes
     """Digest of what the prompt depends on beside the messages: model, tools, template arguments."""
     model: str
     messages: tuple[Message, ...]
     """What the call appends to its parent's history."""
-    hold: Hold
+    hold: PathHold
     begin: int
     sampled_at: int
-    prompt: Stretch
+    prompt: AddedTokens
     resumes: bool = False
     """It goes on with its parent's answer, of which it samples the rest; it appends nothing."""
     instructed: bool = False
@@ -54,11 +54,11 @@ class Turn:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class SessionCall:
     """A finished call, or one that broke off after it had sampled something."""
 
     id: str
-    parent: Call | None
+    parent: SessionCall | None
     frame: bytes
     model: str
     messages: tuple[Message, ...]
@@ -70,7 +70,7 @@ class Call:
     finish: Finish
     stop: str | None = None
     """The stop string that ended it, if one did."""
-    hold: Hold | None = None
+    hold: PathHold | None = None
     """The end of its path; None once the session is collected."""
     experts: bytes | None = None
     """Routed experts, as the worker sent them."""
@@ -87,12 +87,12 @@ class Call:
     wire: str = ""
     """The protocol it came in."""
     reward: float | None = None
-    children: list[Call] = field(default_factory=list)
+    children: list[SessionCall] = field(default_factory=list)
 
-    def path(self) -> list[Call]:
+    def path(self) -> list[SessionCall]:
         """The calls that lead here, this one last."""
-        path: list[Call] = []
-        call: Call | None = self
+        path: list[SessionCall] = []
+        call: SessionCall | None = self
         while call is not None:
             path.append(call)
             call = call.parent

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_digest
 
-from radixway.trajectories.sessions.call import Call, Message
-from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.sessions.call import Message, SessionCall
+from radixway.trajectories.sessions.session import AgentSession
 
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
 
 
 @dataclass(slots=True)
-class Wanted:
+class CallRequest:
     """What a request wants to be answered."""
 
     model: str
@@ -31,7 +31,7 @@ class Wanted:
     """The last message is the beginning of the answer."""
     instructed: bool = False
     """The first message is the `instructions` of a Responses request."""
-    after: Call | None = None
+    after: SessionCall | None = None
     """The call that the client says it goes on from."""
 
     @property
@@ -43,25 +43,25 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownHistory:
     """How far a request is known."""
 
-    call: Call | None
+    call: SessionCall | None
     """Whose answer is the last thing known; None: nothing is."""
     upto: int = 0
     """How much of the request that is: messages, characters, or token ids."""
 
 
-def find_known(session: Session, wanted: Wanted) -> Known:
+def match_history(session: AgentSession, wanted: CallRequest) -> KnownHistory:
     """The deepest answer of the session up to which the request repeats what is known.
 
     Messages are compared by what they mean (`common_turns`), plain prompts literally. Of several equal
     histories that of `wanted.after` is taken, else the latest.
     """
     frame = wanted.frame
-    best = Known(None)
+    best = KnownHistory(None)
     preferred = set(wanted.after.path()) if wanted.after is not None else set()
-    repeats = _how_to_compare(session, wanted)
+    repeats = _history_matcher(session, wanted)
     waiting = [(root, 0) for root in session.roots]
     while waiting:
         call, at = waiting.pop()
@@ -75,12 +75,12 @@ def find_known(session: Session, wanted: Wanted) -> Known:
                 waiting.append((child, upto))
         if upto is None:
             continue
-        if upto > best.upto or (upto == best.upto and _better(call, best.call, preferred)):
-            best = Known(call, upto)
+        if upto > best.upto or (upto == best.upto and _is_better(call, best.call, preferred)):
+            best = KnownHistory(call, upto)
     return best
 
 
-def _better(call: Call, best: Call | None, preferred: set[Call]) -> bool:
+def _is_better(call: SessionCall, best: SessionCall | None, preferred: set[SessionCall]) -> bool:
     if best is None or (call in preferred) != (best in preferred):
         return call in preferred or best is None
     if call.resumes and call.parent is best:
@@ -88,29 +88,29 @@ def _better(call: Call, best: Call | None, preferred: set[Call]) -> bool:
     return call.created >= best.created
 
 
-Compare = Callable[[Sequence[Message], Call, int], int | None]
+Compare = Callable[[Sequence[Message], SessionCall, int], int | None]
 """Up to where the request repeats these messages of a call, from some place on; None if it does not."""
 
 
-def _how_to_compare(session: Session, wanted: Wanted) -> Compare:
+def _history_matcher(session: AgentSession, wanted: CallRequest) -> Compare:
     sent = wanted.prompt
     if sent is None:
-        return _messages_of(wanted.messages)
-    return _text_of(sent) if isinstance(sent, str) else _ids_of(list(sent), session)
+        return _messages_matcher(wanted.messages)
+    return _text_matcher(sent) if isinstance(sent, str) else _ids_matcher(list(sent), session)
 
 
-def _messages_of(sent: Sequence[Message]) -> Compare:
-    from radixway.tokenizer import common_turns
+def _messages_matcher(sent: Sequence[Message]) -> Compare:
+    from radixway.tokenizer import count_common_messages
 
-    def repeats(known: Sequence[Message], _: Call, at: int) -> int | None:
+    def repeats(known: Sequence[Message], _: SessionCall, at: int) -> int | None:
         upto = at + len(known)
-        return upto if common_turns(known, sent[at:upto]) == len(known) else None
+        return upto if count_common_messages(known, sent[at:upto]) == len(known) else None
 
     return repeats
 
 
-def _text_of(sent: str) -> Compare:
-    def repeats(known: Sequence[Message], _: Call, at: int) -> int | None:
+def _text_matcher(sent: str) -> Compare:
+    def repeats(known: Sequence[Message], _: SessionCall, at: int) -> int | None:
         for message in known:
             if not sent.startswith(message["content"], at):
                 return None
@@ -120,8 +120,8 @@ def _text_of(sent: str) -> Compare:
     return repeats
 
 
-def _ids_of(sent: list[int], session: Session) -> Compare:
-    def repeats(known: Sequence[Message], call: Call, at: int) -> int | None:
+def _ids_matcher(sent: list[int], session: AgentSession) -> Compare:
+    def repeats(known: Sequence[Message], call: SessionCall, at: int) -> int | None:
         upto = call.end if known == (call.answer,) else call.sampled_at
         if call.hold is None or len(sent) < upto:
             return None

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from radixway.trajectories.sessions.call import Call, Message
-from radixway.trajectories.sessions.matching import Known, Wanted
+from radixway.trajectories.sessions.call import Message, SessionCall
+from radixway.trajectories.sessions.matching import CallRequest, KnownHistory
 
 if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
 
 
 @dataclass(slots=True)
-class Prompt:
+class SessionPrompt:
     """What to put behind a parent's path, or, without a parent, the whole prompt."""
 
-    parent: Call | None
+    parent: SessionCall | None
     ids: list[int]
     messages: list[Message]
     """What the call adds to its parent's history."""
@@ -27,7 +27,7 @@ class Prompt:
     """The beginning of the answer, which the client gave: its last message."""
 
 
-class Prompting:
+class PromptBuilder:
     """Makes prompts for one tokenizer. Blocks while it tokenizes; safe to use from several threads."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -41,29 +41,33 @@ class Prompting:
         """What each token stands for."""
         return self._tokenizer.token_bytes
 
-    def make(self, wanted: Wanted, known: Known, reply_ids: Sequence[int]) -> Prompt:
+    def build_prompt(
+        self, wanted: CallRequest, known: KnownHistory, reply_ids: Sequence[int]
+    ) -> SessionPrompt:
         """The prompt for `wanted`, of which `known` is known; `reply_ids` are the sampled ids of that call.
 
         Raises TemplateError, and ValueError for a plain prompt that makes no tokens.
         """
         if wanted.prompt is not None:
-            return self._plain(wanted.prompt, known, reply_ids)
-        return self._chat(wanted, known, reply_ids)
+            return self._completion_prompt(wanted.prompt, known, reply_ids)
+        return self._chat_prompt(wanted, known, reply_ids)
 
-    def ending(self, ids: Sequence[int]) -> str:
+    def prompt_ending(self, ids: Sequence[int]) -> str:
         """The text of the last tokens of a prompt, special ones included."""
         return self._tokenizer.decode(ids[-32:], skip_special_tokens=False)
 
-    def _chat(self, wanted: Wanted, known: Known, reply_ids: Sequence[int]) -> Prompt:
-        from radixway.tokenizer import CannotContinue
+    def _chat_prompt(
+        self, wanted: CallRequest, known: KnownHistory, reply_ids: Sequence[int]
+    ) -> SessionPrompt:
+        from radixway.tokenizer import CannotContinueError
 
         call, new = known.call, list(wanted.messages[known.upto :])
         if call is None:
-            return self._opening(wanted)
+            return self._full_prompt(wanted)
         if not new:
-            return self._after_all(wanted, call)
+            return self._continued_prompt(wanted, call)
         if wanted.continues:
-            return self._opening(wanted, "the conversation ends in the middle of an answer")
+            return self._full_prompt(wanted, "the conversation ends in the middle of an answer")
         history = list(wanted.messages[: known.upto])
         try:
             appended = self._turns.continuation(
@@ -73,23 +77,23 @@ class Prompting:
                 tools=wanted.tools,
                 arguments=wanted.arguments,
             )
-        except CannotContinue as refusal:
-            return self._opening(wanted, str(refusal))
-        return Prompt(call, appended.ids, new, deviations=appended.deviations)
+        except CannotContinueError as refusal:
+            return self._full_prompt(wanted, str(refusal))
+        return SessionPrompt(call, appended.ids, new, deviations=appended.deviations)
 
-    def _after_all(self, wanted: Wanted, call: Call) -> Prompt:
+    def _continued_prompt(self, wanted: CallRequest, call: SessionCall) -> SessionPrompt:
         """Everything is known, the last answer too: more of it is wanted."""
         if call.finish != "stop" and not call.answer.get("tool_calls"):
-            return Prompt(call, [], [], resumes=True)
-        return self._opening(wanted, "the conversation ends with an answer that was complete")
+            return SessionPrompt(call, [], [], resumes=True)
+        return self._full_prompt(wanted, "the conversation ends with an answer that was complete")
 
-    def _opening(self, wanted: Wanted, why: str | None = None) -> Prompt:
+    def _full_prompt(self, wanted: CallRequest, why: str | None = None) -> SessionPrompt:
         """The whole conversation, rendered by the template; `why`, although part of it is known."""
         deviations = () if why is None else (f"known turns were rendered anew: {why}",)
         messages = list(wanted.messages)
         if not wanted.continues:
             ids = self._turns.opening(messages, tools=wanted.tools, arguments=wanted.arguments)
-            return Prompt(None, ids, messages, deviations=deviations)
+            return SessionPrompt(None, ids, messages, deviations=deviations)
         from radixway.tokenizer import render_chat
 
         text = render_chat(
@@ -100,26 +104,28 @@ class Prompting:
             arguments=wanted.arguments,
         )
         ids = self._tokenizer.encode(text, add_special_tokens=False)
-        return Prompt(None, ids, messages[:-1], deviations=deviations, prefix=messages[-1])
+        return SessionPrompt(None, ids, messages[:-1], deviations=deviations, prefix=messages[-1])
 
-    def _plain(self, prompt: str | Sequence[int], known: Known, reply_ids: Sequence[int]) -> Prompt:
+    def _completion_prompt(
+        self, prompt: str | Sequence[int], known: KnownHistory, reply_ids: Sequence[int]
+    ) -> SessionPrompt:
         if not isinstance(prompt, str):
             rest = list(prompt[known.upto :])
             shown = self._tokenizer.decode(rest, skip_special_tokens=False)
-            return Prompt(known.call, rest, [_shown(shown)])
+            return SessionPrompt(known.call, rest, [_visible_message(shown)])
         if known.call is not None:
-            ids = self._behind(prompt[known.upto :], reply_ids)
+            ids = self._tokenize_rest(prompt[known.upto :], reply_ids)
             if ids is not None:
-                return Prompt(known.call, ids, [_shown(prompt[known.upto :])])
+                return SessionPrompt(known.call, ids, [_visible_message(prompt[known.upto :])])
         ids = self._tokenizer.encode(prompt)
         if not ids:
             raise ValueError("prompt: there is nothing in it")
         deviations = (
             () if known.call is None else ("known text was tokenized anew: its tokens do not end there",)
         )
-        return Prompt(None, ids, [_shown(prompt)], deviations=deviations)
+        return SessionPrompt(None, ids, [_visible_message(prompt)], deviations=deviations)
 
-    def _behind(self, rest: str, reply_ids: Sequence[int]) -> list[int] | None:
+    def _tokenize_rest(self, rest: str, reply_ids: Sequence[int]) -> list[int] | None:
         """The ids of a text behind a completion; None if its tokens do not end where its text does.
 
         A stop token that the text of the completion left out must be what `rest` begins with.
@@ -131,22 +137,26 @@ class Prompting:
         return ids
 
 
-def _shown(text: str) -> Message:
+def _visible_message(text: str) -> Message:
     return {"role": "prompt", "content": text}
 
 
-def merged(first: Message, second: Message) -> Message:
+def merge_messages(first: Message, second: Message) -> Message:
     """One answer of two parts."""
     whole: dict[str, Any] = {**second, "role": "assistant"}
-    content = (text_of(first.get("content")) + text_of(second.get("content"))) or second.get("content")
+    content = (message_text(first.get("content")) + message_text(second.get("content"))) or second.get(
+        "content"
+    )
     whole["content"] = content
-    if reasoning := text_of(first.get("reasoning_content")) + text_of(second.get("reasoning_content")):
+    if reasoning := message_text(first.get("reasoning_content")) + message_text(
+        second.get("reasoning_content")
+    ):
         whole["reasoning_content"] = reasoning
     return whole
 
 
-def text_of(content: Any) -> str:
+def message_text(content: Any) -> str:
     """The text of a content: a string, or parts."""
     if isinstance(content, list):
-        return "".join(text_of(part.get("text")) for part in content if isinstance(part, dict))
+        return "".join(message_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from radixway.trajectories.records import Version
-from radixway.trajectories.sessions.call import Call, Message
-from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.sessions.call import Message, SessionCall
+from radixway.trajectories.sessions.session import AgentSession
 
 
-class Span(msgspec.Struct):
+class SampleSpan(msgspec.Struct):
     """Tokens [start, end) that have all of this in common."""
 
     start: int
@@ -30,7 +30,7 @@ class Span(msgspec.Struct):
     version: Version | None
 
 
-class Experts(msgspec.Struct):
+class SampleExperts(msgspec.Struct):
     """Routed experts as a worker sent them: for the tokens [start, end)."""
 
     call: str
@@ -52,7 +52,7 @@ class CallPart(msgspec.Struct):
     reward: float | None
 
 
-class Sample(msgspec.Struct):
+class TrainingSample(msgspec.Struct):
     """One conversation of a session, from its beginning to a leaf. Lists are per token."""
 
     session_id: str
@@ -64,8 +64,8 @@ class Sample(msgspec.Struct):
     logprobs: list[float | None]
     """0 for tokens that were not sampled, null where the worker told none."""
     versions: list[Version | None]
-    spans: list[Span]
-    routed_experts: list[Experts]
+    spans: list[SampleSpan]
+    routed_experts: list[SampleExperts]
     calls: list[CallPart]
     messages: list[Message]
     finish_reason: str
@@ -76,14 +76,14 @@ class Sample(msgspec.Struct):
     metadata: dict[str, Any]
 
 
-def make_samples(session: Session) -> Iterator[Sample]:
+def make_samples(session: AgentSession) -> Iterator[TrainingSample]:
     """A sample for each leaf. Raises ValueError once the session is collected."""
-    trained: set[Call] = set()
+    trained: set[SessionCall] = set()
     for leaf in session.leaves:
-        yield _sample(session, leaf, trained)
+        yield _make_sample(session, leaf, trained)
 
 
-def _sample(session: Session, leaf: Call, trained: set[Call]) -> Sample:
+def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionCall]) -> TrainingSample:
     if leaf.hold is None:
         raise ValueError(f"the session {session.id!r} has been collected")
     told = session.store.trajectory(leaf.hold)
@@ -106,7 +106,7 @@ def _sample(session: Session, leaf: Call, trained: set[Call]) -> Sample:
         parts.append(
             CallPart(call.id, call.begin, call.sampled_at, call.end, first, call.finish, call.reward)
         )
-    return Sample(
+    return TrainingSample(
         session.id,
         leaf.id,
         leaf.model,
@@ -114,8 +114,8 @@ def _sample(session: Session, leaf: Call, trained: set[Call]) -> Sample:
         list(mask),
         logprobs,
         versions,
-        list(_spans(ours, mask, versions)),
-        [experts for call in path if (experts := _experts(call)) is not None],
+        list(_make_spans(ours, mask, versions)),
+        [experts for call in path if (experts := _call_experts(call)) is not None],
         parts,
         leaf.history(),
         leaf.finish,
@@ -126,18 +126,18 @@ def _sample(session: Session, leaf: Call, trained: set[Call]) -> Sample:
     )
 
 
-def _spans(ours: bytearray, mask: bytearray, versions: list[Version | None]) -> Iterator[Span]:
+def _make_spans(ours: bytearray, mask: bytearray, versions: list[Version | None]) -> Iterator[SampleSpan]:
     start = 0
     for end in range(1, len(ours) + 1):
         same = end < len(ours) and (
             ours[end] == ours[start] and mask[end] == mask[start] and versions[end] == versions[start]
         )
         if not same:
-            yield Span(start, end, "sampled" if ours[start] else "prompt", mask[start], versions[start])
+            yield SampleSpan(start, end, "sampled" if ours[start] else "prompt", mask[start], versions[start])
             start = end
 
 
-def _experts(call: Call) -> Experts | None:
+def _call_experts(call: SessionCall) -> SampleExperts | None:
     if call.experts is None:
         return None
-    return Experts(call.id, call.experts_start, call.end - 1, b64encode(call.experts).decode("ascii"))
+    return SampleExperts(call.id, call.experts_start, call.end - 1, b64encode(call.experts).decode("ascii"))

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, Literal
 
-from radixway.trajectories.given import Given
-from radixway.trajectories.memory import StoreFull
-from radixway.trajectories.records import Label, Spans, Version, join_spans
-from radixway.trajectories.replies import Sampled
-from radixway.trajectories.sessions.call import Call, Finish, Message, Stretch, Turn
-from radixway.trajectories.store import Hold, TrajectoryStore
+from radixway.trajectories.given import TokenSegment
+from radixway.trajectories.memory import StoreFullError
+from radixway.trajectories.records import Spans, TokenLabel, Version, join_spans
+from radixway.trajectories.replies import SampledTokens
+from radixway.trajectories.sessions.call import AddedTokens, Finish, Message, PendingCall, SessionCall
+from radixway.trajectories.store import PathHold, TrajectoryStore
 
 State = Literal["open", "finished", "collected"]
 
-_PROMPT = Label("prompt", 0)
+_PROMPT = TokenLabel("prompt", 0)
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class AgentSession:
     """One agent's conversations. Belongs to the event loop.
 
     `open`: calls may be made. `finished`: no more calls, the samples wait to be collected; nothing of it is
@@ -38,24 +38,24 @@ class Session:
     used: float = 0.0
     state: State = "open"
     reward: float | None = None
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, SessionCall] = field(default_factory=dict)
     """By id, in the order in which they ended."""
-    roots: list[Call] = field(default_factory=list)
+    roots: list[SessionCall] = field(default_factory=list)
     loaded: bool = True
     """The calls are here; otherwise they are in the archive only."""
     stored_calls: int = 0
     """How many there are in the archive, while they are not here."""
-    turns: set[Turn] = field(default_factory=set)
+    turns: set[PendingCall] = field(default_factory=set)
     """Calls under way."""
 
     @property
-    def leaves(self) -> list[Call]:
+    def leaves(self) -> list[SessionCall]:
         """The calls that no other goes on from, in the order in which they ended."""
         return [call for call in self.calls.values() if not call.children]
 
-    def begin(
+    def start_call(
         self,
-        parent: Call | None,
+        parent: SessionCall | None,
         prompt: Sequence[int],
         token_bytes: Mapping[int, bytes],
         *,
@@ -65,15 +65,15 @@ class Session:
         resumes: bool = False,
         instructed: bool = False,
         deviations: tuple[str, ...] = (),
-    ) -> Turn:
+    ) -> PendingCall:
         """A call begins: `prompt` are the tokens it appends to its parent's path, or the whole prompt.
 
-        Ends with `end` or `drop`. Raises StoreFull.
+        Ends with `end` or `drop`. Raises StoreFullError.
         """
-        stretch = _stretch(prompt, [0.0] * len(prompt), ((len(prompt), _PROMPT),), token_bytes)
-        hold = self._lay(parent.hold if parent is not None else None, model, stretch)
+        stretch = _added_tokens(prompt, [0.0] * len(prompt), ((len(prompt), _PROMPT),), token_bytes)
+        hold = self._insert_tokens(parent.hold if parent is not None else None, model, stretch)
         begin = 0 if parent is None else parent.end
-        turn = Turn(
+        turn = PendingCall(
             parent,
             frame,
             model,
@@ -89,32 +89,33 @@ class Session:
         self.turns.add(turn)
         return turn
 
-    def drop(self, turn: Turn) -> None:
+    def drop_call(self, turn: PendingCall) -> None:
         """Nothing came of a call. May be called after `end`, and again."""
         if turn in self.turns:
             self.turns.remove(turn)
-            self.store.release(turn.hold)
+            self.store.release_hold(turn.hold)
 
-    def end(
+    def finish_call(
         self,
-        turn: Turn,
+        turn: PendingCall,
         call_id: str,
-        sampled: Sampled,
+        sampled: SampledTokens,
         token_bytes: Mapping[int, bytes],
         answer: Message,
         finish: Finish,
         **more: Any,
-    ) -> tuple[Call, Stretch]:
-        """A call has its answer; returned with all tokens it added, for the archive. Raises StoreFull.
+    ) -> tuple[SessionCall, AddedTokens]:
+        """A call has its answer; returned with all tokens it added, for the archive. Raises StoreFullError.
 
-        `more`: fields of `Call`. Where no log-probability was told, the call says that it is not exact.
+        `more`: fields of `SessionCall`. Where no log-probability was told, the call says that it is not
+        exact.
         """
-        stretch = _stretch(sampled.ids, sampled.logprobs, sampled.spans, token_bytes)
+        stretch = _added_tokens(sampled.ids, sampled.logprobs, sampled.spans, token_bytes)
         self.turns.discard(turn)
-        hold = self._extend(turn.hold, stretch, sampled.version)
-        self._claim(sampled.experts, hold)
+        hold = self._extend_path(turn.hold, stretch, sampled.version)
+        self._claim_experts(sampled.experts, hold)
         missing = any(map(isnan, sampled.logprobs))
-        call = Call(
+        call = SessionCall(
             call_id,
             turn.parent,
             turn.frame,
@@ -134,36 +135,38 @@ class Session:
             + (("the worker told no log-probability of some tokens",) if missing else ()),
             **more,
         )
-        self._add(call)
-        return call, _joined(turn.prompt, stretch)
+        self._add_call(call)
+        return call, _join_added(turn.prompt, stretch)
 
-    def take_back(self, call: Call) -> None:
+    def undo_call(self, call: SessionCall) -> None:
         """Nothing came of a call after all, and nothing has gone on from it yet."""
         assert not call.children and call.hold is not None
         del self.calls[call.id]
         (self.roots if call.parent is None else call.parent.children).remove(call)
-        self.store.release(call.hold)
+        self.store.release_hold(call.hold)
         call.hold = None
-        self._give_back(call)
+        self._release_experts(call)
 
-    def restore(self, call: Call, added: Stretch) -> None:
-        """Take back a call from the archive, after the one it hangs on. Raises StoreFull."""
-        call.hold = self._lay(call.parent.hold if call.parent is not None else None, call.model, added)
-        self._claim(call.experts, call.hold)
-        self._add(call)
+    def restore_call(self, call: SessionCall, added: AddedTokens) -> None:
+        """Take back a call from the archive, after the one it hangs on. Raises StoreFullError."""
+        call.hold = self._insert_tokens(
+            call.parent.hold if call.parent is not None else None, call.model, added
+        )
+        self._claim_experts(call.experts, call.hold)
+        self._add_call(call)
 
-    def release(self) -> None:
+    def release_tokens(self) -> None:
         """Hold its tokens no longer; what is under way ends as it would."""
         for call in self.calls.values():
             if call.hold is not None:
-                self.store.release(call.hold)
+                self.store.release_hold(call.hold)
                 call.hold = None
-                self._give_back(call)
+                self._release_experts(call)
         self.store.forget_session(self.id)
 
     def forget_calls(self) -> None:
         """Keep what was collected in the archive only."""
-        self.release()
+        self.release_tokens()
         self.stored_calls = len(self.calls)
         self.calls, self.roots, self.loaded = {}, [], False
 
@@ -179,45 +182,49 @@ class Session:
         below = sum(len(call.children) for call in self.calls.values())
         assert below + len(self.roots) == len(self.calls), "a call hangs in two places, or in none"
 
-    def _claim(self, experts: bytes | None, hold: Hold) -> None:
-        """Routed experts are larger than the tokens, and count. Raises StoreFull; `hold` is then released."""
+    def _claim_experts(self, experts: bytes | None, hold: PathHold) -> None:
+        """Routed experts are larger than the tokens, and count. Raises StoreFullError; `hold` is then
+        released.
+        """
         try:
-            self.store.memory.claim(len(experts or b""))
-        except StoreFull:
-            self.store.release(hold)
+            self.store.memory.claim_bytes(len(experts or b""))
+        except StoreFullError:
+            self.store.release_hold(hold)
             raise
 
-    def _give_back(self, call: Call) -> None:
-        self.store.memory.give_back(len(call.experts or b""))
+    def _release_experts(self, call: SessionCall) -> None:
+        self.store.memory.release_bytes(len(call.experts or b""))
 
-    def _add(self, call: Call) -> None:
+    def _add_call(self, call: SessionCall) -> None:
         self.calls[call.id] = call
         (self.roots if call.parent is None else call.parent.children).append(call)
 
-    def _lay(self, after: Hold | None, model: str, stretch: Stretch) -> Hold:
+    def _insert_tokens(self, after: PathHold | None, model: str, stretch: AddedTokens) -> PathHold:
         if after is not None:
-            return self._extend(self.store.hold(after), stretch, None)
-        given = _given(stretch)
+            return self._extend_path(self.store.hold_path(after), stretch, None)
+        given = _token_segment(stretch)
         return self.store.insert(given, session=self.id, namespace=model, ends=stretch.ends)
 
-    def _extend(self, hold: Hold, stretch: Stretch, version: Version | None) -> Hold:
-        return self.store.extend(hold, _given(stretch), version, session=self.id, ends=stretch.ends)
+    def _extend_path(self, hold: PathHold, stretch: AddedTokens, version: Version | None) -> PathHold:
+        return self.store.extend_path(
+            hold, _token_segment(stretch), version, session=self.id, ends=stretch.ends
+        )
 
 
-def _stretch(
+def _added_tokens(
     ids: Sequence[int], logprobs: Sequence[float], spans: Spans, token_bytes: Mapping[int, bytes]
-) -> Stretch:
+) -> AddedTokens:
     pieces = [token_bytes[token_id] for token_id in ids]
     ends, end = array("I"), 0
     for piece in pieces:
         end += len(piece)
         ends.append(end)
-    return Stretch(array("I", ids), array("f", logprobs), spans if ids else (), b"".join(pieces), ends)
+    return AddedTokens(array("I", ids), array("f", logprobs), spans if ids else (), b"".join(pieces), ends)
 
 
-def _joined(first: Stretch, second: Stretch) -> Stretch:
+def _join_added(first: AddedTokens, second: AddedTokens) -> AddedTokens:
     size = len(first.text)
-    return Stretch(
+    return AddedTokens(
         first.ids + second.ids,
         first.logprobs + second.logprobs,
         join_spans(first.spans, second.spans),
@@ -226,5 +233,5 @@ def _joined(first: Stretch, second: Stretch) -> Stretch:
     )
 
 
-def _given(stretch: Stretch) -> Given:
-    return Given.labelled(stretch.ids, stretch.text, stretch.logprobs, stretch.spans)
+def _token_segment(stretch: AddedTokens) -> TokenSegment:
+    return TokenSegment.from_labels(stretch.ids, stretch.text, stretch.logprobs, stretch.spans)

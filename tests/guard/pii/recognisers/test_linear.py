@@ -10,7 +10,7 @@ import pytest
 
 from radixway.guard.pii import recognisers
 from radixway.guard.pii.recognisers import find_structured
-from radixway.guard.pii.recognisers.context import Words
+from radixway.guard.pii.recognisers.context import ContextWords
 
 LONGEST_BOUNDED = 500
 
@@ -38,7 +38,7 @@ def patterns():
 def _patterns_in(value):
     if isinstance(value, re.Pattern):
         yield value
-    elif isinstance(value, Words):
+    elif isinstance(value, ContextWords):
         yield value._pattern
     elif isinstance(value, tuple):
         for each in value:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 from structured_data import CHECKED, VALID, nearly
 
 DEFAULT_THRESHOLD = 0.7
@@ -134,7 +134,7 @@ def test_a_word_beside_a_number_raises_its_confidence():
 def test_a_finding_counts_characters_of_the_text_that_was_given():
     text = "号\u200b码\u200b：４１１１\u200b１１１１１１１１１１１１\u200b。"
     [finding] = find_structured(text)
-    assert finding == PersonalData("CREDIT_CARD", 5, 22, finding.confidence)
+    assert finding == PersonalDataSpan("CREDIT_CARD", 5, 22, finding.confidence)
     assert text[5:22] == "４１１１\u200b１１１１１１１１１１１１"
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import aiohttp
 
-from radixway.console.calls import Calls, SignedOut
-from radixway.console.page import Visit
+from radixway.console.calls import GatewayCalls, SignedOutError
+from radixway.console.page import PageVisit
 
 
-class Account:
+class OperatorAccount:
     """Calls in the name of the operator's account. Its token stays in this process, as the key does."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageVisit) -> None:
         self._gateway = visit.gateway
         self._session = visit.request.state.signed_in
-        self._chats = visit.gateway.under(self)
+        self._chats = visit.gateway.with_key(self)
 
     @property
     def key(self) -> str | None:
@@ -26,31 +26,31 @@ class Account:
         token: str | None = self._session.chat_token
         return token
 
-    async def get(self, path: str, **query: Any) -> Any:
+    async def get_json(self, path: str, **query: Any) -> Any:
         """Raises CallFailed."""
-        return await self.send("GET", path, query=query)
+        return await self.send_request("GET", path, query=query)
 
-    async def post(self, path: str, body: Any = None) -> Any:
+    async def post_json(self, path: str, body: Any = None) -> Any:
         """Raises CallFailed."""
-        return await self.send("POST", path, body=body)
+        return await self.send_request("POST", path, body=body)
 
-    async def send(self, method: str, path: str, **more: Any) -> Any:
+    async def send_request(self, method: str, path: str, **more: Any) -> Any:
         """A token that has run out is replaced. Raises CallFailed."""
         try:
-            return await (await self._calls()).send(method, path, **more)
-        except SignedOut:
-            return await (await self._calls(anew=True)).send(method, path, **more)
+            return await (await self._account_calls()).send_request(method, path, **more)
+        except SignedOutError:
+            return await (await self._account_calls(anew=True)).send_request(method, path, **more)
 
     @asynccontextmanager
-    async def events(self, path: str, after: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def open_events(self, path: str, after: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
         """What an answer says after an event's id. Raises CallFailed."""
-        await self.get("/auth/check")  # the token lasts: a stream is not begun twice
+        await self.get_json("/auth/check")  # the token lasts: a stream is not begun twice
         headers = {} if after is None else {"last-event-id": after}
-        async with (await self._calls()).stream("GET", path, headers=headers) as answer:
+        async with (await self._account_calls()).stream_answer("GET", path, headers=headers) as answer:
             yield answer
 
-    async def _calls(self, *, anew: bool = False) -> Calls:
+    async def _account_calls(self, *, anew: bool = False) -> GatewayCalls:
         if anew or self._session.chat_token is None:
-            tokens = await self._gateway.post("/auth/operator")
+            tokens = await self._gateway.post_json("/auth/operator")
             self._session.chat_token = str(tokens["access_token"]["access_token"])
         return self._chats

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from nicegui import ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 
 AUTO = "auto"
 _TAKE = "const text = radixway.take_text({id}); if (text !== null) emit(text);"
@@ -18,21 +18,21 @@ _ENTER = (
 _CLICK = "() => {{ {take} }}"
 
 
-class Composer:
+class MessageComposer:
     """Drawn where it is made. `send` is called with what stood there: the browser takes it away before
     anything else is typed. What was not said is to be `put_back`.
     """
 
     def __init__(
         self,
-        visit: Visit,
+        visit: PageVisit,
         models: Sequence[str],
         plugins: Sequence[Mapping[str, Any]],
         send: Callable[[str], Awaitable[None]],
         stop: Callable[[], Awaitable[None]],
     ) -> None:
         say = visit.say
-        named = {str(each["url"]): _name_of(each) for each in plugins}
+        named = {str(each["url"]): _plugin_name(each) for each in plugins}
         with ui.element("div").classes("rw-composer"):
             with ui.element("div").classes("rw-row rw-tight rw-nowrap"):
                 self._text = ui.textarea(placeholder=say("chat.say")).props("outlined autogrow rows=1")
@@ -56,24 +56,24 @@ class Composer:
                     self._heat.props("clearable")
                     self._plugins.props("use-chips")
                 self._system = ui.textarea(say("chat.system")).props("outlined autogrow dense")
-        self.under_way(False)
+        self.set_in_flight(False)
 
     def put_back(self, text: str) -> None:
         """It was not said."""
         put = f"radixway.put_back_text({self._text.id}, {msgspec.json.encode(text).decode()})"
         self._text.client.run_javascript(put)
 
-    def like(self, model: str | None) -> None:
+    def select_model(self, model: str | None) -> None:
         """Ask for that model, as the answer before did."""
         if model in (self._model.options or ()):
             self._model.value = model
 
-    def under_way(self, under_way: bool) -> None:
+    def set_in_flight(self, under_way: bool) -> None:
         """Whether an answer is, which can be stopped."""
         self._send.set_visibility(not under_way)
         self._stop.set_visibility(under_way)
 
-    def wish(self) -> dict[str, Any]:
+    def answer_options(self) -> dict[str, Any]:
         """How an answer is to be given."""
         sampling: dict[str, Any] = {}
         if self._heat.value is not None:
@@ -89,6 +89,6 @@ class Composer:
         return wish
 
 
-def _name_of(plugin: Mapping[str, Any]) -> str:
+def _plugin_name(plugin: Mapping[str, Any]) -> str:
     config = plugin.get("plugin_config") or {}
     return str(config.get("name_for_human") or config.get("name_for_model") or plugin["url"])

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from radixway.console.calls import GatewayAway
-from radixway.console.pages.chat.account import Account
+from radixway.console.calls import GatewayUnreachableError
+from radixway.console.pages.chat.account import OperatorAccount
 from radixway.web.server_sent_events import event_data, event_id, read_events
 
 _AGAIN_S = 1.0
@@ -18,7 +18,7 @@ _AGAIN_S = 1.0
 
 
 @dataclass(slots=True)
-class Heard:
+class AnswerProgress:
     """As much of an answer as is known."""
 
     words: str = ""
@@ -29,7 +29,7 @@ class Heard:
     error: str | None = None
     over: bool = False
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def add_event(self, event: Mapping[str, Any]) -> None:
         """One event more."""
         kind = event["event_type"]
         if kind == "token":
@@ -47,20 +47,22 @@ class Heard:
             self.over = True
 
 
-async def hearing(account: Account, chat: str, message: str) -> AsyncIterator[Heard]:
-    """The same `Heard` after every event, from the beginning to the end. Raises SignedOut, Refused."""
-    heard, after = Heard(), None
+async def follow_answer(account: OperatorAccount, chat: str, message: str) -> AsyncIterator[AnswerProgress]:
+    """The same `AnswerProgress` after every event, from the beginning to the end. Raises SignedOut,
+    Refused.
+    """
+    heard, after = AnswerProgress(), None
     while not heard.over:
         try:
             path = f"/v1/chats/{chat}/messages/{message}/events"
-            async with account.events(path, after) as answer:
+            async with account.open_events(path, after) as answer:
                 if answer.status == 204:  # it ended long ago: the message has it all
                     return
                 async for event in read_events(answer.content.iter_any()):
                     if data := event_data(event):
-                        heard.hear(msgspec.json.decode(data))
+                        heard.add_event(msgspec.json.decode(data))
                         after = event_id(event) or after
                         yield heard
                 return
-        except GatewayAway:
+        except GatewayUnreachableError:
             await asyncio.sleep(_AGAIN_S)

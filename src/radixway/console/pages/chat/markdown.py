@@ -17,17 +17,17 @@ _LONGEST = 50_000
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
-class Markdown(ui.markdown):
+class SafeMarkdown(ui.markdown):
     """NiceGUI's element, which would take HTML as it is and leave all of it to the browser to clean."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, sanitize=True)
 
     def _handle_content_change(self, content: str) -> None:
-        self.props["innerHTML"] = html_of(content)
+        self.props["innerHTML"] = render_html(content)
 
 
-def html_of(text: str) -> str:
+def render_html(text: str) -> str:
     """The text as HTML that does nothing."""
     if len(text) > _LONGEST:
         return f"<div class='rw-text'>{escape(text)}</div>"

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from nicegui import ui
 
-from radixway.console.page import Visit
-from radixway.console.pages.chat.hearing import Heard
-from radixway.console.pages.chat.markdown import Markdown
-from radixway.console.parts import chip
+from radixway.console.page import PageVisit
+from radixway.console.pages.chat.hearing import AnswerProgress
+from radixway.console.pages.chat.markdown import SafeMarkdown
+from radixway.console.parts import draw_chip
 
 _REDRAW_S = 0.1
 _REDRAW_SHARE = 10
@@ -25,21 +25,21 @@ _TO_GO_ON = ("cancelled", "aborted_by_worker", "timeout")
 Message = Mapping[str, Any]
 
 
-class Deeds(Protocol):
+class MessageActions(Protocol):
     """What a message's buttons ask for."""
 
-    async def show(self, message_id: str) -> None: ...
-    async def edit(self, message: Message) -> None: ...
-    async def regenerate(self, message: Message) -> None: ...
-    async def resume(self, message: Message) -> None: ...
-    async def vote(self, message: Message, score: int) -> None: ...
-    async def comment(self, message: Message) -> None: ...
+    async def show_branch(self, message_id: str) -> None: ...
+    async def edit_message(self, message: Message) -> None: ...
+    async def regenerate_answer(self, message: Message) -> None: ...
+    async def resume_answer(self, message: Message) -> None: ...
+    async def vote_message(self, message: Message, score: int) -> None: ...
+    async def comment_message(self, message: Message) -> None: ...
 
 
-class Bubble:
+class MessageBubble:
     """A message, drawn where it is made."""
 
-    def __init__(self, visit: Visit, message: Message, deeds: Deeds) -> None:
+    def __init__(self, visit: PageVisit, message: Message, deeds: MessageActions) -> None:
         self._visit = visit
         self.message = message
         self._draw_from = 0.0
@@ -52,15 +52,15 @@ class Bubble:
                 who = message["model"] or say("chat.assistant") if self._is_answer else say("chat.you")
                 ui.label(who).classes("rw-who")
                 if message["state"] in _TO_GO_ON:
-                    chip(say(f"chat.state.{message['state']}"), "warn")
+                    draw_chip(say(f"chat.state.{message['state']}"), "warn")
                 self._place = ui.label()
             self._steps = ui.element("div").classes("rw-stack")
-            self._said = self._text(message["content"] or "")
+            self._said = self._draw_text(message["content"] or "")
             if message["error"]:
                 with ui.element("div").classes("rw-trouble"):
                     ui.label(message["error"])
             self._actions = ui.element("div").classes("rw-row rw-actions")
-        for step in _steps_of(message):
+        for step in _plugin_steps(message):
             self._draw_step(step)
         if message["state"] not in _UNFINISHED:
             with self._actions:
@@ -71,7 +71,7 @@ class Bubble:
         """There is more to come."""
         return self.message["state"] in _UNFINISHED
 
-    def hear(self, heard: Heard) -> None:
+    def show_progress(self, heard: AnswerProgress) -> None:
         """Show what is known by now."""
         for step in heard.steps[self._drawn_steps :]:
             self._draw_step(step)
@@ -87,11 +87,11 @@ class Bubble:
             took_s = perf_counter() - now
             self._draw_from = now + max(_REDRAW_S, _REDRAW_SHARE * took_s)
 
-    def _text(self, content: str) -> Markdown | _Plain:
+    def _draw_text(self, content: str) -> SafeMarkdown | _PlainText:
         """Answers are markdown, without anything that could act; what people wrote is shown as it is."""
         if self._is_answer:
-            return Markdown(content).classes("rw-markdown")
-        return _Plain(content)
+            return SafeMarkdown(content).classes("rw-markdown")
+        return _PlainText(content)
 
     def _draw_step(self, step: Mapping[str, Any]) -> None:
         say = self._visit.say
@@ -103,37 +103,41 @@ class Bubble:
                     ui.label(say(f"chat.step.{name}")).classes("rw-label")
                     ui.label(str(text)).classes("rw-text rw-mono")
 
-    def _draw_actions(self, deeds: Deeds) -> None:
+    def _draw_actions(self, deeds: MessageActions) -> None:
         message, say = self.message, self._visit.say
         family: Sequence[str] = message["siblings"] or [message["id"]]
         if len(family) > 1:
             at = family.index(message["id"])
-            self._button("chevron_left", "chat.branch.before", lambda: deeds.show(family[at - 1]), at > 0)
+            self._draw_button(
+                "chevron_left", "chat.branch.before", lambda: deeds.show_branch(family[at - 1]), at > 0
+            )
             ui.label(say("chat.branch", at=at + 1, count=len(family))).classes("rw-number rw-small rw-muted")
             after = at + 1 < len(family)
-            self._button("chevron_right", "chat.branch.after", lambda: deeds.show(family[at + 1]), after)
-        copy = self._button("content_copy", "chat.copy", None)
+            self._draw_button(
+                "chevron_right", "chat.branch.after", lambda: deeds.show_branch(family[at + 1]), after
+            )
+        copy = self._draw_button("content_copy", "chat.copy", None)
         copy.on_click(lambda: ui.clipboard.write(message["content"] or ""))
         if not self._is_answer:
-            self._button("edit", "chat.edit", lambda: deeds.edit(message))
+            self._draw_button("edit", "chat.edit", lambda: deeds.edit_message(message))
             return
-        self._button("refresh", "chat.regenerate", lambda: deeds.regenerate(message))
+        self._draw_button("refresh", "chat.regenerate", lambda: deeds.regenerate_answer(message))
         if message["state"] in _TO_GO_ON or message["finish_reason"] == "length":
-            self._button("play_arrow", "chat.continue", lambda: deeds.resume(message))
+            self._draw_button("play_arrow", "chat.continue", lambda: deeds.resume_answer(message))
         for score, icon, name in ((1, "thumb_up", "chat.good"), (-1, "thumb_down", "chat.bad")):
             given = message["score"] == score
             wanted = 0 if given else score
-            button = self._button(icon, name, partial(deeds.vote, message, wanted))
+            button = self._draw_button(icon, name, partial(deeds.vote_message, message, wanted))
             button.props(f"aria-pressed={'true' if given else 'false'}")
             if given:
                 button.classes("rw-pressed")
-        self._button("rate_review", "chat.comment", lambda: deeds.comment(message))
+        self._draw_button("rate_review", "chat.comment", lambda: deeds.comment_message(message))
         took, usage = message["took_s"], message["usage"] or {}
         if took is not None and usage.get("completion_tokens"):
             said = say("chat.took", seconds=f"{took:.1f}", tokens=usage["completion_tokens"])
             ui.label(said).classes("rw-small rw-muted rw-number")
 
-    def _button(
+    def _draw_button(
         self, icon: str, name: str, does: Callable[[], Awaitable[None]] | None, enabled: bool = True
     ) -> ui.button:
         button = ui.button(icon=icon, color=None).props(
@@ -146,7 +150,7 @@ class Bubble:
         return button
 
 
-class _Plain(ui.label):
+class _PlainText(ui.label):
     """A label with markdown's method."""
 
     def __init__(self, text: str) -> None:
@@ -158,7 +162,7 @@ class _Plain(ui.label):
         self.text = text
 
 
-def _steps_of(message: Message) -> Sequence[Mapping[str, Any]]:
+def _plugin_steps(message: Message) -> Sequence[Mapping[str, Any]]:
     """Of a plugin that an answer has used, in the shape of events."""
     used = message["used_plugin"]
     if not used:

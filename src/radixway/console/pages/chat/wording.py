@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 
 
-async def ask_for_text(visit: Visit, title: str, text: str, *, short: bool = False) -> str | None:
+async def ask_for_text(visit: PageVisit, title: str, text: str, *, short: bool = False) -> str | None:
     """What was written; None where nothing is to be done."""
     say = visit.say
     with visit.around, ui.dialog() as dialog, ui.element("div").classes("rw-card rw-question"):

@@ -10,19 +10,19 @@ from uuid import uuid4
 import msgspec
 from nicegui import ui
 
-from radixway.console.calls import Calls, Refused
-from radixway.console.page import Visit
-from radixway.console.parts import facts
+from radixway.console.calls import CallRefusedError, GatewayCalls
+from radixway.console.page import PageVisit
+from radixway.console.parts import draw_facts
 from radixway.web.server_sent_events import iterate_data, read_events
 
 _REDRAW_S = 0.05
 """What comes within it is drawn at once: every token would be a message to the browser otherwise."""
 
 
-class Answer:
+class AnswerPanel:
     """One answer, in the element it was made in."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageVisit) -> None:
         self._visit = visit
         self.request_id = f"playground-{uuid4().hex}"
         self._began = perf_counter()
@@ -37,27 +37,33 @@ class Answer:
         self._said = ui.label().classes("rw-text rw-answer").props('aria-live="polite"')
         self._figures = ui.element("div")
 
-    async def stream(self, gateway: Calls, body: Mapping[str, Any]) -> None:
+    async def stream_answer(self, gateway: GatewayCalls, body: Mapping[str, Any]) -> None:
         """Hear it to its end; cancelled, it ends at the worker too. Raises CallFailed."""
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         headers = {"x-request-id": self.request_id}
         try:
-            async with gateway.stream("POST", "/v1/chat/completions", body=asked, headers=headers) as answer:
+            async with gateway.stream_answer(
+                "POST", "/v1/chat/completions", body=asked, headers=headers
+            ) as answer:
                 async for event in read_events(answer.content.iter_any()):
                     for data in iterate_data(event):
-                        self._hear(msgspec.json.decode(data))
+                        self._add_event(msgspec.json.decode(data))
         finally:
-            self._draw()
+            self._draw_answer()
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _add_event(self, event: Mapping[str, Any]) -> None:
         if "error" in event:
             error = event["error"]
-            raise Refused(502, str(error.get("message", error)) if isinstance(error, dict) else str(error))
+            raise CallRefusedError(
+                502, str(error.get("message", error)) if isinstance(error, dict) else str(error)
+            )
         self._usage = event.get("usage") or self._usage
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
             self._finish = choice.get("finish_reason") or self._finish
-            words = (delta.get("content") or "") + "".join(map(_call, delta.get("tool_calls") or ()))
+            words = (delta.get("content") or "") + "".join(
+                map(_format_tool_call, delta.get("tool_calls") or ())
+            )
             thought = delta.get("reasoning_content") or ""
             if thought:
                 self._thought.set_visibility(True)
@@ -68,23 +74,23 @@ class Answer:
                 self._pieces.append(words)
                 self._last_s = perf_counter() - self._began
         if perf_counter() - self._drawn_at >= _REDRAW_S:
-            self._draw()
+            self._draw_answer()
 
-    def _draw(self) -> None:
+    def _draw_answer(self) -> None:
         self._drawn_at = perf_counter()
         self._said.text = "".join(self._pieces)
         self._figures.clear()
         with self._figures:
-            facts(self._facts())
+            draw_facts(self._answer_facts())
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _answer_facts(self) -> list[tuple[str, str]]:
         say = self._visit.say
         rows = []
         if self._first_s is not None:
             rows.append((say("playground.ttft"), f"{self._first_s * 1e3:.0f} ms"))
         tokens = self._usage.get("completion_tokens")
         if tokens is not None:
-            rows.append((say("playground.speed"), self._speed(tokens)))
+            rows.append((say("playground.speed"), self._format_speed(tokens)))
             prompt = self._usage.get("prompt_tokens")
             rows.append((say("playground.tokens"), f"{prompt} + {tokens}"))
             details = self._usage.get("prompt_tokens_details") or {}
@@ -93,14 +99,14 @@ class Answer:
             rows.append((say("playground.finish"), self._finish))
         return rows
 
-    def _speed(self, tokens: int) -> str:
+    def _format_speed(self, tokens: int) -> str:
         """What came all at once says nothing of it."""
         if self._first_s is None or self._last_s - self._first_s < _REDRAW_S:
             return "–"
         return f"{(tokens - 1) / (self._last_s - self._first_s):.1f}"
 
 
-def _call(call: Mapping[str, Any]) -> str:
+def _format_tool_call(call: Mapping[str, Any]) -> str:
     """A piece of a tool's call."""
     function = call.get("function") or {}
     return f"{function.get('name') or ''}{function.get('arguments') or ''}"

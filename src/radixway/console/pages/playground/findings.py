@@ -9,26 +9,26 @@ import msgspec
 from nicegui import ui
 
 from radixway.config.pricing import format_cost
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 from radixway.console.pages.playground.marking import draw_marked
-from radixway.console.parts import card, chip, empty, facts, table
+from radixway.console.parts import draw_card, draw_chip, draw_empty, draw_facts, draw_table
 
 Step = Mapping[str, Any]
 
 
-def draw_decision(visit: Visit, steps: Mapping[str, Step], model: str | None, text: Any) -> None:
+def draw_decision(visit: PageVisit, steps: Mapping[str, Step], model: str | None, text: Any) -> None:
     """Category, model, and every signal with what it took. `text`: what classifiers say of the prompt."""
     say = visit.say
     said = steps.get("semantic", {})
     intent = (text or {}).get("intent") or {}
-    with card(say("playground.decision")):
+    with draw_card(say("playground.decision")):
         with ui.element("div").classes("rw-row"):
             category = (said if "semantic" in steps else intent).get("category")
-            chip(say("playground.category", category=category or "–"), "good" if category else "")
+            draw_chip(say("playground.category", category=category or "–"), "good" if category else "")
             if said.get("blocked"):
-                chip(say("playground.blocked"), "bad")
+                draw_chip(say("playground.blocked"), "bad")
             if said.get("reasoning") is not None:
-                chip(say("playground.thinks" if said["reasoning"] else "playground.thinks_not"), "")
+                draw_chip(say("playground.thinks" if said["reasoning"] else "playground.thinks_not"), "")
         rows = [(say("playground.model"), model or "–")]
         if said.get("reason"):
             rows.append((say("playground.why"), f"{said['reason']} · {said.get('choice', '')}".strip(" ·")))
@@ -39,27 +39,32 @@ def draw_decision(visit: Visit, steps: Mapping[str, Step], model: str | None, te
         confidence = said.get("confidence", intent.get("confidence"))
         if category is not None and confidence is not None:
             rows.append((say("playground.confidence"), f"{confidence:.2f}"))
-        facts(rows)
+        draw_facts(rows)
         signals = said.get("signals") or intent.get("matched_signals") or []
         if isinstance(signals, list) and signals:
-            _signals(visit, [each for each in signals if isinstance(each, dict)])
+            _draw_signals(visit, [each for each in signals if isinstance(each, dict)])
         candidates = said.get("candidates") or []
         if candidates:
-            table(
+            draw_table(
                 [say(f"playground.candidate.{name}") for name in ("model", "score", "cost", "latency")],
                 [
-                    (each["model"], f"{each['score']:.3f}", format_cost(each["cost"]), _ms(each["latency_s"]))
+                    (
+                        each["model"],
+                        f"{each['score']:.3f}",
+                        format_cost(each["cost"]),
+                        _format_ms(each["latency_s"]),
+                    )
                     for each in candidates
                 ],
             )
 
 
-def _signals(visit: Visit, signals: Sequence[Mapping[str, Any]]) -> None:
+def _draw_signals(visit: PageVisit, signals: Sequence[Mapping[str, Any]]) -> None:
     say = visit.say
     rows = [
         (
             f"{each.get('kind', '')}{':' if each.get('name') else ''}{each.get('name', '')}",
-            _value(each.get("value")),
+            _format_value(each.get("value")),
             "✓" if each.get("matched", True) else "–",
             f"{each['confidence']:.2f}" if "confidence" in each else "",
             f"{each['latency_ms']:.2f}" if "latency_ms" in each else "",
@@ -67,26 +72,26 @@ def _signals(visit: Visit, signals: Sequence[Mapping[str, Any]]) -> None:
         for each in signals
     ]
     heads = ("signal", "value", "matched", "confidence", "took")
-    table([say(f"playground.signal.{name}") for name in heads], rows)
+    draw_table([say(f"playground.signal.{name}") for name in heads], rows)
 
 
-def draw_safety(visit: Visit, prompt: str, text: Any, steps: Mapping[str, Step]) -> None:
+def draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, Step]) -> None:
     """Personal data where it stands, and whether the prompt is an attack."""
     say = visit.say
-    with card(say("playground.safety")):
+    with draw_card(say("playground.safety")):
         if text is None:
-            empty(say("playground.no_classifiers"))
+            draw_empty(say("playground.no_classifiers"))
             return
         pii, security = text.get("pii") or {}, text.get("security") or {}
         draw_marked(prompt, pii.get("entities", []))
         with ui.element("div").classes("rw-row"):
             found = pii.get("entities", [])
             said = say("playground.pii", count=len(found)) if found else say("playground.no_pii")
-            chip(said, "warn" if found else "good")
+            draw_chip(said, "warn" if found else "good")
             if security:
                 risk = float(security["risk_score"])
                 bad = bool(security["is_jailbreak"])
-                chip(say("playground.risk", risk=f"{risk:.2f}"), "bad" if bad else "good")
+                draw_chip(say("playground.risk", risk=f"{risk:.2f}"), "bad" if bad else "good")
         rows = []
         if security.get("patterns_detected"):
             rows.append((say("playground.patterns"), ", ".join(map(str, security["patterns_detected"]))))
@@ -98,13 +103,13 @@ def draw_safety(visit: Visit, prompt: str, text: Any, steps: Mapping[str, Step])
         if "guard_clearing" in steps:
             told = steps["guard_clearing"]
             rows.append((say("playground.guard"), f"{told['action']}: {', '.join(told.get('denied') or ())}"))
-        facts(rows)
+        draw_facts(rows)
 
 
-def draw_tools_and_cache(visit: Visit, steps: Mapping[str, Step]) -> None:
+def draw_tools_and_cache(visit: PageVisit, steps: Mapping[str, Step]) -> None:
     """What the cache would answer, and which tools are offered."""
     say = visit.say
-    with card(say("playground.cache_and_tools")):
+    with draw_card(say("playground.cache_and_tools")):
         rows = []
         cache = steps.get("semantic_cache")
         if cache is None:
@@ -122,16 +127,16 @@ def draw_tools_and_cache(visit: Visit, steps: Mapping[str, Step]) -> None:
             rows.append((say("playground.tools_saved"), str(tools["tokens_saved"])))
         else:
             rows.append((say("playground.tools_selected"), say("playground.tools.all")))
-        facts(rows)
+        draw_facts(rows)
 
 
-def draw_worker(visit: Visit, steps: Mapping[str, Step]) -> None:
+def draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
     """Who answers, and what each candidate would cost."""
     say = visit.say
     chosen = steps.get("select")
-    with card(say("playground.worker")):
+    with draw_card(say("playground.worker")):
         if chosen is None:
-            empty(say("playground.no_worker"))
+            draw_empty(say("playground.no_worker"))
             return
         rows = [(say("playground.worker.chosen"), chosen["worker"])]
         rows.append((say("playground.policy"), chosen["policy"]))
@@ -139,38 +144,38 @@ def draw_worker(visit: Visit, steps: Mapping[str, Step]) -> None:
             rows.append((say("playground.why"), chosen["reason"]))
         if "expected_cached_tokens" in chosen:
             rows.append((say("playground.expected_cached"), str(chosen["expected_cached_tokens"])))
-        facts(rows)
+        draw_facts(rows)
         candidates = chosen["candidates"]
         terms = list(dict.fromkeys(term for each in candidates.values() for term in each))
-        table(
+        draw_table(
             [say("playground.worker"), *terms],
-            [(name, *(_value(each.get(term)) for term in terms)) for name, each in candidates.items()],
+            [(name, *(_format_value(each.get(term)) for term in terms)) for name, each in candidates.items()],
             marked=[name == chosen["worker"] for name in candidates],
         )
 
 
-def draw_journal(visit: Visit, steps: Sequence[Step], sent: Any = None) -> None:
+def draw_journal(visit: PageVisit, steps: Sequence[Step], sent: Any = None) -> None:
     """All of it, as the gateway tells it, and the body that the worker gets."""
     say = visit.say
     with ui.element("div").classes("rw-card"):
         with ui.expansion(say("playground.journal")).classes("rw-more").props("dense"):
-            _code(steps)
+            _draw_code(steps)
         if sent is not None:
             with ui.expansion(say("playground.sent")).classes("rw-more").props("dense"):
-                _code(sent)
+                _draw_code(sent)
 
 
-def _code(value: Any) -> None:
+def _draw_code(value: Any) -> None:
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     with ui.element("pre").classes("rw-code"):
         ui.label(text)
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return "–" if value is None else str(value)
 
 
-def _ms(seconds: float) -> str:
+def _format_ms(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms"

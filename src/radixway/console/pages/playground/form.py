@@ -9,26 +9,26 @@ from typing import Any
 import msgspec
 from nicegui import ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 
 AUTO = "auto"
 
 
-class BadForm(Exception):
+class FormError(Exception):
     """A field cannot be read; the text is told to whoever wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class TenantKeyHolder:
     """A `KeyHolder` for as long as an answer takes."""
 
     key: str | None = field(repr=False)
 
 
-class Form:
+class PromptForm:
     """The fields, drawn where it is made."""
 
-    def __init__(self, visit: Visit, models: Sequence[str]) -> None:
+    def __init__(self, visit: PageVisit, models: Sequence[str]) -> None:
         say = self._say = visit.say
         names = [AUTO, *(name for name in models if name != AUTO)]
         self.prompt = ui.textarea(say("playground.prompt"), placeholder=say("playground.prompt.hint"))
@@ -57,10 +57,10 @@ class Form:
         """A tenant's, in whose name is to be asked; None: one's own."""
         return (self._key.value or "").strip() or None
 
-    def body(self) -> dict[str, Any]:
-        """Of the chat completion. Raises BadForm."""
+    def request_body(self) -> dict[str, Any]:
+        """Of the chat completion. Raises FormError."""
         if not self.text.strip():
-            raise BadForm(self._say("playground.empty"))
+            raise FormError(self._say("playground.empty"))
         messages = [{"role": "user", "content": self.text}]
         if (self.system.value or "").strip():
             messages.insert(0, {"role": "system", "content": self.system.value})
@@ -69,15 +69,15 @@ class Form:
             body["max_tokens"] = int(self.most.value)
         if self.heat.value is not None:
             body["temperature"] = float(self.heat.value)
-        tools = self._json(self.tools.value, list, "playground.tools")
+        tools = self._parse_json(self.tools.value, list, "playground.tools")
         if tools:
             body["tools"] = tools
-        return body | (self._json(self.extra.value, dict, "playground.extra") or {})
+        return body | (self._parse_json(self.extra.value, dict, "playground.extra") or {})
 
-    def _json(self, text: str | None, kind: type, label: str) -> Any:
+    def _parse_json(self, text: str | None, kind: type, label: str) -> Any:
         if not (text or "").strip():
             return None
         try:
             return msgspec.json.decode(text or "", type=kind)
         except msgspec.DecodeError as error:
-            raise BadForm(self._say("playground.no_json", field=self._say(label), why=str(error))) from None
+            raise FormError(self._say("playground.no_json", field=self._say(label), why=str(error))) from None

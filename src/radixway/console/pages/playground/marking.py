@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from nicegui import ui
 
 
-class Piece(NamedTuple):
+class MarkedPiece(NamedTuple):
     """A part of a text, and what it is; None: nothing particular."""
 
     text: str
@@ -16,7 +16,7 @@ class Piece(NamedTuple):
     confidence: float = 0.0
 
 
-def pieces(text: str, entities: Sequence[Mapping[str, Any]]) -> Iterator[Piece]:
+def split_marked(text: str, entities: Sequence[Mapping[str, Any]]) -> Iterator[MarkedPiece]:
     """The whole text, in order. Of findings that overlap the first one counts."""
     at = 0
     for entity in sorted(entities, key=lambda each: each["start_position"]):
@@ -24,17 +24,17 @@ def pieces(text: str, entities: Sequence[Mapping[str, Any]]) -> Iterator[Piece]:
         if begin < at or end <= begin:
             continue
         if begin > at:
-            yield Piece(text[at:begin], None)
-        yield Piece(text[begin:end], str(entity["type"]), float(entity["confidence"]))
+            yield MarkedPiece(text[at:begin], None)
+        yield MarkedPiece(text[begin:end], str(entity["type"]), float(entity["confidence"]))
         at = end
     if at < len(text):
-        yield Piece(text[at:], None)
+        yield MarkedPiece(text[at:], None)
 
 
 def draw_marked(text: str, entities: Sequence[Mapping[str, Any]]) -> None:
     """The text, its findings in colours and with their types."""
     with ui.element("div").classes("rw-text rw-marked"):
-        for piece in pieces(text, entities):
+        for piece in split_marked(text, entities):
             if piece.type is None:
                 ui.label(piece.text).classes("rw-piece")
                 continue

@@ -8,7 +8,7 @@ from html import escape
 from math import ceil, log
 from typing import Any
 
-from radixway.console.texts import Say
+from radixway.console.texts import TextCatalog
 
 HEATS = ("#cfe5de", "#9fd0c1", "#f0cf83", "#eea15b", "#e5714f")
 """From the coldest to the hottest, told apart by lightness too; dark words are read on all of them."""
@@ -17,55 +17,55 @@ NAMED = "#b9c6c0"
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class HeatScale:
     """Heat in five steps, each so many times as hot as the one before."""
 
     least: int
     most: int
 
     @classmethod
-    def of(cls, prefixes: Sequence[Mapping[str, Any]]) -> Scale:
+    def from_prefixes(cls, prefixes: Sequence[Mapping[str, Any]]) -> HeatScale:
         """From what is there."""
         heats = [prefix["heat"] for prefix in prefixes if prefix["kind"] == "prefix"]
         return cls(max(1, min(heats, default=1)), max(1, max(heats, default=1)))
 
-    def step(self, heat: int) -> int:
+    def step_of(self, heat: int) -> int:
         """Which of the five."""
         if self.most <= self.least:
             return len(HEATS) - 1
         share = log(max(heat, self.least) / self.least) / log(self.most / self.least)
         return min(int(share * len(HEATS)), len(HEATS) - 1)
 
-    def begins(self) -> list[tuple[str, int]]:
+    def legend_steps(self) -> list[tuple[str, int]]:
         """The colour of each step that there is, and the least heat that has it."""
         ratio = self.most / self.least
         found = []
         for step, colour in enumerate(HEATS):
             least = ceil(self.least * ratio ** (step / len(HEATS)))
-            if self.step(least) == step:
+            if self.step_of(least) == step:
                 found.append((colour, least))
         return found
 
 
-def tree_of(say: Say, prefixes: Sequence[Mapping[str, Any]], size: str) -> list[dict[str, Any]]:
+def prefix_tree(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]], size: str) -> list[dict[str, Any]]:
     """As ECharts wants it; `size` is `requests` or `tokens`. Names are plain text, tooltips escaped."""
-    scale = Scale.of(prefixes)
+    scale = HeatScale.from_prefixes(prefixes)
     nodes: list[dict[str, Any]] = []
     tops: list[dict[str, Any]] = []
     below: dict[int, int] = {}
     for prefix in reversed(prefixes):  # children come after their parents
-        weight = max(_weight(prefix, size), below.get(prefix["id"], 0), 1)
+        weight = max(_own_weight(prefix, size), below.get(prefix["id"], 0), 1)
         below[prefix["id"]] = weight
         if prefix["parent"] is not None:
             below[prefix["parent"]] = below.get(prefix["parent"], 0) + weight
     for prefix in prefixes:
         named = prefix["kind"] != "prefix"
         node: dict[str, Any] = {
-            "name": name_of(say, prefix),
+            "name": prefix_name(say, prefix),
             "value": below[prefix["id"]],
             "number": prefix["id"],
-            "told": _told(say, prefix),
-            "itemStyle": {"color": NAMED if named else HEATS[scale.step(prefix["heat"])]},
+            "told": _tooltip_html(say, prefix),
+            "itemStyle": {"color": NAMED if named else HEATS[scale.step_of(prefix["heat"])]},
             "children": [],
         }
         nodes.append(node)
@@ -76,22 +76,22 @@ def tree_of(say: Say, prefixes: Sequence[Mapping[str, Any]], size: str) -> list[
     return tops
 
 
-def name_of(say: Say, prefix: Mapping[str, Any]) -> str:
+def prefix_name(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
     """A model's or worker's name; of a prefix how long it is."""
     if prefix["kind"] != "prefix":
         return prefix["name"] or say("prefixes.any_model")
     return say("prefixes.tokens", count=prefix["tokens"])
 
 
-def _weight(prefix: Mapping[str, Any], size: str) -> int:
+def _own_weight(prefix: Mapping[str, Any], size: str) -> int:
     """A node's own, without what is below it."""
     weight: int = prefix["heat"] if size == "requests" else prefix["tokens"]
     return weight
 
 
-def _told(say: Say, prefix: Mapping[str, Any]) -> str:
+def _tooltip_html(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
     """For the tooltip, which is HTML: every word of others' is escaped."""
-    lines = [f"<b>{escape(name_of(say, prefix))}</b>"]
+    lines = [f"<b>{escape(prefix_name(say, prefix))}</b>"]
     lines.append(escape(say("prefixes.heat_is", heat=prefix["heat"])))
     if prefix["kind"] == "prefix":
         lines.append(escape(say("prefixes.from_token", begin=prefix["begin"])))

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 from radixway.console.pages.prefixes import options
-from radixway.console.pages.prefixes.branches import Scale, tree_of
-from radixway.console.pages.prefixes.table import BODY, columns, rows_of
+from radixway.console.pages.prefixes.branches import HeatScale, prefix_tree
+from radixway.console.pages.prefixes.table import BODY, prefix_columns, prefix_rows
 
 _CHOICES = {
     "source": ("requests", "caches", "trajectories"),
@@ -22,7 +22,7 @@ _CHOICES = {
 _AGAIN_S = 5.0
 
 
-async def build(visit: Visit) -> None:
+async def build_prefixes_page(visit: PageVisit) -> None:
     """A drawing, and the same as a table."""
     say = visit.say
     chosen = {
@@ -30,7 +30,7 @@ async def build(visit: Visit) -> None:
         for name, values in _CHOICES.items()
     }
     if "source" not in visit.request.query_params:
-        some = await visit.gateway.get("/prefixes", most=1)
+        some = await visit.gateway.get_json("/prefixes", most=1)
         if not some["prefixes"]:  # where there is one worker, it alone knows
             chosen["source"] = "caches"
     told: dict[str, Any] = {}
@@ -43,12 +43,12 @@ async def build(visit: Visit) -> None:
     async def choose(name: str, value: str) -> None:
         chosen[name] = value
         ui.navigate.history.replace(f"{visit.link('/prefixes')}?{urlencode(chosen)}")
-        async with visit.trying():
+        async with visit.catch_call_errors():
             await refresh()
 
     with ui.element("div").classes("rw-row rw-filters"):
         for name, values in _CHOICES.items():
-            _toggle(visit, name, values, chosen[name], choose)
+            _draw_toggle(visit, name, values, chosen[name], choose)
     with ui.element("section").classes("rw-card"):
         with ui.element("div").classes("rw-row"):
             said = ui.label().classes("rw-muted rw-small").props("role=status")
@@ -58,31 +58,33 @@ async def build(visit: Visit) -> None:
     with ui.element("section").classes("rw-stack"):
         with ui.element("h2"):
             ui.label(say("prefixes.table"))
-        table = ui.table(columns=columns(say), rows=[], row_key="id").classes("rw-table rw-prefixes")
+        table = ui.table(columns=prefix_columns(say), rows=[], row_key="id").classes("rw-table rw-prefixes")
         label = say("prefixes.table")
         table.props(f'flat dense :pagination="{{rowsPerPage: 0}}" hide-bottom aria-label="{label}"')
         table.add_slot("body", BODY)
 
     async def refresh() -> None:
-        fresh = await visit.gateway.get("/prefixes", source=chosen["source"], most=chosen["most"], levels=12)
+        fresh = await visit.gateway.get_json(
+            "/prefixes", source=chosen["source"], most=chosen["most"], levels=12
+        )
         shown = fresh | {"chosen": dict(chosen)}
         if shown == told:
             return
         told.clear()
         told.update(shown)
-        _draw(visit, fresh, chosen, drawing, legend)
-        said.set_text(_in_words(visit, fresh))
-        table.rows = rows_of(say, fresh["prefixes"])
+        _draw_chart(visit, fresh, chosen, drawing, legend)
+        said.set_text(_summary_text(visit, fresh))
+        table.rows = prefix_rows(say, fresh["prefixes"])
 
     async def go_on() -> None:
         if live.value:
             await refresh()
 
     await refresh()
-    visit.every(_AGAIN_S, go_on)
+    visit.refresh_every(_AGAIN_S, go_on)
 
 
-def _toggle(visit: Visit, name: str, values: tuple[str, ...], value: str, choose: Any) -> None:
+def _draw_toggle(visit: PageVisit, name: str, values: tuple[str, ...], value: str, choose: Any) -> None:
     say = visit.say
     texts = {each: each if name == "most" else say(f"prefixes.{name}.{each}") for each in values}
     label = say(f"prefixes.{name}")
@@ -95,8 +97,8 @@ def _toggle(visit: Visit, name: str, values: tuple[str, ...], value: str, choose
         ui.toggle(texts, value=value, on_change=chose).props("dense no-caps unelevated").classes("rw-toggle")
 
 
-def _draw(
-    visit: Visit, told: dict[str, Any], chosen: dict[str, str], drawing: ui.element, legend: ui.element
+def _draw_chart(
+    visit: PageVisit, told: dict[str, Any], chosen: dict[str, str], drawing: ui.element, legend: ui.element
 ) -> None:
     say, prefixes = visit.say, told["prefixes"]
     drawing.clear()
@@ -105,9 +107,9 @@ def _draw(
         with drawing:
             ui.label(say(f"prefixes.nothing.{told['source']}")).classes("rw-empty")
         return
-    tops = tree_of(say, prefixes, chosen["size"])
+    tops = prefix_tree(say, prefixes, chosen["size"])
     is_tree = chosen["view"] == "tree"
-    given = options.tree(tops, say("prefixes.all")) if is_tree else options.sunburst(tops)
+    given = options.tree_options(tops, say("prefixes.all")) if is_tree else options.sunburst_options(tops)
     with drawing:
         chart = ui.echart(given, renderer="svg" if is_tree else "canvas").classes(
             "rw-burst" if not is_tree else "rw-tree"
@@ -117,13 +119,13 @@ def _draw(
         chart.props(f'role=img aria-label="{say("prefixes.drawing")}"')
     with legend:
         ui.label(say(f"prefixes.heat.{told['source']}")).classes("rw-label")
-        for colour, least in Scale.of(prefixes).begins():
+        for colour, least in HeatScale.from_prefixes(prefixes).legend_steps():
             with ui.element("span").classes("rw-row rw-heat-step"):
                 ui.element("i").classes("rw-heat").style(f"background: {colour}").props("aria-hidden=true")
                 ui.label(f"≥ {least}").classes("rw-small rw-number")
 
 
-def _in_words(visit: Visit, told: dict[str, Any]) -> str:
+def _summary_text(visit: PageVisit, told: dict[str, Any]) -> str:
     say = visit.say
     words = [say("prefixes.shown", count=len(told["prefixes"]))]
     if told["requests"] is not None:

@@ -14,7 +14,7 @@ _TOOLTIP: dict[str, Any] = {
 _ON_HEAT = "#1b2421"
 
 
-def sunburst(tops: list[dict[str, Any]]) -> dict[str, Any]:
+def sunburst_options(tops: list[dict[str, Any]]) -> dict[str, Any]:
     """Inside what all begin with, outside how they go on."""
     return {
         "animation": False,
@@ -39,7 +39,7 @@ def sunburst(tops: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def tree(tops: list[dict[str, Any]], root: str) -> dict[str, Any]:
+def tree_options(tops: list[dict[str, Any]], root: str) -> dict[str, Any]:
     """The same from left to right; branches fold with a click."""
     whole = {"name": root, "children": tops, "itemStyle": {"color": "var(--rw-muted)"}}
     return {

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from radixway.console.pages.prefixes.branches import HEATS, NAMED, Scale, name_of
-from radixway.console.texts import Say
+from radixway.console.pages.prefixes.branches import HEATS, NAMED, HeatScale, prefix_name
+from radixway.console.texts import TextCatalog
 
 BODY = r"""
 <q-tr :props="props">
@@ -34,7 +34,7 @@ _RIGHT = ("begin", "heat")
 _SHORT = 8
 
 
-def columns(say: Say) -> list[dict[str, Any]]:
+def prefix_columns(say: TextCatalog) -> list[dict[str, Any]]:
     """In the order of the cells."""
     return [
         {
@@ -47,9 +47,9 @@ def columns(say: Say) -> list[dict[str, Any]]:
     ]
 
 
-def rows_of(say: Say, prefixes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def prefix_rows(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """In the order of the tree: what goes on from a prefix stands below it."""
-    scale = Scale.of(prefixes)
+    scale = HeatScale.from_prefixes(prefixes)
     below: dict[int | None, list[Mapping[str, Any]]] = {}
     for prefix in prefixes:
         below.setdefault(prefix["parent"], []).append(prefix)
@@ -57,21 +57,21 @@ def rows_of(say: Say, prefixes: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     stack = [(prefix, 0) for prefix in reversed(below.get(None, []))]
     while stack:
         prefix, level = stack.pop()
-        rows.append(_row(say, prefix, level, scale))
+        rows.append(_prefix_row(say, prefix, level, scale))
         stack += [(child, level + 1) for child in reversed(below.get(prefix["id"], []))]
     return rows
 
 
-def _row(say: Say, prefix: Mapping[str, Any], level: int, scale: Scale) -> dict[str, Any]:
+def _prefix_row(say: TextCatalog, prefix: Mapping[str, Any], level: int, scale: HeatScale) -> dict[str, Any]:
     is_prefix = prefix["kind"] == "prefix"
     used, hidden = prefix["last_used"], prefix["hidden"]
     return {
         "id": prefix["id"],
         "level": level,
         "looks": "" if is_prefix else "rw-strong",
-        "name": name_of(say, prefix),
+        "name": prefix_name(say, prefix),
         "hash": prefix["name"][:_SHORT] if is_prefix else "",
-        "colour": HEATS[scale.step(prefix["heat"])] if is_prefix else NAMED,
+        "colour": HEATS[scale.step_of(prefix["heat"])] if is_prefix else NAMED,
         "text": prefix["text"] or "",
         "begin": prefix["begin"] if is_prefix else "",
         "heat": prefix["heat"],

@@ -1,22 +1,22 @@
 """*Requests*: the latest ones as a list that is searched, and each one's way through the house."""
 
-from radixway.console.page import Page, Visit
+from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.requests import explained, listing
 
 
-async def build(visit: Visit) -> None:
+async def build_requests_page(visit: PageVisit) -> None:
     """One request where the address names one, else the list."""
     if "request_id" in visit.request.path_params:
-        await explained.build(visit)
+        await explained.build_explanation(visit)
     else:
-        await listing.build(visit)
+        await listing.build_request_list(visit)
 
 
-PAGE = Page(
+PAGE = ConsolePage(
     name="requests",
     path="/requests",
     icon="receipt_long",
     key="r",
-    build=build,
+    build=build_requests_page,
     also=("/requests/{request_id:path}",),
 )

@@ -20,7 +20,7 @@ _NAMES = ("q", "status", "flags", "age", "model", "worker", "tenant", "surface",
 
 
 @dataclass(slots=True)
-class Filters:
+class RequestFilters:
     """What is asked of `/requests`; what is empty is not asked about."""
 
     asked: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Filters:
     """Where each page after the first one that was turned to begins."""
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Filters:
+    def from_query(cls, query: Mapping[str, str]) -> RequestFilters:
         """As an address says; what it says wrong is left out."""
         asked = {name: query[name][:200] for name in _NAMES if query.get(name)}
         flags = [flag for flag in asked.pop("flags", "").split(",") if flag in FLAGS]
@@ -40,7 +40,7 @@ class Filters:
             del asked["least_ms"]
         return cls(asked)
 
-    def put(self, name: str, value: Any) -> None:
+    def set_filter(self, name: str, value: Any) -> None:
         """Ask for something else: from the first page on."""
         text = ",".join(value) if isinstance(value, list) else str(value or "").strip()
         if text:
@@ -49,18 +49,18 @@ class Filters:
             self.asked.pop(name, None)
         self.cursors.clear()
 
-    def get(self, name: str) -> str:
+    def get_filter(self, name: str) -> str:
         return self.asked.get(name, "")
 
     @property
     def flags(self) -> list[str]:
-        return [flag for flag in self.get("flags").split(",") if flag]
+        return [flag for flag in self.get_filter("flags").split(",") if flag]
 
-    def address(self) -> str:
+    def page_query(self) -> str:
         """The query of the page's address, with its question mark; empty where nothing is asked."""
         return f"?{urlencode(self.asked)}" if self.asked else ""
 
-    def query(self, limit: int) -> dict[str, Any]:
+    def api_query(self, limit: int) -> dict[str, Any]:
         """For `/requests`."""
         query: dict[str, Any] = dict(self.asked, limit=limit)
         age = query.pop("age", None)

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from radixway.config.pricing import format_cost
-from radixway.console.texts import Say
+from radixway.console.texts import TextCatalog
 
 _LOOKS = {"blocked": "bad", "error": "bad", "broken": "bad", "client_left": "warn", "cache_hit": "good"}
 _SHORT_ID = 10
@@ -39,7 +39,7 @@ _RIGHT = ("ttft", "total", "prompt", "answer", "cost")
 _COLUMNS = ("time", "status", "id", "model", "worker", *_RIGHT, "flags")
 
 
-def columns(say: Say) -> list[dict[str, Any]]:
+def request_columns(say: TextCatalog) -> list[dict[str, Any]]:
     """In the order of the cells."""
     return [
         {
@@ -52,7 +52,7 @@ def columns(say: Say) -> list[dict[str, Any]]:
     ]
 
 
-def row_of(say: Say, link: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
+def request_cells(say: TextCatalog, link: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
     """One of `/requests`, as the cells want it."""
     request_id, status = row["id"], row["status"]
     short = request_id if len(request_id) <= _SHORT_ID + 1 else request_id[:_SHORT_ID] + "…"
@@ -63,27 +63,27 @@ def row_of(say: Say, link: Callable[[str], str], row: Mapping[str, Any]) -> dict
         "link": link(f"/requests/{quote(request_id, safe='')}"),
         "began_at": row["began_at"],
         "status_said": str(status) if status is not None else "–",
-        "looks": looks_of(status),
+        "looks": status_color(status),
         "model": row["model"] or row["asked"] or "–",
         "worker": row["worker"] or "–",
-        "ttft": milliseconds(row["ttft_ms"]),
-        "total": milliseconds(row["total_ms"]),
-        "prompt": number(row["prompt_tokens"]),
-        "cached": say("requests.cached", tokens=number(cached)) if cached else "",
-        "answer": number(row["completion_tokens"]),
-        "cost": cost_of(row),
+        "ttft": format_milliseconds(row["ttft_ms"]),
+        "total": format_milliseconds(row["total_ms"]),
+        "prompt": format_count(row["prompt_tokens"]),
+        "cached": say("requests.cached", tokens=format_count(cached)) if cached else "",
+        "answer": format_count(row["completion_tokens"]),
+        "cost": request_cost(row),
         "marks": [(say(f"requests.flag.{flag}"), _LOOKS.get(flag, "")) for flag in row["flags"]],
     }
 
 
-def looks_of(status: int | None) -> str:
+def status_color(status: int | None) -> str:
     """A status' colour."""
     if status is None:
         return ""
     return "good" if status < 400 else "warn" if status < 500 else "bad"
 
 
-def milliseconds(value: float | None) -> str:
+def format_milliseconds(value: float | None) -> str:
     """A time, as long as it needs to be."""
     if value is None:
         return "–"
@@ -92,11 +92,11 @@ def milliseconds(value: float | None) -> str:
     )
 
 
-def number(value: int | None) -> str:
+def format_count(value: int | None) -> str:
     """A count, in groups of three."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
 
 
-def cost_of(row: Mapping[str, Any]) -> str:
+def request_cost(row: Mapping[str, Any]) -> str:
     """What it cost, in its currency."""
     return "–" if row["cost"] is None else f"{format_cost(row['cost'])} {row['currency']}"

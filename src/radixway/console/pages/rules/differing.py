@@ -10,7 +10,7 @@ _LOOKS = {"+": "rw-added", "-": "rw-removed", "@": "rw-hunk"}
 _CONTEXT = 3
 
 
-def draw_difference(before: str, after: str, same: str) -> None:
+def draw_diff(before: str, after: str, same: str) -> None:
     """What is new and what is gone; `same`: what is said where nothing differs."""
     lines = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=_CONTEXT))[2:]
     if not lines:

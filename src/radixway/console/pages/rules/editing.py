@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from nicegui import background_tasks, ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 
 _TELL_COLOURS = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -24,14 +24,14 @@ _ANSWERS_WITHIN_S = 30.0
 """A browser over a slow line."""
 
 
-class Editor:
+class RulesEditor:
     """Drawn where it is made. The browser alone has the text: the server reads it and calls the editor's
     methods, but never sets the element's properties, because its own, older text would be sent with them.
 
     `on_change` is called when the text is about to change and when it was read and checked.
     """
 
-    def __init__(self, visit: Visit, text: str, on_change: Callable[[], None], *, editable: bool) -> None:
+    def __init__(self, visit: PageVisit, text: str, on_change: Callable[[], None], *, editable: bool) -> None:
         self._visit = visit
         self._on_change = on_change
         self._editable = editable
@@ -50,14 +50,14 @@ class Editor:
             line_wrapping=False,
         ).classes("rw-editor")
         self._code.set_enabled(editable)
-        self._code.on("update:value", self._changed, args=[], throttle=_PAUSE_S / 2)
+        self._code.on("update:value", self._text_changed, args=[], throttle=_PAUSE_S / 2)
         self._said = ui.element("div").classes("rw-stack").props('aria-live="polite" id="rw-mistakes"')
         if visit.preferences.dark is None:
-            ui.on("rules-dark", lambda event: self._wear(bool(event.args)))
+            ui.on("rules-dark", lambda event: self._set_theme(bool(event.args)))
             ui.timer(0, lambda: ui.run_javascript(_TELL_COLOURS), once=True)
-        self._changed()
+        self._text_changed()
 
-    async def read(self) -> str:
+    async def read_text(self) -> str:
         """The text as it stands in the browser, which is `text` then. Raises TimeoutError."""
         code = f"radixway.editor({self._code.id}).state.doc.toString()"
         text = await self._code.client.run_javascript(code, timeout=_ANSWERS_WITHIN_S)
@@ -66,13 +66,13 @@ class Editor:
         self.text = str(text)
         return self.text
 
-    async def put(self, text: str) -> None:
+    async def replace_text(self, text: str) -> None:
         """Another text in its place. Raises TimeoutError."""
         await self._code.run_method("setEditorValue", with_newlines(text), timeout=_ANSWERS_WITHIN_S)
-        self._changed()
+        self._text_changed()
 
     @asynccontextmanager
-    async def locked(self) -> AsyncIterator[None]:
+    async def lock_editing(self) -> AsyncIterator[None]:
         """Nothing can be typed meanwhile. Raises TimeoutError."""
         await self._code.run_method("setDisabled", True, timeout=_ANSWERS_WITHIN_S)
         try:
@@ -85,32 +85,32 @@ class Editor:
         saved = msgspec.json.encode(with_newlines(text)).decode()
         self._code.client.run_javascript(f"radixway.ask_before_leaving({self._code.id}, {saved})")
 
-    def _wear(self, dark: bool) -> None:
+    def _set_theme(self, dark: bool) -> None:
         self._code.run_method("setTheme", "githubDark" if dark else "githubLight")
 
-    def _changed(self) -> None:
+    def _text_changed(self) -> None:
         self.is_checked = False
         self._on_change()
         if self._checking is not None:
             self._checking.cancel()
-        self._checking = background_tasks.create(self._check(), name="rules-check")
+        self._checking = background_tasks.create(self._check_text(), name="rules-check")
 
-    async def _check(self) -> None:
+    async def _check_text(self) -> None:
         await asyncio.sleep(_PAUSE_S)
         with self._said, suppress(TimeoutError):
-            text = await self.read()
-            async with self._visit.trying():
+            text = await self.read_text()
+            async with self._visit.catch_call_errors():
                 if text.strip():
-                    told = await self._visit.gateway.post("/config/semantic/check", {"text": text})
+                    told = await self._visit.gateway.post_json("/config/semantic/check", {"text": text})
                     self.mistakes = told["mistakes"]
                 else:
                     line = {"line": None, "path": "", "message": self._visit.say("rules.nothing")}
                     self.mistakes = [line]
                 self.is_checked = True
-                self.show(self.mistakes)
+                self.show_mistakes(self.mistakes)
         self._on_change()
 
-    def show(self, mistakes: Sequence[Mapping[str, Any]]) -> None:
+    def show_mistakes(self, mistakes: Sequence[Mapping[str, Any]]) -> None:
         """The mistakes, and the lines in which they are."""
         count = self.text.count("\n") + 1
         lines = {each["line"] for each in mistakes if each["line"] and each["line"] <= count}
@@ -121,9 +121,9 @@ class Editor:
             if not mistakes:
                 ui.label(self._visit.say("rules.good")).classes("rw-small rw-good")
             for each in mistakes:
-                self._mistake(each)
+                self._draw_mistake(each)
 
-    def _mistake(self, mistake: Mapping[str, Any]) -> None:
+    def _draw_mistake(self, mistake: Mapping[str, Any]) -> None:
         say = self._visit.say
         with ui.element("div").classes("rw-mistake"):
             if mistake["line"] is not None:

@@ -8,49 +8,50 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.page import Visit
-from radixway.console.pages.rules.differing import draw_difference
-from radixway.console.parts import card, chip, empty
+from radixway.console.page import PageVisit
+from radixway.console.pages.rules.differing import draw_diff
+from radixway.console.parts import draw_card, draw_chip, draw_empty
 
 Past = Mapping[str, Any]
 
 
-class History:
+class VersionHistory:
     """Drawn where it is made. `back` puts a version into force again."""
 
-    def __init__(self, visit: Visit, back: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, visit: PageVisit, back: Callable[[str], Awaitable[None]]) -> None:
         self._visit = visit
         self._back = back
-        with card(visit.say("rules.past")):
+        with draw_card(visit.say("rules.past")):
             self._list = ui.element("div").classes("rw-stack")
 
-    def show(self, past: Sequence[Past], current: str | None, text: str, *, editable: bool) -> None:
+    def show_versions(self, past: Sequence[Past], current: str | None, text: str, *, editable: bool) -> None:
         """`text`: that of the version `current`, with which the others are compared."""
         say = self._visit.say
         self._list.clear()
         with self._list:
             if not past:
-                empty(say("rules.past.none"))
+                draw_empty(say("rules.past.none"))
             for each in past:
                 at = f"{datetime.fromtimestamp(each['saved_at'], UTC):%Y-%m-%d %H:%M:%S} UTC"
                 with ui.element("div").classes("rw-row rw-past"):
                     ui.label(at).classes("rw-number")
                     ui.label(each["version"][:8]).classes("rw-mono rw-muted")
                     if each["version"] == current:
-                        chip(say("rules.past.current"), "good")
+                        draw_chip(say("rules.past.current"), "good")
                         continue
                     version = each["version"]
                     ui.button(
-                        say("rules.past.look"), on_click=lambda version=version: self._look(version, text)
+                        say("rules.past.look"),
+                        on_click=lambda version=version: self._show_version(version, text),
                     ).props("flat dense")
                     if editable:
                         ui.button(
                             say("rules.past.back"), on_click=lambda version=version: self._back(version)
                         ).props("flat dense")
 
-    async def _look(self, version: str, text: str) -> None:
-        async with self._visit.trying():
-            old = await self._visit.gateway.get(f"/config/semantic/rules/{version}")
+    async def _show_version(self, version: str, text: str) -> None:
+        async with self._visit.catch_call_errors():
+            old = await self._visit.gateway.get_json(f"/config/semantic/rules/{version}")
             with (
                 self._visit.around,
                 ui.dialog() as dialog,
@@ -58,7 +59,7 @@ class History:
             ):
                 with ui.element("h2"):
                     ui.label(self._visit.say("rules.difference"))
-                draw_difference(text, old, self._visit.say("rules.same"))
+                draw_diff(text, old, self._visit.say("rules.same"))
                 ui.button(self._visit.say("frame.close"), on_click=dialog.close).props("flat")
             await dialog
             dialog.delete()

@@ -22,54 +22,59 @@ _PERCENT = "v => v == null ? '–' : (v * 100).toFixed(1) + ' %'"
 Curves = Mapping[str, Mapping[str, Any]]
 
 
-def quantiles(curves: Curves) -> dict[str, Any]:
+def quantile_options(curves: Curves) -> dict[str, Any]:
     """Which share of requests waited no longer for their first token."""
     lines = {
         name: [[seconds, share] for share, seconds in each["ttft_quantiles"]] for name, each in curves.items()
     }
-    across = _axis("log", "v => v >= 1 ? v + ' s' : Math.round(v * 1000) + ' ms'")
-    up = _axis("value", "v => Math.round(v * 100) + ' %'") | {"min": 0, "max": 1}
-    return _lines(lines, across, up, _PERCENT)
+    across = _axis_options("log", "v => v >= 1 ? v + ' s' : Math.round(v * 1000) + ' ms'")
+    up = _axis_options("value", "v => Math.round(v * 100) + ' %'") | {"min": 0, "max": 1}
+    return _line_options(lines, across, up, _PERCENT)
 
 
-def over_time(curves: Curves) -> dict[str, Any]:
+def over_time_options(curves: Curves) -> dict[str, Any]:
     """The mean time to first token of those who came then."""
     lines = {name: each["ttft_over_time"] for name, each in curves.items()}
-    across = _axis("value", "v => v + ' s'")
-    return _lines(lines, across, _axis("value", "v => Math.round(v * 1000) + ' ms'"), _SECONDS)
+    across = _axis_options("value", "v => v + ' s'")
+    return _line_options(lines, across, _axis_options("value", "v => Math.round(v * 1000) + ' ms'"), _SECONDS)
 
 
-def bars(values: Mapping[str, float | None], *, percent: bool = False) -> dict[str, Any]:
+def bar_options(values: Mapping[str, float | None], *, percent: bool = False) -> dict[str, Any]:
     """A bar for each policy."""
     names = list(values)
     return {
         "animation": False,
         "tooltip": _TOOLTIP | {":valueFormatter": _PERCENT if percent else _SECONDS},
         "grid": {"left": 8, "right": 48, "top": 8, "bottom": 8, "containLabel": True},
-        "xAxis": _axis("value", "v => Math.round(v * 100) + ' %'") | {"min": 0, "max": 1},
+        "xAxis": _axis_options("value", "v => Math.round(v * 100) + ' %'") | {"min": 0, "max": 1},
         "yAxis": {"type": "category", "data": names[::-1], "axisLabel": _TEXT, "axisTick": {"show": False}}
         | {"axisLine": _RULE},
         "series": {
             "type": "bar",
             "barMaxWidth": 22,
-            "label": {"show": True, "position": "right", ":formatter": _of_value(_PERCENT)} | _TEXT,
+            "label": {"show": True, "position": "right", ":formatter": _value_formatter(_PERCENT)} | _TEXT,
             "data": [
-                {"value": values[name], "itemStyle": {"color": _colour(names.index(name)), "borderRadius": 3}}
+                {
+                    "value": values[name],
+                    "itemStyle": {"color": _line_color(names.index(name)), "borderRadius": 3},
+                }
                 for name in reversed(names)
             ],
         },
     }
 
 
-def shares(curves: Curves) -> dict[str, Any]:
+def share_options(curves: Curves) -> dict[str, Any]:
     """Each worker's share of the work, the busiest first, by policy."""
     busiest = {name: sorted(each["work_shares"], reverse=True) for name, each in curves.items()}
     lines = {name: [[place + 1, share] for place, share in enumerate(all_)] for name, all_ in busiest.items()}
-    across = _axis("value", "v => '#' + v") | {"min": 1, "minInterval": 1}
-    return _lines(lines, across, _axis("value", "v => Math.round(v * 100) + ' %'"), _PERCENT, dots=True)
+    across = _axis_options("value", "v => '#' + v") | {"min": 1, "minInterval": 1}
+    return _line_options(
+        lines, across, _axis_options("value", "v => Math.round(v * 100) + ' %'"), _PERCENT, dots=True
+    )
 
 
-def _lines(
+def _line_options(
     lines: Mapping[str, Any], across: dict[str, Any], up: dict[str, Any], told: str, *, dots: bool = False
 ) -> dict[str, Any]:
     return {
@@ -93,7 +98,7 @@ def _lines(
                 "data": data,
                 "showSymbol": dots,
                 "symbolSize": 6,
-                "color": _colour(number),
+                "color": _line_color(number),
                 "lineStyle": {"width": 2, "type": _DASHES[number % len(_DASHES)]},
             }
             for number, (name, data) in enumerate(lines.items())
@@ -101,7 +106,7 @@ def _lines(
     }
 
 
-def _axis(kind: str, written: str) -> dict[str, Any]:
+def _axis_options(kind: str, written: str) -> dict[str, Any]:
     return {
         "type": kind,
         "axisLabel": _TEXT | {":formatter": written, "hideOverlap": True},
@@ -110,9 +115,9 @@ def _axis(kind: str, written: str) -> dict[str, Any]:
     }
 
 
-def _of_value(written: str) -> str:
+def _value_formatter(written: str) -> str:
     return f"params => ({written})(params.value)"
 
 
-def _colour(number: int) -> str:
+def _line_color(number: int) -> str:
     return COLOURS[number % len(COLOURS)]

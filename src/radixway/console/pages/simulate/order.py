@@ -7,17 +7,19 @@ from typing import Any
 
 from nicegui import events, ui
 
-from radixway.console.page import Visit
+from radixway.console.page import PageVisit
 
 UPLOAD = "upload"
 """In place of a sample's name: a file of one's own."""
 _USUAL = ("expected_time", "kv_aware", "prefix_affinity", "least_loaded", "round_robin")
 
 
-class Order:
+class SimulationForm:
     """A form."""
 
-    def __init__(self, visit: Visit, told: dict[str, Any], begun: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, visit: PageVisit, told: dict[str, Any], begun: Callable[[str], Awaitable[None]]
+    ) -> None:
         """`told`: of `GET /simulate`. `begun`: told the id of each simulation that was asked for."""
         self._visit = visit
         self._told = told
@@ -25,7 +27,7 @@ class Order:
         self._body: bytes | None = None
         self._file = ""
 
-    def draw(self) -> None:
+    def draw_form(self) -> None:
         """Fields, and the button that begins."""
         say, told = self._visit.say, self._told
         with ui.element("section").classes("rw-card rw-order"):
@@ -37,14 +39,14 @@ class Order:
                 traces | {UPLOAD: say("simulate.sample.upload")},
                 value=first,
                 label=say("simulate.trace"),
-                on_change=self._chose_trace,
+                on_change=self._trace_chosen,
             ).props("outlined dense")
             self._upload = ui.upload(
                 label=say("simulate.drop", most=told["limits"]["trace_bytes"] // 2**20),
                 max_file_size=int(told["limits"]["trace_bytes"]),
                 auto_upload=True,
                 max_files=1,
-                on_upload=self._keep,
+                on_upload=self._store_upload,
                 on_rejected=lambda: ui.notify(say("simulate.too_large"), type="negative"),
             ).props("flat bordered")
             self._upload.set_visibility(False)
@@ -67,15 +69,15 @@ class Order:
             self._events = ui.switch(say("simulate.events"), value=True)
             self._engine = ui.input(say("simulate.engine"), placeholder="prefill_s=0.0001,step_s=0.01")
             self._engine.props("outlined dense stack-label")
-            ui.button(say("simulate.run"), icon="play_arrow", on_click=self._begin)
+            ui.button(say("simulate.run"), icon="play_arrow", on_click=self._start_simulation)
 
-    def _chose_trace(self, event: Any) -> None:
+    def _trace_chosen(self, event: Any) -> None:
         self._upload.set_visibility(event.value == UPLOAD)
 
-    async def _keep(self, event: events.UploadEventArguments) -> None:
+    async def _store_upload(self, event: events.UploadEventArguments) -> None:
         self._body, self._file = await event.file.read(), event.file.name
 
-    async def _begin(self) -> None:
+    async def _start_simulation(self) -> None:
         say = self._visit.say
         uploads = self._trace.value == UPLOAD
         if uploads and not self._body:
@@ -86,21 +88,21 @@ class Order:
             return
         query = {
             "policies": ",".join(self._policies.value),
-            "workers": _whole(self._workers.value),
-            "kv_tokens": _whole(self._kv_tokens.value),
+            "workers": _to_int(self._workers.value),
+            "kv_tokens": _to_int(self._kv_tokens.value),
             "speedup": self._speedup.value,
-            "limit": _whole(self._limit.value),
+            "limit": _to_int(self._limit.value),
             "events": "true" if self._events.value else "false",
             "engine": self._engine.value or None,
             "sample": None if uploads else self._trace.value,
             "name": self._file[-100:] if uploads else None,
         }
-        async with self._visit.trying():
-            job = await self._visit.gateway.send(
+        async with self._visit.catch_call_errors():
+            job = await self._visit.gateway.send_request(
                 "POST", "/simulate", body=self._body if uploads else b"", query=query
             )
             await self._begun(job["id"])
 
 
-def _whole(value: float | None) -> int | None:
+def _to_int(value: float | None) -> int | None:
     return None if value is None else int(value)

@@ -9,7 +9,7 @@ import msgspec
 from nicegui import ui
 
 from radixway.console.pages.simulate import charts
-from radixway.console.texts import Say
+from radixway.console.texts import TextCatalog
 
 _SECONDS = ("ttft_mean_s", "ttft_p50_s", "ttft_p99_s", "itl_mean_s")
 _SHARES = ("hit_rate", "expected_hit_rate")
@@ -19,7 +19,7 @@ _HIGH_IS_GOOD = frozenset({"hit_rate"})
 _NOT_COMPARED = frozenset({"expected_hit_rate"})
 
 
-def draw_outcome(say: Say, job: Mapping[str, Any]) -> None:
+def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
     """A simulation that is done."""
     result = job["result"]
     trace, policies = result["trace"], result["policies"]
@@ -49,10 +49,13 @@ def draw_outcome(say: Say, job: Mapping[str, Any]) -> None:
             ui.label(say("simulate.skipped", count=skipped)).classes("rw-muted rw-small")
     with ui.element("div").classes("rw-grid wide"):
         for name, options in (
-            ("ttft", charts.quantiles(curves)),
-            ("over_time", charts.over_time(curves)),
-            ("hits", charts.bars({name: each["hit_rate"] for name, each in figures.items()}, percent=True)),
-            ("balance", charts.shares(curves)),
+            ("ttft", charts.quantile_options(curves)),
+            ("over_time", charts.over_time_options(curves)),
+            (
+                "hits",
+                charts.bar_options({name: each["hit_rate"] for name, each in figures.items()}, percent=True),
+            ),
+            ("balance", charts.share_options(curves)),
         ):
             with ui.element("section").classes("rw-card"):
                 with ui.element("h2"):
@@ -62,32 +65,32 @@ def draw_outcome(say: Say, job: Mapping[str, Any]) -> None:
                 chart.props(f'role=img aria-label="{say(f"simulate.chart.{name}")}"')
 
 
-def _draw_table(say: Say, figures: Mapping[str, Mapping[str, Any]]) -> None:
-    best = {name: _best(name, [each[name] for each in figures.values()]) for name in _FIGURES}
+def _draw_table(say: TextCatalog, figures: Mapping[str, Mapping[str, Any]]) -> None:
+    best = {name: _best_value(name, [each[name] for each in figures.values()]) for name in _FIGURES}
     with (
         ui.element("div").classes("rw-across").props("tabindex=0"),
         ui.element("table").classes("rw-compare"),
     ):
         with ui.element("thead"), ui.element("tr"):
-            _cell(say("simulate.policy"), "th", "scope=col")
+            _draw_cell(say("simulate.policy"), "th", "scope=col")
             for name in _FIGURES:
-                _cell(say(f"simulate.figure.{name}"), "th", "scope=col")
+                _draw_cell(say(f"simulate.figure.{name}"), "th", "scope=col")
         with ui.element("tbody"):
             for policy, each in figures.items():
                 with ui.element("tr"):
-                    _cell(policy, "th", "scope=row")
+                    _draw_cell(policy, "th", "scope=row")
                     for name in _FIGURES:
                         value = each[name]
                         is_best = value is not None and value == best[name]
-                        _cell(_written(name, value), "td", "class=best" if is_best else "")
+                        _draw_cell(_format_figure(name, value), "td", "class=best" if is_best else "")
 
 
-def _cell(text: str, tag: str, props: str) -> None:
+def _draw_cell(text: str, tag: str, props: str) -> None:
     with ui.element(tag).props(props):
         ui.label(text)
 
 
-def _best(name: str, values: Sequence[float | None]) -> float | None:
+def _best_value(name: str, values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     if name in _NOT_COMPARED or len(known) < 2:
         return None
@@ -95,7 +98,7 @@ def _best(name: str, values: Sequence[float | None]) -> float | None:
     return choose(known)
 
 
-def _written(name: str, value: float | None) -> str:
+def _format_figure(name: str, value: float | None) -> str:
     if value is None:
         return "–"
     if name in _SECONDS:

@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from radixway.console.calls import Refused
-from radixway.console.page import Visit
-from radixway.console.pages.simulate.order import Order
+from radixway.console.calls import CallRefusedError
+from radixway.console.page import PageVisit
+from radixway.console.pages.simulate.order import SimulationForm
 from radixway.console.pages.simulate.outcome import draw_outcome
 
 _AGAIN_S = 1.0
@@ -18,30 +18,30 @@ _LOOKS = {"done": "good", "failed": "bad", "cancelled": "warn"}
 _OVER = ("done", "failed", "cancelled")
 
 
-async def build(visit: Visit) -> None:
+async def build_simulate_page(visit: PageVisit) -> None:
     """What there is to choose from is asked of the gateway first."""
     say = visit.say
     with ui.element("div").classes("rw-page-title"), ui.element("h1"):
         ui.label(say("simulate.title"))
     ui.label(say("simulate.hint")).classes("rw-muted")
-    told = await visit.gateway.get("/simulate")
-    page = _Simulations(visit)
+    told = await visit.gateway.get_json("/simulate")
+    page = _SimulationList(visit)
     with ui.element("div").classes("rw-sides"):
-        Order(visit, told, page.show).draw()
-        page.draw()
-    page.update(told)
+        SimulationForm(visit, told, page.show_simulation).draw_form()
+        page.draw_empty()
+    page.update_jobs(told)
     wanted: str | None = visit.request.query_params.get("job")
     if wanted is None and told["simulations"]:
         wanted = told["simulations"][0]["id"]
     if wanted:
-        await page.show(wanted)
-    visit.every(_AGAIN_S, page.refresh)
+        await page.show_simulation(wanted)
+    visit.refresh_every(_AGAIN_S, page.reload_jobs)
 
 
-class _Simulations:
+class _SimulationList:
     """Those that the gateway remembers, and the one that is looked at."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageVisit) -> None:
         self._visit = visit
         self._chosen: str | None = None
         self._shown: tuple[Any, ...] | None = None
@@ -52,7 +52,7 @@ class _Simulations:
         self._progress: ui.linear_progress | None = None
         self._percent: ui.label | None = None
 
-    def draw(self) -> None:
+    def draw_empty(self) -> None:
         """Both places, empty so far."""
         with ui.element("div").classes("rw-stack rw-side-wide"):
             with ui.element("section").classes("rw-card"):
@@ -61,33 +61,33 @@ class _Simulations:
                 self._list = ui.element("div").classes("rw-stack")
             self._outcome = ui.element("div").classes("rw-stack").props("aria-live=polite")
 
-    async def show(self, job_id: str) -> None:
+    async def show_simulation(self, job_id: str) -> None:
         """Look at this one from now on."""
         self._chosen = job_id
         ui.navigate.history.replace(f"{self._visit.link('/simulate')}?{urlencode({'job': job_id})}")
-        await self.refresh()
+        await self.reload_jobs()
 
-    async def refresh(self) -> None:
+    async def reload_jobs(self) -> None:
         """How far all have come."""
-        told = await self._visit.gateway.get("/simulate")
-        self.update(told)
+        told = await self._visit.gateway.get_json("/simulate")
+        self.update_jobs(told)
         job = next((each for each in told["simulations"] if each["id"] == self._chosen), None)
         if job is None or self._chosen is None:
-            self._clear()
+            self._clear_finished()
             return
         if (job["id"], job["state"]) != self._shown:
             try:
-                whole = await self._visit.gateway.get(f"/simulate/{job['id']}")
-            except Refused as error:
+                whole = await self._visit.gateway.get_json(f"/simulate/{job['id']}")
+            except CallRefusedError as error:
                 if error.status != _NOT_FOUND:
                     raise
-                self._clear()
+                self._clear_finished()
                 return
             self._shown = (whole["id"], whole["state"])
             self._draw_outcome(whole)
-        self._tell_progress(job)
+        self._show_progress(job)
 
-    def update(self, told: dict[str, Any]) -> None:
+    def update_jobs(self, told: dict[str, Any]) -> None:
         """The list, where anything in it has changed."""
         fresh = [(each["id"], each["state"], each["id"] == self._chosen) for each in told["simulations"]]
         if fresh == self._listed:
@@ -104,13 +104,13 @@ class _Simulations:
         say, job_id, over = self._visit.say, job["id"], job["state"] in _OVER
 
         async def show() -> None:
-            async with self._visit.trying():
-                await self.show(job_id)
+            async with self._visit.catch_call_errors():
+                await self.show_simulation(job_id)
 
         async def end() -> None:
-            async with self._visit.trying():
-                await self._visit.gateway.send("DELETE", f"/simulate/{job_id}")
-                await self.refresh()
+            async with self._visit.catch_call_errors():
+                await self._visit.gateway.send_request("DELETE", f"/simulate/{job_id}")
+                await self.reload_jobs()
 
         with ui.element("div").classes("rw-row rw-job"):
             button = ui.button(job["name"], on_click=show).props("flat dense no-caps align=left")
@@ -125,7 +125,7 @@ class _Simulations:
             ending = ui.button(icon="delete" if over else "stop", on_click=end).props("flat dense round")
             ending.props(f'aria-label="{say("simulate.forget" if over else "simulate.cancel")}"')
 
-    def _clear(self) -> None:
+    def _clear_finished(self) -> None:
         if self._shown is not None:
             self._shown = None
             self._outcome.clear()
@@ -152,7 +152,7 @@ class _Simulations:
                         f'rounded aria-label="{label}"'
                     )
 
-    def _tell_progress(self, job: dict[str, Any]) -> None:
+    def _show_progress(self, job: dict[str, Any]) -> None:
         if self._progress is None or self._percent is None:
             return
         share = job["sent"] / job["total"] if job["total"] else 0.0

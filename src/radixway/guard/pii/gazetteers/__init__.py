@@ -14,7 +14,7 @@ List = Literal[
 ]
 
 
-def entries(name: List) -> Iterator[str]:
+def read_list(name: List) -> Iterator[str]:
     """The lines of a list, comments apart."""
     for line in (FOLDER / f"{name}.txt").read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -22,7 +22,7 @@ def entries(name: List) -> Iterator[str]:
 
 
 @dataclass(slots=True, frozen=True)
-class Gazetteer:
+class WordGazetteer:
     """Bits by word, and phrases by their first word."""
 
     bits: Mapping[str, int]
@@ -31,7 +31,7 @@ class Gazetteer:
     """First word → (the others, bits), the longest first."""
 
     @classmethod
-    def of(cls, lists: Mapping[int, Iterator[str]]) -> Gazetteer:
+    def from_lists(cls, lists: Mapping[int, Iterator[str]]) -> WordGazetteer:
         """`lists`: entries by their bit."""
         bits: dict[str, int] = {}
         phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
@@ -48,7 +48,7 @@ class Gazetteer:
         return cls(bits, longest_first)
 
 
-def kinds(name: Literal["en", "zh"]) -> Iterator[tuple[str, list[str]]]:
+def word_kinds(name: Literal["en", "zh"]) -> Iterator[tuple[str, list[str]]]:
     """Kinds of words, and those of each kind."""
     return read_kinds(FOLDER / f"{name}.txt")
 

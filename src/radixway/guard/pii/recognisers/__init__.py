@@ -3,6 +3,6 @@
 No model and no network: a text is read in time linear in its length.
 """
 
-from radixway.guard.pii.recognisers.structured import STRUCTURED_TYPES, find_structured, structured_steps
+from radixway.guard.pii.recognisers.structured import STRUCTURED_TYPES, find_structured, find_structured_steps
 
-__all__ = ["STRUCTURED_TYPES", "find_structured", "structured_steps"]
+__all__ = ["STRUCTURED_TYPES", "find_structured", "find_structured_steps"]

@@ -8,9 +8,9 @@ from functools import cache
 
 from stdnum import iban, luhn, numdb
 
-from radixway.guard.pii.recognisers.context import Words
-from radixway.guard.pii.recognisers.reading import Reading, is_fraction, touches_letter
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.recognisers.context import ContextWords
+from radixway.guard.pii.recognisers.reading import PlainText, is_fraction, touches_letter
+from radixway.pipeline import PersonalDataSpan
 
 _DIGITS = re.compile(r"[0-9]+")
 _NOT_DIGIT = re.compile(r"[^0-9]+")
@@ -59,7 +59,7 @@ _RARER_ISSUERS = (
 _ANY_ISSUER = ("1", "9", range(13, 20))
 _UNIONPAY = ("62", "62", range(16, 20))
 
-_CARD_WORDS = Words(
+_CARD_WORDS = ContextWords(
     "(?:credit|bank)? ?card|visa|master ?card|amex|american express|maestro|discover|credit|debit|cc|atm",
     "卡号 银行卡 信用卡 借记卡 储蓄卡 卡片 银联 刷卡",
 )
@@ -69,22 +69,22 @@ _IBAN_REST = re.compile(r"(?:[ \-]?[A-Za-z0-9]){11,30}+")
 _FIELD = re.compile(r"(\d{1,2})!")
 
 
-def find_cards(reading: Reading) -> Iterator[PersonalData]:
+def find_cards(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Numbers that Luhn's check digit agrees with, in an issuer's range and a card's groups.
 
     0.97, and 0.99 beside a word for cards; where the range says little (Maestro) 0.6 and 0.95; where it is
     nobody's 0.3 and 0.8. Less as well for digits one by one and beside a letter.
     """
     text = reading.text
-    for cluster in reading.clusters(_ANY.start):
+    for cluster in reading.iter_clusters(_ANY.start):
         if len(cluster) in _ONE_BY_ONE and all(end - begin == 1 for begin, end in cluster):
-            yield from _card(text, cluster[0][0], cluster[-1][1])
+            yield from _find_card(text, cluster[0][0], cluster[-1][1])
         for first in range(len(cluster)):
             shape: tuple[int, ...] = ()
             for begin, end in cluster[first : first + _MOST_GROUPS]:
                 shape += (end - begin,)
                 if shape in _SHAPES and _is_evenly_separated(text[cluster[first][0] : end]):
-                    yield from _card(text, cluster[first][0], end)
+                    yield from _find_card(text, cluster[first][0], end)
 
 
 def _is_evenly_separated(number: str) -> bool:
@@ -92,7 +92,7 @@ def _is_evenly_separated(number: str) -> bool:
     return len(set(separators)) <= 1 and all(separator in _SEPARATORS for separator in separators)
 
 
-def _card(text: str, begin: int, end: int) -> Iterator[PersonalData]:
+def _find_card(text: str, begin: int, end: int) -> Iterator[PersonalDataSpan]:
     number = _NOT_DIGIT.sub("", text[begin:end])
     if is_fraction(text, begin) or not luhn.is_valid(number):
         return
@@ -107,14 +107,14 @@ def _card(text: str, begin: int, end: int) -> Iterator[PersonalData]:
     else:
         return
     confidence = beside if _CARD_WORDS.near(text, begin, end) else alone
-    yield PersonalData("CN_BANK_CARD" if unionpay else "CREDIT_CARD", begin, end, confidence)
+    yield PersonalDataSpan("CN_BANK_CARD" if unionpay else "CREDIT_CARD", begin, end, confidence)
 
 
 def _is_of(number: str, issuers: Iterable[tuple[str, str, Container[int]]]) -> bool:
     return any(low <= number[: len(low)] <= high and len(number) in lengths for low, high, lengths in issuers)
 
 
-def find_ibans(reading: Reading) -> Iterator[PersonalData]:
+def find_ibans(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """0.99: the check digits agree (ISO 7064, mod 97), and the country's length and structure."""
     text = reading.text
     for digits, _ in reading.runs:
@@ -130,7 +130,7 @@ def find_ibans(reading: Reading) -> Iterator[PersonalData]:
             if count == length:
                 break
         if count == length and not text[end : end + 1].isalnum() and iban.is_valid(text[begin:end], False):
-            yield PersonalData("IBAN_CODE", begin, end, 0.99)
+            yield PersonalDataSpan("IBAN_CODE", begin, end, 0.99)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-class Words:
+class ContextWords:
     """Words of one subject, English and Chinese, looked for in a window around a span.
 
     English words stand alone, in any case, in the plural, or as programs name things (`phoneNumber`); Chinese
@@ -26,7 +26,9 @@ class Words:
 
     def near(self, text: str, begin: int, end: int) -> bool:
         """Whether one of them is in the windows before and after `text[begin:end]`."""
-        return self._in(text, max(0, begin - self._before), begin) or self._in(text, end, end + self._after)
+        return self._has_word(text, max(0, begin - self._before), begin) or self._has_word(
+            text, end, end + self._after
+        )
 
-    def _in(self, text: str, begin: int, end: int) -> bool:
+    def _has_word(self, text: str, begin: int, end: int) -> bool:
         return self._pattern.search(text[begin:end].lower()) is not None

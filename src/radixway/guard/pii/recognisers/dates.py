@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from radixway.guard.pii.recognisers.reading import Reading, follows_letter
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.recognisers.reading import PlainText, follows_letter
+from radixway.pipeline import PersonalDataSpan
 
 _MONTHS = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
@@ -21,37 +21,37 @@ _HALF = r"(?:[ap]\.m\.|[ap]m(?![a-z]))"
 _END = r"(?![0-9])(?![.\-/][0-9])"
 
 
-def _form(pattern: str) -> re.Pattern[str]:
+def _compile_form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
 # Those of digits begin at a run of them, and all are of bounded length.
 _NUMERIC = (
-    (_form(rf"{_YEAR}([\-/.]){_MONTH}\1{_DAY}(?:{_END}|(?=T[0-9]))"), 0.85),
-    (_form(rf"(?:{_MONTH}([\-/.]){_DAY}|{_DAY}([\-/.]){_MONTH})(?:\1|\2){_YEAR}{_END}"), 0.85),
-    (_form(rf"(?:{_MONTH}/{_DAY}|{_DAY}/{_MONTH})/[0-9]{{2}}{_END}"), 0.7),
+    (_compile_form(rf"{_YEAR}([\-/.]){_MONTH}\1{_DAY}(?:{_END}|(?=T[0-9]))"), 0.85),
+    (_compile_form(rf"(?:{_MONTH}([\-/.]){_DAY}|{_DAY}([\-/.]){_MONTH})(?:\1|\2){_YEAR}{_END}"), 0.85),
+    (_compile_form(rf"(?:{_MONTH}/{_DAY}|{_DAY}/{_MONTH})/[0-9]{{2}}{_END}"), 0.7),
 )
 _DAY_FIRST = (
-    (_form(rf"{_NTH}(?: of)? {_MONTHS},? {_YEAR}{_END}"), 0.85),
-    (_form(rf"{_NTH}(?: of)? {_MONTHS}(?![A-Za-z])"), 0.75),
+    (_compile_form(rf"{_NTH}(?: of)? {_MONTHS},? {_YEAR}{_END}"), 0.85),
+    (_compile_form(rf"{_NTH}(?: of)? {_MONTHS}(?![A-Za-z])"), 0.75),
 )
 _MONTH_FIRST = (
-    (_form(rf"{_MONTHS} {_NTH},? {_YEAR}{_END}"), 0.85),
-    (_form(rf"{_MONTHS},? {_YEAR}{_END}"), 0.75),
-    (_form(rf"{_MONTHS} {_NTH}(?![0-9A-Za-z])(?![.,][0-9])"), 0.75),
+    (_compile_form(rf"{_MONTHS} {_NTH},? {_YEAR}{_END}"), 0.85),
+    (_compile_form(rf"{_MONTHS},? {_YEAR}{_END}"), 0.75),
+    (_compile_form(rf"{_MONTHS} {_NTH}(?![0-9A-Za-z])(?![.,][0-9])"), 0.75),
 )
-_MONTH_BEFORE = _form(rf"(?<![A-Za-z]){_MONTHS},? $")
+_MONTH_BEFORE = _compile_form(rf"(?<![A-Za-z]){_MONTHS},? $")
 _LONGEST_MONTH = len("September., ")
 _CHINESE_DATE = re.compile(
     r"[0-9]{2,4} ?年 ?[0-9]{1,2} ?月(?: ?[0-9]{1,2} ?[日号])?|[0-9]{1,2} ?月 ?[0-9]{1,2} ?[日号]"
 )
-_TIME = _form(rf"(?:{_CLOCK}|1[0-2]|0?[1-9]) ?{_HALF}|{_CLOCK}(?![0-9:])")
-_THEN_TIME = _form(rf"(?:T|,? (?:at )?){_CLOCK}(?: ?{_HALF}|Z)?")
+_TIME = _compile_form(rf"(?:{_CLOCK}|1[0-2]|0?[1-9]) ?{_HALF}|{_CLOCK}(?![0-9:])")
+_THEN_TIME = _compile_form(rf"(?:T|,? (?:at )?){_CLOCK}(?: ?{_HALF}|Z)?")
 
 _LONGEST_RUN = 4
 
 
-def find_dates(reading: Reading) -> Iterator[PersonalData]:
+def find_dates(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """A day with its year 0.85; without one, and a time with am or pm, 0.75; a time of 24 hours 0.5."""
     text = reading.text
     for begin, end in reading.runs:
@@ -60,9 +60,9 @@ def find_dates(reading: Reading) -> Iterator[PersonalData]:
         if found := _date(text, begin, text[end : end + 1], end - begin):
             first, last, confidence = found
             then = _THEN_TIME.match(text, last)
-            yield PersonalData("DATE_TIME", first, then.end() if then else last, confidence)
+            yield PersonalDataSpan("DATE_TIME", first, then.end() if then else last, confidence)
         elif time := _TIME.match(text, begin):
-            yield PersonalData("DATE_TIME", begin, time.end(), 0.5 if time[0][-1].isdigit() else 0.75)
+            yield PersonalDataSpan("DATE_TIME", begin, time.end(), 0.5 if time[0][-1].isdigit() else 0.75)
 
 
 def _date(text: str, begin: int, after: str, digits: int) -> tuple[int, int, float] | None:

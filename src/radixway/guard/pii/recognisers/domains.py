@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from radixway.guard.pii.recognisers.context import Words
-from radixway.guard.pii.recognisers.reading import Reading
+from radixway.guard.pii.recognisers.context import ContextWords
+from radixway.guard.pii.recognisers.reading import PlainText
 from radixway.guard.pii.recognisers.top_level import known_length
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 _LABEL = r"[A-Za-z0-9\u00c0-\u024f]++(?:-++[A-Za-z0-9\u00c0-\u024f]++)*+"
 _NAME = re.compile(rf"(?<![A-Za-z0-9\u00c0-\u024f_.\-]){_LABEL}(?:\.{_LABEL})++")
@@ -36,7 +36,7 @@ _PROSE = frozenset(_OF_PROSE.split())
 _CODE = re.compile(r"[=(){}\[\];<>`_\\$]|->|import |def |var |let |const ")
 _CODE_WINDOW = 25
 _FRAMEWORKS = frozenset(["asp.net", "vb.net", "ado.net", "ml.net", "java.net", "paint.net", "socket.io"])
-_SITE_WORDS = Words(
+_SITE_WORDS = ContextWords(
     "website|web ?site|site|homepage|domain|url|link|visit|browse|hosted|blog|online at|go to|dns|hostname",
     "网站 网址 域名 官网 链接 主页",
     before=35,
@@ -44,7 +44,7 @@ _SITE_WORDS = Words(
 )
 
 
-def find_domains(reading: Reading) -> Iterator[PersonalData]:
+def find_domains(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """After `://` or with `www.` 0.95; under an ending that is nothing else 0.85; under another one 0.8
     beside a word for it, else 0.4.
     """
@@ -57,19 +57,19 @@ def find_domains(reading: Reading) -> Iterator[PersonalData]:
         if not length or length > _LONGEST:
             continue
         end = begin + length
-        confidence = _confidence(text, begin, end)
+        confidence = _domain_confidence(text, begin, end)
         if confidence:
-            yield PersonalData("DOMAIN_NAME", *_whole(text, begin, end), confidence)
+            yield PersonalDataSpan("DOMAIN_NAME", *_with_scheme(text, begin, end), confidence)
 
 
-def _whole(text: str, begin: int, end: int) -> tuple[int, int]:
+def _with_scheme(text: str, begin: int, end: int) -> tuple[int, int]:
     """With scheme and slash where the address is nothing but a host's."""
     scheme = _SCHEME_BEFORE.search(text, max(0, begin - _LONGEST_SCHEME), begin)
     bare = _NOTHING_AFTER.match(text, end)
     return (scheme.start(), bare.end(1)) if scheme and bare else (begin, end)
 
 
-def _confidence(text: str, begin: int, end: int) -> float:
+def _domain_confidence(text: str, begin: int, end: int) -> float:
     """0: a mailbox, a path, a call, a framework."""
     name, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
     if text[begin - 3 : begin] == _SCHEME:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from radixway.guard.pii.recognisers.reading import Reading
+from radixway.guard.pii.recognisers.reading import PlainText
 from radixway.guard.pii.recognisers.top_level import known_length
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 # Nothing here is tried twice: a run of a local part's characters is entered at its beginning only, and every
 # quantifier keeps what it took.
@@ -27,7 +27,7 @@ _SPELT_DOT = re.compile(rf"{_BRACKETED_DOT}| dot ", re.IGNORECASE)
 _SPELT_LOCAL = re.compile(r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}$")
 
 
-def find_emails(reading: Reading) -> Iterator[PersonalData]:
+def find_emails(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """0.99 under a known top-level domain, 0.6 under another one; `name (at) host dot com` 0.85."""
     if "@" in reading.text:
         yield from _find_plain(reading.text)
@@ -36,7 +36,7 @@ def find_emails(reading: Reading) -> Iterator[PersonalData]:
         yield from _find_spelt(reading.text)
 
 
-def _find_plain(text: str) -> Iterator[PersonalData]:
+def _find_plain(text: str) -> Iterator[PersonalDataSpan]:
     for match in _EMAIL.finditer(text):
         begin, at = match.start(), match.start(1) - 1
         while text[begin] in ".'-%+":
@@ -45,7 +45,7 @@ def _find_plain(text: str) -> Iterator[PersonalData]:
             continue
         length = known_length(match[1])
         if length or not match[1][-1].isdigit():
-            yield PersonalData(
+            yield PersonalDataSpan(
                 "EMAIL_ADDRESS", begin, at + 1 + (length or len(match[1])), 0.99 if length else 0.6
             )
 
@@ -55,7 +55,7 @@ def _is_repository(text: str, begin: int, end: int) -> bool:
     return text.startswith("git@", begin) and text[end : end + 1] == ":"
 
 
-def _find_spelt(text: str) -> Iterator[PersonalData]:
+def _find_spelt(text: str) -> Iterator[PersonalDataSpan]:
     for at in _SPELT_AT.finditer(text):
         local = _SPELT_LOCAL.search(text, max(0, at.start() - _LONGEST_LOCAL - 1), at.start())
         domain = _SPELT_DOMAIN.match(text, at.end())
@@ -63,4 +63,4 @@ def _find_spelt(text: str) -> Iterator[PersonalData]:
             continue
         name = _SPELT_DOT.sub(".", domain[0])
         if known_length(name) == len(name):
-            yield PersonalData("EMAIL_ADDRESS", local.start(), domain.end(), 0.85)
+            yield PersonalDataSpan("EMAIL_ADDRESS", local.start(), domain.end(), 0.85)

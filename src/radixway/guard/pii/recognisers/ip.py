@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from radixway.guard.pii.recognisers.context import Words
-from radixway.guard.pii.recognisers.reading import Reading, follows_letter, touches_letter
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.recognisers.context import ContextWords
+from radixway.guard.pii.recognisers.reading import PlainText, follows_letter, touches_letter
+from radixway.pipeline import PersonalDataSpan
 
 _V4 = re.compile(r"(?<!\.)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9])(?!\.[0-9])")
 _V6 = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f:]++(?:(?<=:)(?:[0-9]{1,3}\.){3}[0-9]{1,3})?(?![0-9A-Za-z_])")
 _LONGEST_V6 = len("0000:0000:0000:0000:0000:ffff:255.255.255.255")
 _FULL_V6_COLONS = 7
 
-_ADDRESS_WORDS = Words(
+_ADDRESS_WORDS = ContextWords(
     "ip|ipv[46]|ip ?address|address|addresses|host|ping|subnet|gateway|firewall|router|traceroute|ssh",
     "地址 网关 主机 服务器",
 )
@@ -31,14 +31,14 @@ _NETWORK = re.compile(r"/([0-9]{1,2})(?![0-9])")
 _SMALL = 20
 
 
-def find_ips(reading: Reading) -> Iterator[PersonalData]:
+def find_ips(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """0.9, 0.97 beside a word for it; what may be a chapter, and what names no machine, from 0.3."""
     yield from _find_v4(reading)
     if reading.text.count(":") > 1:
         yield from _find_v6(reading.text)
 
 
-def _find_v4(reading: Reading) -> Iterator[PersonalData]:
+def _find_v4(reading: PlainText) -> Iterator[PersonalDataSpan]:
     text = reading.text
     for begin, end in reading.runs:
         match = _V4.match(text, begin) if text[end : end + 1] == "." else None
@@ -53,9 +53,9 @@ def _find_v4(reading: Reading) -> Iterator[PersonalData]:
             continue
         beside = _ADDRESS_WORDS.near(text, begin, end)
         if _is_network(text, address, end):
-            yield PersonalData("IP_ADDRESS", begin, end, 0.5 if beside else 0.3)
+            yield PersonalDataSpan("IP_ADDRESS", begin, end, 0.5 if beside else 0.3)
         else:
-            yield PersonalData("IP_ADDRESS", begin, end, _confidence(address, beside))
+            yield PersonalDataSpan("IP_ADDRESS", begin, end, _confidence(address, beside))
 
 
 def _is_network(text: str, address: IPv4Address, end: int) -> bool:
@@ -86,7 +86,7 @@ def _is_version(text: str, begin: int, end: int) -> bool:
     return _VERSION_WORDS.search(text, max(0, begin - _VERSION_WINDOW), begin) is not None
 
 
-def _find_v6(text: str) -> Iterator[PersonalData]:
+def _find_v6(text: str) -> Iterator[PersonalDataSpan]:
     for match in _V6.finditer(text):
         begin, end = _v6_span(text, *match.span())
         if not 4 <= end - begin <= _LONGEST_V6 or text.count(":", begin, end) < 2:
@@ -96,7 +96,7 @@ def _find_v6(text: str) -> Iterator[PersonalData]:
         except AddressValueError:
             continue
         beside = _ADDRESS_WORDS.near(text, begin, end)
-        yield PersonalData("IP_ADDRESS", begin, end, _confidence_v6(address, text[begin:end], beside))
+        yield PersonalDataSpan("IP_ADDRESS", begin, end, _confidence_v6(address, text[begin:end], beside))
 
 
 def _v6_span(text: str, begin: int, end: int) -> tuple[int, int]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import phonenumbers
 
-from radixway.guard.pii.recognisers.context import Words
-from radixway.guard.pii.recognisers.reading import Reading, Span, follows_letter, is_fraction
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.recognisers.context import ContextWords
+from radixway.guard.pii.recognisers.reading import PlainText, Span, follows_letter, is_fraction
+from radixway.pipeline import PersonalDataSpan
 
 # All are matched where a run of digits begins and are of bounded length; a number has no more than 15 digits.
 _GROUPS = r"[0-9]{1,17}(?![0-9])(?:(?: ?\([0-9]{1,4}\) ?| - |[ .\-/])[0-9]{1,15}(?![0-9])){0,14}+"
@@ -35,7 +35,7 @@ _CHINESE_WINDOW = 200
 _TRUNK = re.compile(r"\(0\)")
 _DATE = re.compile(r"[0-9]{4}([.\-/])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([.\-/])[0-9]{1,2}\2[0-9]{2,4}")
 
-_PHONE_WORDS = Words(
+_PHONE_WORDS = ContextWords(
     "(?:mobile|home|work|cell)? ?phone|phoned|telephone|tel|mobile|cell|landline|fax|hotline|whatsapp|sms"
     "|pager|voicemail|handset|call|called|calling|dial|ring|text me|contact|reach|answering|message"
     "|registered",
@@ -43,7 +43,7 @@ _PHONE_WORDS = Words(
     before=45,
     after=20,
 )
-_PLACE_WORDS = Words("office|desk|home|work|direct|mobile|cell|fax", before=12, after=12)
+_PLACE_WORDS = ContextWords("office|desk|home|work|direct|mobile|cell|fax", before=12, after=12)
 _OTHER_NUMBER = re.compile(
     r"(?<![a-z])(?:order|invoice|account|acct|routing|ref|reference|ticket|tracking|case|card|isbn|issn|id|zip|code"
     r"|serial|model|part|ssn|license|version|page|room|flight|vin|password|pin)"
@@ -66,23 +66,23 @@ _TRUNK_ZERO_DIGITS = 10
 _TRUNK_ZERO_REGIONS = ("GB", "DE", "FR", "IT", "AU", "IN", "JP", "NL", "BE", "CH", "SE")
 
 
-def find_phones(reading: Reading) -> Iterator[PersonalData]:
+def find_phones(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Valid in a country's plan of numbers: from 0.85. In North America's form: from 0.75. Any other: beside
     a word for it 0.75 or 0.85, without one below 0.7 or not at all.
     """
     text = reading.text
-    for cluster in reading.clusters(_SHORTEST):
-        for begin, end, confidence in _forms(text, cluster):
+    for cluster in reading.iter_clusters(_SHORTEST):
+        for begin, end, confidence in _find_forms(text, cluster):
             if follows_letter(text, begin) or _is_another_number(text, begin, end, confidence):
                 confidence = min(confidence, 0.5)
             extension = _EXTENSION.match(text, end)
-            yield PersonalData("PHONE_NUMBER", begin, extension.end() if extension else end, confidence)
+            yield PersonalDataSpan("PHONE_NUMBER", begin, extension.end() if extension else end, confidence)
 
 
 _Found = tuple[int, int, float]
 
 
-def _forms(text: str, cluster: Sequence[Span]) -> list[_Found]:
+def _find_forms(text: str, cluster: Sequence[Span]) -> list[_Found]:
     first, last = _opened(text, cluster[0][0]), cluster[-1][1]
     known = [*_international(text, cluster[0][0]), *_of_known_form(text, cluster)]
     if any(begin <= first and last <= end for begin, end, _ in known):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from radixway.guard.pii.gazetteers import entries
+from radixway.guard.pii.gazetteers import read_list
 
 _AFTER = re.compile(r" ([^\W\d_]{2,25}(?:[ \-][^\W\d_]{2,25})?)")
 _WINDOW = 60
@@ -34,4 +34,4 @@ def _is_place(name: str) -> bool:
 
 @cache
 def _places() -> frozenset[str]:
-    return frozenset(entries("places"))
+    return frozenset(read_list("places"))

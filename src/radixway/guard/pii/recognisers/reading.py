@@ -46,7 +46,7 @@ Span = tuple[int, int]
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class PlainText:
     """A text in plain characters, and where each stood in the original."""
 
     text: str
@@ -57,7 +57,7 @@ class Reading:
     _dropped: tuple[int, ...] = ()
     """For each invisible character, in order: the position in `text` that it stood before."""
 
-    def span(self, begin: int, end: int) -> Span:
+    def original_span(self, begin: int, end: int) -> Span:
         """The original's span of `text[begin:end]`, which is not empty."""
         if not self._dropped:
             return begin, end
@@ -65,7 +65,7 @@ class Reading:
         last = end - 1 + bisect_right(self._dropped, end - 1)
         return first, last + 1
 
-    def clusters(self, digits: int) -> Iterator[tuple[Span, ...]]:
+    def iter_clusters(self, digits: int) -> Iterator[tuple[Span, ...]]:
         """Runs with nothing but a separator or a bracket between them, `digits` or more together."""
         cluster: list[Span] = []
         for run in self.runs:
@@ -81,7 +81,7 @@ class Reading:
         return end - begin <= _WIDEST_GAP and not self.text[begin:end].strip(_GAP)
 
 
-def read(text: str) -> Reading:
+def to_plain_text(text: str) -> PlainText:
     """Linear in the text."""
     dropped: tuple[int, ...] = ()
     if not text.isascii():
@@ -90,7 +90,7 @@ def read(text: str) -> Reading:
             text = _INVISIBLE.sub("", text)
         text = _PERHAPS_DISGUISED.sub(lambda match: _PLAIN.get(match[0], match[0]), text)
     runs = tuple(match.span() for match in _DIGITS.finditer(text))
-    return Reading(text, runs, _length(runs), dropped)
+    return PlainText(text, runs, _length(runs), dropped)
 
 
 def touches_letter(text: str, begin: int, end: int) -> bool:

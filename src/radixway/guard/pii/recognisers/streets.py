@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from radixway.guard.pii.recognisers.reading import Reading, follows_letter
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.recognisers.reading import PlainText, follows_letter
+from radixway.pipeline import PersonalDataSpan
 
 _STREETS = (
     r"Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Parkway|Pkwy"
@@ -30,15 +30,15 @@ _CHINESE_BEFORE = re.compile(r".{0,24}(?:地址|住在|住址|位于|坐落|在|
 _LONGEST_CHINESE_NAME = 24
 
 
-def find_streets(reading: Reading) -> Iterator[PersonalData]:
+def find_streets(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """House number and a street's name with a word for streets, as capitalised or Chinese; boxes: 0.85."""
     text = reading.text
     for begin, end in reading.runs:
         house = match_house(text, begin) if end - begin <= _LONGEST_HOUSE_NUMBER else None
         if house and text[begin - 1 : begin] not in (".", "$") and not follows_letter(text, begin):
-            yield PersonalData("STREET_ADDRESS", begin, house.end(), 0.85)
+            yield PersonalDataSpan("STREET_ADDRESS", begin, house.end(), 0.85)
         elif box := _BOX_BEFORE.search(text, max(0, begin - _BOX_WINDOW), begin):
-            yield PersonalData("STREET_ADDRESS", box.start(), end, 0.85)
+            yield PersonalDataSpan("STREET_ADDRESS", box.start(), end, 0.85)
     if "号" in text or "弄" in text:
         yield from _find_chinese_streets(text)
 
@@ -48,11 +48,11 @@ def match_house(text: str, begin: int) -> re.Match[str] | None:
     return _STREET.match(text, begin)
 
 
-def _find_chinese_streets(text: str) -> Iterator[PersonalData]:
+def _find_chinese_streets(text: str) -> Iterator[PersonalDataSpan]:
     for match in _CHINESE_NUMBER.finditer(text):
         begin = _chinese_begin(text, match.start())
         if begin < match.start():
-            yield PersonalData("STREET_ADDRESS", begin, match.end(), 0.85)
+            yield PersonalDataSpan("STREET_ADDRESS", begin, match.end(), 0.85)
 
 
 def _chinese_begin(text: str, end: int) -> int:

@@ -12,12 +12,12 @@ from radixway.guard.pii.recognisers.domains import find_domains
 from radixway.guard.pii.recognisers.emails import find_emails
 from radixway.guard.pii.recognisers.ip import find_ips
 from radixway.guard.pii.recognisers.phones import find_phones
-from radixway.guard.pii.recognisers.reading import Reading, read
+from radixway.guard.pii.recognisers.reading import PlainText, to_plain_text
 from radixway.guard.pii.recognisers.streets import find_streets
 from radixway.guard.pii.recognisers.us import find_licenses, find_ssns
 from radixway.guard.pii.recognisers.zips import find_zips
-from radixway.guard.threads import Steps, finish
-from radixway.pipeline import PersonalData
+from radixway.guard.threads import Steps, run_steps_inline
+from radixway.pipeline import PersonalDataSpan
 
 STRUCTURED_TYPES = (
     "EMAIL_ADDRESS",
@@ -37,7 +37,7 @@ STRUCTURED_TYPES = (
 )
 """What can be found: the published types' names, and two of their kind for China."""
 
-_FEWEST_DIGITS: tuple[tuple[int, Callable[[Reading], Iterator[PersonalData]]], ...] = (
+_FEWEST_DIGITS: tuple[tuple[int, Callable[[PlainText], Iterator[PersonalDataSpan]]], ...] = (
     (0, find_emails),
     (0, find_domains),
     (1, find_dates),
@@ -60,45 +60,45 @@ WINDOW, HALO = 32_768, 1_024
 """
 
 
-def find_structured(text: str) -> list[PersonalData]:
+def find_structured(text: str) -> list[PersonalDataSpan]:
     """Findings of any confidence in the order of the text, none overlapping another.
 
     Confidences: from 0.95 where check digits agree, below 0.7 for what only looks like it. Positions count
     characters of `text` as given, whatever its digits and hyphens are written with.
     """
-    return finish(structured_steps(text))
+    return run_steps_inline(find_structured_steps(text))
 
 
-def structured_steps(text: str) -> Steps[list[PersonalData]]:
+def find_structured_steps(text: str) -> Steps[list[PersonalDataSpan]]:
     """The same, pausing after every window: a long text lets others pass, and needs no more memory."""
-    found: list[PersonalData] = []
+    found: list[PersonalDataSpan] = []
     for begin in range(0, len(text), WINDOW):
         if begin:
             yield
         end = begin + WINDOW
         before = max(0, begin - HALO)
         done = found[-1].end if found else 0
-        for each in _in_window(text[before : end + HALO]):
+        for each in _find_in_window(text[before : end + HALO]):
             first, last = each.begin + before, each.end + before
             if max(begin, done) <= first < end:
-                found.append(PersonalData(each.type, first, last, each.confidence))
+                found.append(PersonalDataSpan(each.type, first, last, each.confidence))
     return found
 
 
-def _in_window(text: str) -> list[PersonalData]:
-    reading = read(text)
+def _find_in_window(text: str) -> list[PersonalDataSpan]:
+    reading = to_plain_text(text)
     found = [
         finding for fewest, find in _FEWEST_DIGITS if reading.digits >= fewest for finding in find(reading)
     ]
-    return [_as_given(finding, reading) for finding in disjoint(found)]
+    return [_to_original(finding, reading) for finding in drop_overlaps(found)]
 
 
-def disjoint(found: Iterable[PersonalData]) -> list[PersonalData]:
+def drop_overlaps(found: Iterable[PersonalDataSpan]) -> list[PersonalDataSpan]:
     """Of findings that overlap, the surest stands; of equally sure ones the longest; then the first.
 
     In the order of the text, in O(n log n).
     """
-    standing: list[PersonalData] = []
+    standing: list[PersonalDataSpan] = []
     covered: set[int] = set()
     for finding in sorted(found, key=lambda f: (-f.confidence, f.begin - f.end, f.begin)):
         span = range(finding.begin, finding.end)
@@ -108,6 +108,6 @@ def disjoint(found: Iterable[PersonalData]) -> list[PersonalData]:
     return sorted(standing, key=lambda f: f.begin)
 
 
-def _as_given(finding: PersonalData, reading: Reading) -> PersonalData:
-    begin, end = reading.span(finding.begin, finding.end)
-    return PersonalData(finding.type, begin, end, finding.confidence)
+def _to_original(finding: PersonalDataSpan, reading: PlainText) -> PersonalDataSpan:
+    begin, end = reading.original_span(finding.begin, finding.end)
+    return PersonalDataSpan(finding.type, begin, end, finding.confidence)

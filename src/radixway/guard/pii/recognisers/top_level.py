@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from radixway.guard.pii.gazetteers import entries
+from radixway.guard.pii.gazetteers import read_list
 
 _MOST_LABELS = 127
-_KNOWN = frozenset(label for line in entries("top_level_domains") for label in line.split())
+_KNOWN = frozenset(label for line in read_list("top_level_domains") for label in line.split())
 
 
 def is_top_level(label: str) -> bool:

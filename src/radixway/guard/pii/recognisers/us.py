@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from radixway.guard.pii.recognisers.context import Words
-from radixway.guard.pii.recognisers.reading import Reading, touches_letter
-from radixway.pipeline import PersonalData
+from radixway.guard.pii.recognisers.context import ContextWords
+from radixway.guard.pii.recognisers.reading import PlainText, touches_letter
+from radixway.pipeline import PersonalDataSpan
 
 # The Social Security Administration never gave out areas 000, 666 and above 899, group 00 and serial 0000.
 _SSN = re.compile(
     r"(?<![0-9][.\-])(?!000|666|9)[0-9]{3}([ .\-]?)(?!00)[0-9]{2}\1(?!0000)[0-9]{4}"
     r"(?![0-9])(?![.\-][0-9])"
 )
-_SSN_WORDS = Words(
+_SSN_WORDS = ContextWords(
     "ssn|social ?security(?: number| no| #)?|social|ss#|itin|tin|taxpayer|tax ?id",
     "社会安全号 社会保障号 社安号",
 )
@@ -46,7 +46,7 @@ _LICENSE_TOKEN = re.compile(
     r"(?:[A-Z]{0,2}[0-9]{2,5}(?: [0-9]{2,5}){1,4}|[A-Z]{1,2} [0-9]{3,14}|[A-Za-z0-9][A-Za-z0-9\-]{5,24})"
     r"(?![A-Za-z0-9\-])"
 )
-_LICENSE_WORDS = Words(
+_LICENSE_WORDS = ContextWords(
     r"driver'?s?'? ?licen[sc]e|drivers? lic|driving licen[sc]e|dl|dmv"
     r"|licen[sc]e (?:no|number|#|id)|(?:my|his|her|their|your|state) licen[sc]e",
     "驾照 驾驶证",
@@ -60,7 +60,7 @@ _LICENSE_NUMBER_IS = re.compile(
 _FEWEST_LICENSE_DIGITS = 4
 
 
-def find_ssns(reading: Reading) -> Iterator[PersonalData]:
+def find_ssns(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Numbers that may have been given out: nothing else can be checked.
 
     0.8 with hyphens, up to 0.5 otherwise; beside a word for it 0.97, and from 0.85.
@@ -72,10 +72,10 @@ def find_ssns(reading: Reading) -> Iterator[PersonalData]:
             continue
         end = match.end()
         confidences = _BESIDE if _SSN_WORDS.near(text, begin, end) else _ALONE
-        yield PersonalData("US_SSN", begin, end, confidences[match[1]])
+        yield PersonalDataSpan("US_SSN", begin, end, confidences[match[1]])
 
 
-def find_licenses(reading: Reading) -> Iterator[PersonalData]:
+def find_licenses(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Only beside a word for them: in a state's form 0.85, in another one right after the word 0.75."""
     text = reading.text
     lower = text.lower()
@@ -89,6 +89,6 @@ def find_licenses(reading: Reading) -> Iterator[PersonalData]:
         ):
             continue
         if _LICENSE.fullmatch(number):
-            yield PersonalData("US_DRIVER_LICENSE", begin, end, 0.85)
+            yield PersonalDataSpan("US_DRIVER_LICENSE", begin, end, 0.85)
         elif _LICENSE_NUMBER_IS.search(text, max(0, begin - 30), begin):
-            yield PersonalData("US_DRIVER_LICENSE", begin, end, 0.75)
+            yield PersonalDataSpan("US_DRIVER_LICENSE", begin, end, 0.75)

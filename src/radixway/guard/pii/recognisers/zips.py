@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from radixway.guard.pii.recognisers.context import Words
+from radixway.guard.pii.recognisers.context import ContextWords
 from radixway.guard.pii.recognisers.places import follows_place, precedes_place
-from radixway.guard.pii.recognisers.reading import Reading, follows_letter, is_fraction
+from radixway.guard.pii.recognisers.reading import PlainText, follows_letter, is_fraction
 from radixway.guard.pii.recognisers.streets import match_house
-from radixway.pipeline import PersonalData
+from radixway.pipeline import PersonalDataSpan
 
 _STATES = (
     "AL|AK|AZ|AR|CA|CO|CT|DE|DC|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV|NH|NJ|NM|NY|NC|ND|OH"
@@ -84,7 +84,7 @@ _STREET_BEFORE = re.compile(
 _CHINESE_BESIDE = re.compile(r"[号室楼栋市区县镇路街][, ]{0,2}$")
 _CHINESE_PLACE_AFTER = re.compile(r" ?[\u4e00-\u9fff]{2,8}(?:省|市|区|县)")
 
-_ADDRESS_WORDS = Words(
+_ADDRESS_WORDS = ContextWords(
     "zip|zip ?code|postal|post ?code|address|lives? at|ship|deliver|mail(?:ing)?|london|uk|canada|ontario",
     "邮编 邮政编码 地址",
 )
@@ -96,16 +96,16 @@ _SHORTEST_CODE = 2
 _LONGEST_CODE = 6
 
 
-def find_zips(reading: Reading) -> Iterator[PersonalData]:
+def find_zips(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Beside a word for it 0.9; beside a state, a place or a street from 0.75; Britain's and Canada's as they
     are written 0.75. Five digits alone are none.
     """
     text = reading.text
     for begin, end in reading.runs:
         if _SHORTEST_CODE <= end - begin <= _LONGEST_CODE and not _is_within_number(text, begin):
-            yield from _numbered(text, begin)
+            yield from _find_numeric(text, begin)
         if begin and end - begin <= 2 and text[begin - 1].isascii() and text[begin - 1].isalpha():
-            yield from _lettered(text, begin)
+            yield from _find_alphanumeric(text, begin)
 
 
 def _is_within_number(text: str, begin: int) -> bool:
@@ -114,21 +114,21 @@ def _is_within_number(text: str, begin: int) -> bool:
     return follows_letter(text, begin) or is_fraction(text, begin) or text[begin - 1 : begin] in _CURRENCIES
 
 
-def _numbered(text: str, begin: int) -> Iterator[PersonalData]:
+def _find_numeric(text: str, begin: int) -> Iterator[PersonalDataSpan]:
     if _follows_word(text, begin) and (code := _BY_WORD.match(text, begin)):
-        yield PersonalData("ZIP_CODE", begin, code.end(), 0.9)
+        yield PersonalDataSpan("ZIP_CODE", begin, code.end(), 0.9)
         return
     for pattern, is_beside, confidence in _RULES:
         code = pattern.match(text, begin)
         if code and not _MORE_DIGITS.match(text, code.end()) and is_beside(text, begin, code.end()):
-            yield PersonalData("ZIP_CODE", begin, code.end(), confidence)
+            yield PersonalDataSpan("ZIP_CODE", begin, code.end(), confidence)
             return
     code = _FIVE_AND_FOUR.match(text, begin)
     if code and code[1]:
         yield _beside_address(text, begin, code.end(), 0.5)
 
 
-def _lettered(text: str, digits: int) -> Iterator[PersonalData]:
+def _find_alphanumeric(text: str, digits: int) -> Iterator[PersonalDataSpan]:
     """Codes whose one or two letters stand before `digits`."""
     for begin in {digits - 1, max(0, digits - 2)}:
         if follows_letter(text, begin) or not text[begin].isalpha():
@@ -137,7 +137,7 @@ def _lettered(text: str, digits: int) -> Iterator[PersonalData]:
         if match:
             yield _beside_address(text, begin, match.end(), 0.75 if match[1] == " " else 0.5)
         elif (word := _BY_WORD.match(text, begin)) and _follows_word(text, begin):
-            yield PersonalData("ZIP_CODE", begin, word.end(), 0.9)
+            yield PersonalDataSpan("ZIP_CODE", begin, word.end(), 0.9)
 
 
 def _follows_word(text: str, begin: int) -> bool:
@@ -216,5 +216,5 @@ _LISTED = (", ", ",\n", "\n", "n ", "o ")
 """What stands before a code that a place follows: `, 10115 Berlin`, `in 10115 Berlin`, `to 10115 Berlin`."""
 
 
-def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalData:
-    return PersonalData("ZIP_CODE", begin, end, 0.9 if _ADDRESS_WORDS.near(text, begin, end) else alone)
+def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalDataSpan:
+    return PersonalDataSpan("ZIP_CODE", begin, end, 0.9 if _ADDRESS_WORDS.near(text, begin, end) else alone)

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from radixway.chat.hashing import digest_request
-from radixway.chat.responses import Items
-from radixway.surfaces.chats.responses.items import kept
-from radixway.surfaces.wires import Ask
-from radixway.surfaces.wires.responses import ResponsesWire
-from radixway.surfaces.wires.sampling import shown, wrong
+from radixway.chat.responses import ResponseItems
+from radixway.surfaces.chats.responses.items import build_items
+from radixway.surfaces.wires import NormalizedRequest
+from radixway.surfaces.wires.responses import ResponsesAdapter
+from radixway.surfaces.wires.sampling import field_error, shorten_value
 
-_wire = ResponsesWire(stateful=True)
+_wire = ResponsesAdapter(stateful=True)
 
 _PASSED_OVER = frozenset(
     {"max_tool_calls", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier"}
@@ -47,61 +47,63 @@ _TO_WORKERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResponseCreateParams:
     """One request for a response."""
 
-    ask: Ask
-    items: Items
+    ask: NormalizedRequest
+    items: ResponseItems
     """Its `input`."""
     request: dict[str, Any]
     """Its other fields, as they came."""
 
     @property
-    def store(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether anything of it is kept."""
         return self.request.get("store") is not False
 
     @property
-    def background(self) -> bool:
+    def is_background(self) -> bool:
         """Whether it goes on without its client."""
         return bool(self.request.get("background"))
 
-    def digest(self) -> str:
+    def digest_request(self) -> str:
         """Return what tells it from other requests; however it is to be told, it is the same one."""
         asked = {name: value for name, value in self.ask.body.items() if name not in _HOW_TOLD}
         return digest_request("responses", asked)
 
     @property
-    def conversation(self) -> str | None:
+    def conversation_id(self) -> str | None:
         """The conversation that it belongs to."""
         given = self.request.get("conversation")
         named: str | None = given["id"] if isinstance(given, dict) else given
         return named
 
 
-def read(raw: bytes) -> Asked:
+def parse_create_params(raw: bytes) -> ResponseCreateParams:
     """Raises BadBody (400) naming the field at fault."""
-    ask = _wire.read(raw)
+    ask = _wire.parse_request(raw)
     for name, value in ask.extra.items():
         if name not in _PASSED_OVER and name not in _ONLY:
-            raise wrong(name, "is not known here", code="unknown_parameter")
+            raise field_error(name, "is not known here", code="unknown_parameter")
         if name == "safety_identifier" and not isinstance(value, str | None):
-            raise wrong(name, "must be a string")
+            raise field_error(name, "must be a string")
     for name, supported in _ONLY.items():
         value = ask.body.get(name)
         if value is not None and value not in supported:
             told = " or ".join(map(str, supported))
-            raise wrong(name, f"only {told} is supported, not {shown(value)}", code="unsupported")
-    check_text(ask.body)
-    _check_choices(ask.body)
+            raise field_error(
+                name, f"only {told} is supported, not {shorten_value(value)}", code="unsupported"
+            )
+    check_storable_text(ask.body)
+    _check_literal_fields(ask.body)
     check_metadata(ask.body.get("metadata"))
     request = {name: value for name, value in ask.body.items() if name != "input" and value is not None}
-    return Asked(ask, kept(ask.body.get("input") or []), request)
+    return ResponseCreateParams(ask, build_items(ask.body.get("input") or []), request)
 
 
-def chat_fields(request: Mapping[str, Any]) -> dict[str, Any]:
+def chat_completion_fields(request: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of chat completions for a request that has been checked, all but model and messages."""
-    ask = _wire.read(msgspec.json.encode({**request, "input": "-"}))
+    ask = _wire.parse_request(msgspec.json.encode({**request, "input": "-"}))
     fields = {name: request[name] for name in _TO_WORKERS if request.get(name) is not None}
     if ask.max_tokens is not None:
         fields["max_tokens"] = ask.max_tokens
@@ -128,48 +130,52 @@ def check_metadata(metadata: Any) -> dict[str, str]:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise wrong("metadata", f"must be an object, not {shown(metadata)}")
+        raise field_error("metadata", f"must be an object, not {shorten_value(metadata)}")
     if len(metadata) > 16:
-        raise wrong("metadata", f"has at most 16 pairs, not {len(metadata)}")
+        raise field_error("metadata", f"has at most 16 pairs, not {len(metadata)}")
     for name, value in metadata.items():
         if not name or len(name) > 64:
-            raise wrong(f"metadata.{name[:64]}", "names have 1 to 64 characters")
+            raise field_error(f"metadata.{name[:64]}", "names have 1 to 64 characters")
         if not isinstance(value, str) or len(value) > 512:
-            raise wrong(f"metadata.{name}", "values are strings of at most 512 characters")
+            raise field_error(f"metadata.{name}", "values are strings of at most 512 characters")
     return metadata
 
 
-def _check_choices(body: Mapping[str, Any]) -> None:
+def _check_literal_fields(body: Mapping[str, Any]) -> None:
     if body.get("background") and body.get("store") is False:
-        raise wrong("background", "needs `store`: what is not kept cannot be fetched later")
+        raise field_error("background", "needs `store`: what is not kept cannot be fetched later")
     if body.get("conversation") is not None:
         if body.get("previous_response_id") is not None:
-            raise wrong("conversation", "and previous_response_id exclude each other")
+            raise field_error("conversation", "and previous_response_id exclude each other")
         given = body["conversation"]
         if not isinstance(given["id"] if isinstance(given, dict) and "id" in given else given, str):
-            raise wrong("conversation", "must be a conversation's id")
+            raise field_error("conversation", "must be a conversation's id")
         if body.get("store") is False:
-            raise wrong("store", "a conversation keeps what is said in it", code="unsupported")
+            raise field_error("store", "a conversation keeps what is said in it", code="unsupported")
     for index, name in enumerate(body.get("include") or ()):
         if name not in _INCLUDABLE:
-            raise wrong(f"include[{index}]", f"{shown(name)} is not supported", code="unsupported")
+            raise field_error(
+                f"include[{index}]", f"{shorten_value(name)} is not supported", code="unsupported"
+            )
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
     for name in ("summary", "generate_summary"):
         if reasoning.get(name) not in (None, "auto"):
-            raise wrong(f"reasoning.{name}", "thoughts are told whole, not summed up", code="unsupported")
+            raise field_error(
+                f"reasoning.{name}", "thoughts are told whole, not summed up", code="unsupported"
+            )
     if text.get("verbosity") not in (None, "medium"):
-        raise wrong("text.verbosity", "only medium is supported", code="unsupported")
+        raise field_error("text.verbosity", "only medium is supported", code="unsupported")
 
 
-def check_text(value: Any, place: str = "") -> None:
+def check_storable_text(value: Any, place: str = "") -> None:
     """PostgreSQL has no U+0000 in text. Raises BadBody (400)."""
     if isinstance(value, str) and "\x00" in value:
-        raise wrong(place, "text cannot hold U+0000")
+        raise field_error(place, "text cannot hold U+0000")
     if isinstance(value, dict):
         for name, each in value.items():
             at = f"{place}.{name}" if place else name
-            check_text(name, at.replace("\x00", ""))
-            check_text(each, at)
+            check_storable_text(name, at.replace("\x00", ""))
+            check_storable_text(each, at)
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            check_text(each, f"{place}[{index}]")
+            check_storable_text(each, f"{place}[{index}]")

@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from radixway.parsers import CallDelta, ReadPart, Text, Thought
+from radixway.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.pipeline import GatewayError
-from radixway.surfaces.wires.answer import Reason
+from radixway.surfaces.wires.answer import StopReason
 from radixway.web.server_sent_events import iterate_data
 
 _decode = msgspec.json.Decoder().decode
-_REASONS: dict[str, Reason] = {"length": "length", "content_filter": "content_filter", "abort": "abort"}
+_REASONS: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter", "abort": "abort"}
 
 
-class Hearing:
+class CompletionParser:
     """Reads one completion, whole or chunk by chunk."""
 
     def __init__(self) -> None:
@@ -24,26 +24,26 @@ class Hearing:
         self._calls: dict[int, str] = {}
         """Ids of calls by their index."""
 
-    def whole(self, body: bytes) -> list[ReadPart]:
+    def parse_reply(self, body: bytes) -> list[ReadPart]:
         """Of a worker that does not stream. Raises GatewayError: it cannot be read."""
         try:
-            return self._read(_decode(body), "message")
+            return self._parse_event(_decode(body), "message")
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError):
-            raise unreadable() from None
+            raise unreadable_answer_error() from None
 
-    def chunk(self, chunk: bytes) -> list[ReadPart]:
+    def parse_chunk(self, chunk: bytes) -> list[ReadPart]:
         """Whole server-sent events. Raises GatewayError: they cannot be read, or tell of an error."""
         parts: list[ReadPart] = []
         try:
             for data in iterate_data(chunk):
-                parts += self._read(_decode(data), "delta")
+                parts += self._parse_event(_decode(data), "delta")
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError):
-            raise unreadable() from None
+            raise unreadable_answer_error() from None
         return parts
 
-    def _read(self, event: dict[str, Any], within: str) -> list[ReadPart]:
+    def _parse_event(self, event: dict[str, Any], within: str) -> list[ReadPart]:
         if event.get("error"):
-            raise told_error(502, event)
+            raise worker_error(502, event)
         self.usage = event.get("usage") or self.usage
         parts: list[ReadPart] = []
         for choice in event.get("choices") or ():
@@ -51,14 +51,14 @@ class Hearing:
             said = choice.get(within) or {}
             thought = said.get("reasoning_content") or said.get("reasoning")
             if thought:
-                parts.append(Thought(str(thought)))
+                parts.append(ThinkingPart(str(thought)))
             if said.get("content"):
-                parts.append(Text(str(said["content"])))
+                parts.append(TextPart(str(said["content"])))
             for place, call in enumerate(said.get("tool_calls") or ()):
-                parts.append(self._call(call.get("index", place), call))
+                parts.append(self._parse_tool_call(call.get("index", place), call))
         return parts
 
-    def _call(self, index: int, call: dict[str, Any]) -> CallDelta:
+    def _parse_tool_call(self, index: int, call: dict[str, Any]) -> CallDelta:
         function = call.get("function") or {}
         arguments = function.get("arguments") or ""
         if index not in self._calls:
@@ -69,36 +69,36 @@ class Hearing:
         return CallDelta(index, arguments=arguments)
 
 
-def reason_of(finish_reason: str | None) -> Reason:
+def stop_reason_of(finish_reason: str | None) -> StopReason:
     """Why an answer ended, by its worker's word."""
     return _REASONS.get(finish_reason or "", "stop")
 
 
-def as_event(part: ReadPart) -> bytes:
+def encode_part(part: ReadPart) -> bytes:
     """What listeners of the chat are told of a part that is no text."""
     match part:
-        case Thought(text):
+        case ThinkingPart(text):
             return msgspec.json.encode({"event_type": "thought", "text": text})
-        case Text(text):
+        case TextPart(text):
             return msgspec.json.encode({"event_type": "token", "text": text})
         case CallDelta():
             call = {"call_id": part.id, "name": part.name, "arguments": part.arguments}
             return msgspec.json.encode({"event_type": "call", "index": part.index, **call})
 
 
-def as_part(event: dict[str, Any]) -> ReadPart | None:
+def decode_part(event: dict[str, Any]) -> ReadPart | None:
     """The part that an event tells of; None: it tells of something else."""
     match event["event_type"]:
         case "token":
-            return Text(event["text"])
+            return TextPart(event["text"])
         case "thought":
-            return Thought(event["text"])
+            return ThinkingPart(event["text"])
         case "call":
             return CallDelta(event["index"], event["call_id"], event["name"], event["arguments"])
     return None
 
 
-def told_error(status: int, body: Any) -> GatewayError:
+def worker_error(status: int, body: Any) -> GatewayError:
     """A worker's refusal, in its own words."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
@@ -114,6 +114,6 @@ def told_error(status: int, body: Any) -> GatewayError:
     )
 
 
-def unreadable() -> GatewayError:
+def unreadable_answer_error() -> GatewayError:
     """What a worker answered makes no sense."""
     return GatewayError("the worker's answer cannot be read", status=502, code="worker_refused")

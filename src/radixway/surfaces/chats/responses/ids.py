@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from radixway.chat.errors import NotFound
+from radixway.chat.errors import ChatNotFoundError
 
 RESPONSE, CONVERSATION = "resp", "conv"
 
@@ -18,19 +18,19 @@ _PREFIXES = {
 }
 
 
-def told(prefix: str, inner: str) -> str:
+def external_id(prefix: str, inner: str) -> str:
     """`resp_…` for a message's id, `conv_…` for a chat's."""
     return f"{prefix}_{inner.replace('-', '')}"
 
 
-def inner(prefix: str, given: str) -> str:
-    """The id behind it. Raises NotFound for what is no such name."""
+def internal_id(prefix: str, given: str) -> str:
+    """The id behind it. Raises ChatNotFoundError for what is no such name."""
     kind, _, name = given.partition("_")
     if kind != prefix or _HEX.fullmatch(name) is None:
-        raise NotFound("Not found")
+        raise ChatNotFoundError("Not found")
     return str(uuid.UUID(name))
 
 
-def new_item(kind: str) -> str:
+def new_item_id(kind: str) -> str:
     """For an item that came without an id."""
     return f"{_PREFIXES.get(kind, 'item')}_{uuid.uuid4().hex}"

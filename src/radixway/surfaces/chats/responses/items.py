@@ -8,20 +8,20 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from radixway.chat.responses import Items
-from radixway.surfaces.chats.responses.ids import new_item
-from radixway.surfaces.wires.sampling import wrong
-from radixway.web import read_fields
+from radixway.chat.responses import ResponseItems
+from radixway.surfaces.chats.responses.ids import new_item_id
+from radixway.surfaces.wires.sampling import field_error
+from radixway.web import decode_query
 
 
-def kept(given: str | Sequence[dict[str, Any]]) -> Items:
+def build_items(given: str | Sequence[dict[str, Any]]) -> ResponseItems:
     """`input` as items with ids, of which each says what it is. It has been checked."""
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
-    return [_kept(item) for item in given]
+    return [_build_item(item) for item in given]
 
 
-def words(items: Items) -> str:
+def items_text(items: ResponseItems) -> str:
     """What they say: what the question is in a chat."""
     texts = []
     for item in items:
@@ -31,7 +31,7 @@ def words(items: Items) -> str:
     return "\n".join(texts)
 
 
-class Page(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ItemListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which items of a list are wanted."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
@@ -41,14 +41,14 @@ class Page(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     include: Any = None
 
 
-def page(items: Items, query: Mapping[str, str]) -> dict[str, Any]:
+def list_items(items: ResponseItems, query: Mapping[str, str]) -> dict[str, Any]:
     """A list of them, oldest first as given. Raises BadBody (400)."""
-    wanted = read_fields(query, Page)
+    wanted = decode_query(query, ItemListQuery)
     found = items if wanted.order == "asc" else items[::-1]
     if wanted.after is not None:
-        found = found[_place(found, wanted.after, "after") + 1 :]
+        found = found[_index_of_item(found, wanted.after, "after") + 1 :]
     if wanted.before is not None:
-        found = found[: _place(found, wanted.before, "before")]
+        found = found[: _index_of_item(found, wanted.before, "before")]
     data = found[: wanted.limit]
     return {
         "object": "list",
@@ -59,16 +59,16 @@ def page(items: Items, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _place(items: Items, item_id: str, param: str) -> int:
+def _index_of_item(items: ResponseItems, item_id: str, param: str) -> int:
     place = next((place for place, item in enumerate(items) if item["id"] == item_id), None)
     if place is None:
-        raise wrong(param, "there is no such item in this list")
+        raise field_error(param, "there is no such item in this list")
     return place
 
 
-def _kept(item: dict[str, Any]) -> dict[str, Any]:
+def _build_item(item: dict[str, Any]) -> dict[str, Any]:
     kind = item.get("type", "message")
-    whole = {"id": new_item(kind), "type": kind, "status": "completed"}
+    whole = {"id": new_item_id(kind), "type": kind, "status": "completed"}
     whole |= {name: value for name, value in item.items() if value is not None}
     if kind == "message" and isinstance(item.get("content"), str):
         if item["role"] == "assistant":

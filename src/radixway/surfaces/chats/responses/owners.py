@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from fastapi import HTTPException, Request
 
-from radixway.chat.credentials import BadToken
-from radixway.chat.errors import NotFound
+from radixway.chat.credentials import InvalidTokenError
+from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.keys import PREFIX
 from radixway.chat.records import OF_TENANTS
-from radixway.chat.room import ChatRoom
+from radixway.chat.room import ChatService
 from radixway.config import DEFAULT_TENANT
-from radixway.pipeline import Unauthorized
-from radixway.surfaces.chats.who import Who
+from radixway.pipeline import UnauthorizedError
+from radixway.surfaces.chats.who import ChatAuthenticator
 
 _LOCAL = "local"
 """The provider of the one user of a gateway without keys."""
@@ -23,17 +23,17 @@ _PROGRAMS = frozenset({_LOCAL, OF_TENANTS})
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ResponseOwner:
     """Somebody who has responses."""
 
     user_id: str
     is_person: bool
 
 
-class Owners:
+class ResponseOwners:
     """Finds them by what their requests bring."""
 
-    def __init__(self, room: ChatRoom, who: Who, *, keys_are_needed: bool) -> None:
+    def __init__(self, room: ChatService, who: ChatAuthenticator, *, keys_are_needed: bool) -> None:
         """`keys_are_needed`: tenants have keys. Otherwise any key will do, as for chat completions, and
         whoever brings none of chats' own is one and the same local user.
         """
@@ -41,26 +41,28 @@ class Owners:
         self._who = who
         self._keys_are_needed = keys_are_needed
 
-    async def of(self, request: Request) -> Owner:
-        """Raises Unauthorized."""
-        if not self._keys_are_needed and not _is_ours(request):
-            return Owner(await self._local(), is_person=False)
+    async def owner_of_request(self, request: Request) -> ResponseOwner:
+        """Raises UnauthorizedError."""
+        if not self._keys_are_needed and not _brings_chat_credentials(request):
+            return ResponseOwner(await self._local_user(), is_person=False)
         try:
-            user = await self._room.accounts.find(await self._who.user(request))
-        except (HTTPException, BadToken, NotFound) as error:
+            user = await self._room.accounts.find_user(await self._who.require_user(request))
+        except (HTTPException, InvalidTokenError, ChatNotFoundError) as error:
             told = str(error.detail if isinstance(error, HTTPException) else error)
-            raise Unauthorized(told, code="invalid_api_key") from None
-        return Owner(user.id, user.provider not in _PROGRAMS)
+            raise UnauthorizedError(told, code="invalid_api_key") from None
+        return ResponseOwner(user.id, user.provider not in _PROGRAMS)
 
-    async def _local(self) -> str:
+    async def _local_user(self) -> str:
         accounts = self._room.accounts
-        known = await accounts.find_by(DEFAULT_TENANT, _LOCAL, _LOCAL)
+        known = await accounts.find_provider_user(DEFAULT_TENANT, _LOCAL, _LOCAL)
         if known is None:
-            known = await accounts.enroll(DEFAULT_TENANT, _LOCAL, _LOCAL, _LOCAL, new_id=str(uuid.uuid4()))
+            known = await accounts.enroll_user(
+                DEFAULT_TENANT, _LOCAL, _LOCAL, _LOCAL, new_id=str(uuid.uuid4())
+            )
         return known.id
 
 
-def _is_ours(request: Request) -> bool:
+def _brings_chat_credentials(request: Request) -> bool:
     """Whether it brings what chats gave out, right or wrong: a key, or a token, which has four dots."""
     if "trustedclient" in request.headers:
         return True

@@ -12,13 +12,13 @@ OPENAPI = "/openapi/responses.json"
 """Where their OpenAPI is."""
 
 
-def is_for_responses(path: str) -> bool:
+def is_response_path(path: str) -> bool:
     """Whether that path is one of theirs."""
     first, _, rest = path[1:].partition("/")
     return (first == "v1" and rest.partition("/")[0] in ROOTS) or path == OPENAPI
 
 
-def closed_routes() -> APIRouter:
+def disabled_routes() -> APIRouter:
     """For a gateway whose chats are switched off."""
     router = APIRouter()
 
@@ -33,7 +33,7 @@ def closed_routes() -> APIRouter:
     return router
 
 
-def cannot_be_opened() -> HttpError:
+def chats_unavailable_error() -> HttpError:
     """The chats that they are kept with do not work now."""
     message = (
         "responses are kept with chats, which cannot be opened: the gateway's log says why "

@@ -9,19 +9,19 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.chat import responses as store
-from radixway.chat.errors import NotFound
+from radixway.chat.errors import ChatNotFoundError
 from radixway.surfaces.chats.responses import asking, ids, items
-from radixway.surfaces.chats.responses.creating import Creating
-from radixway.surfaces.chats.responses.errors import not_found
-from radixway.surfaces.chats.responses.owners import Owner, Owners
-from radixway.surfaces.chats.responses.passing import Passing
-from radixway.surfaces.chats.responses.room import ResponseRoom
-from radixway.surfaces.chats.responses.shapes import whole
-from radixway.surfaces.wires.sampling import wrong
-from radixway.web import read_fields
+from radixway.surfaces.chats.responses.creating import StoredResponseHandler
+from radixway.surfaces.chats.responses.errors import not_found_error
+from radixway.surfaces.chats.responses.owners import ResponseOwner, ResponseOwners
+from radixway.surfaces.chats.responses.passing import StatelessResponseHandler
+from radixway.surfaces.chats.responses.room import ResponseService
+from radixway.surfaces.chats.responses.shapes import render_response
+from radixway.surfaces.wires.sampling import field_error
+from radixway.web import decode_query
 
 
-def body_of(**properties: Any) -> dict[str, Any]:
+def openapi_body(**properties: Any) -> dict[str, Any]:
     """A JSON body for OpenAPI; what the properties say of it is not all that is checked."""
     schema = {"type": "object", "properties": properties}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -29,7 +29,7 @@ def body_of(**properties: Any) -> dict[str, Any]:
 
 ITEMS: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 METADATA: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
-_ASKED = body_of(
+_ASKED = openapi_body(
     model={"type": "string"},
     input={"anyOf": [{"type": "string"}, ITEMS]},
     instructions={"type": "string"},
@@ -48,7 +48,7 @@ _ASKED = body_of(
 )
 
 
-class Reading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How a response is to be read."""
 
     stream: bool = False
@@ -57,52 +57,52 @@ class Reading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     include_obfuscation: bool = False
 
 
-def response_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
+def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
     """Responses: made, read, heard, cancelled, deleted."""
     router = APIRouter(prefix="/v1/responses", tags=["responses"])
-    creating, passing = Creating(room), Passing(room)
-    Whose = Annotated[Owner, Depends(owners.of)]
+    creating, passing = StoredResponseHandler(room), StatelessResponseHandler(room)
+    Whose = Annotated[ResponseOwner, Depends(owners.of)]
 
-    async def found(owner: Owner, response_id: str) -> store.Response:
+    async def found(owner: ResponseOwner, response_id: str) -> store.StoredResponse:
         try:
-            return await room.kept.find(owner.user_id, ids.inner(ids.RESPONSE, response_id))
-        except NotFound:
-            raise not_found("Response", response_id, "response_id") from None
+            return await room.kept.find_response(owner.user_id, ids.internal_id(ids.RESPONSE, response_id))
+        except ChatNotFoundError:
+            raise not_found_error("Response", response_id, "response_id") from None
 
     @router.post("", openapi_extra=_ASKED)
     async def create(request: Request, owner: Whose) -> Response:
         """An answer: whole, streamed, or, in the background, later."""
-        asked = asking.read(await request.body())
-        return await (creating if asked.store else passing).create(request, owner, asked)
+        asked = asking.parse_create_params(await request.body())
+        return await (creating if asked.is_stored else passing).create_response(request, owner, asked)
 
     @router.get("/{response_id}")
     async def read(response_id: str, request: Request, owner: Whose) -> Response:
         """A response as it stands, or its events after number `starting_after`."""
-        wanted = read_fields(query_of(request), Reading)
+        wanted = decode_query(query_fields(request), ResponseQuery)
         kept = await found(owner, response_id)
         if wanted.stream:
             after = -1 if wanted.starting_after is None else wanted.starting_after
-            return await creating.stream(request, kept, after)
+            return await creating.stream_response(request, kept, after)
         if wanted.starting_after is not None:
-            raise wrong("starting_after", "is for streams only: give stream=true, or leave it out")
-        return JSONResponse(whole(kept))
+            raise field_error("starting_after", "is for streams only: give stream=true, or leave it out")
+        return JSONResponse(render_response(kept))
 
     @router.post("/{response_id}/cancel")
     async def cancel(response_id: str, owner: Whose) -> Response:
         """End a response under way; what it has said so far stays. One that was cancelled stays as it is."""
         kept = await found(owner, response_id)
-        await room.chats.answers.cancel(owner.user_id, kept.message.id)
-        told = whole(await found(owner, response_id))
+        await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
+        told = render_response(await found(owner, response_id))
         if told["status"] != "cancelled":
-            raise wrong("response_id", f"the response is {told['status']} and cannot be cancelled")
+            raise field_error("response_id", f"the response is {told['status']} and cannot be cancelled")
         return JSONResponse(told)
 
     @router.delete("/{response_id}")
     async def delete(response_id: str, owner: Whose) -> Response:
         """It is gone; one under way ends first."""
         kept = await found(owner, response_id)
-        await room.chats.answers.cancel(owner.user_id, kept.message.id)
-        await room.kept.delete(owner.user_id, kept.message.id)
+        await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
+        await room.kept.delete_response(owner.user_id, kept.message.id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
     @router.get("/{response_id}/input_items")
@@ -110,12 +110,12 @@ def response_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
         """What it was asked with."""
         kept = await found(owner, response_id)
         asked_in = kept.message.parent_id or ""
-        questions, _ = await room.kept.items_of([asked_in])
-        return JSONResponse(items.page(questions.get(asked_in, []), query_of(request)))
+        questions, _ = await room.kept.load_items([asked_in])
+        return JSONResponse(items.list_items(questions.get(asked_in, []), query_fields(request)))
 
     return router
 
 
-def query_of(request: Request) -> Mapping[str, str]:
+def query_fields(request: Request) -> Mapping[str, str]:
     """Lists come as `include[]` or several times; the last of each name will do, since none changes much."""
     return {name.removesuffix("[]"): value for name, value in request.query_params.items()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from radixway.chat.records import Message, MessageState
-from radixway.chat.responses import Items, Response
+from radixway.chat.responses import ResponseItems, StoredResponse
 from radixway.surfaces.chats.responses import ids
-from radixway.surfaces.chats.responses.hearing import reason_of
-from radixway.surfaces.wires import Ask
-from radixway.surfaces.wires.answer import Answer, Block, Ending, Head
+from radixway.surfaces.chats.responses.hearing import stop_reason_of
+from radixway.surfaces.wires import NormalizedRequest
+from radixway.surfaces.wires.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata
 from radixway.surfaces.wires.responses_reply import ResponseObject
 from radixway.web import HttpError
 
@@ -27,11 +27,13 @@ _ENDS = {
 }
 
 
-def object_of(kept: Response) -> ResponseObject:
+def stored_response_object(kept: StoredResponse) -> ResponseObject:
     """What makes its objects."""
     message = kept.message
-    conversation = {"id": ids.told(ids.CONVERSATION, message.chat_id)} if kept.is_conversation else None
-    return response_object(
+    conversation = (
+        {"id": ids.external_id(ids.CONVERSATION, message.chat_id)} if kept.is_conversation else None
+    )
+    return build_response_object(
         message.id,
         message.model or "",
         message.created_at,
@@ -42,52 +44,52 @@ def object_of(kept: Response) -> ResponseObject:
     )
 
 
-def response_object(
+def build_response_object(
     message_id: str, model: str, created_at: float, request: dict[str, Any], **more: Any
 ) -> ResponseObject:
     """For a response that has, or would have, that message's id."""
-    head = Head(message_id.replace("-", ""), model, int(created_at))
+    head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
     told = {name: request.get(name, default) for name, default in _MORE.items()}
-    ask = Ask(model=model, body=request)
-    return ResponseObject(ask, head, ids.told(ids.RESPONSE, message_id), told | more)
+    ask = NormalizedRequest(model=model, body=request)
+    return ResponseObject(ask, head, ids.external_id(ids.RESPONSE, message_id), told | more)
 
 
-def whole(kept: Response) -> dict[str, Any]:
+def render_response(kept: StoredResponse) -> dict[str, Any]:
     """The response as it stands."""
-    made, state = object_of(kept), kept.message.state
+    made, state = stored_response_object(kept), kept.message.state
     if state is MessageState.COMPLETE:
-        return made.ended(answer_of(kept), ending_of(kept.message))
+        return made.finished(stored_answer(kept), finish_info_of_message(kept.message))
     if state is MessageState.CANCELLED:
-        return made.cancelled(answer_of(kept))
+        return made.cancelled(stored_answer(kept))
     if state.is_final:
-        return made.failed(answer_of(kept), failure_of(kept))
-    return made.begun() | {"status": "queued" if state is MessageState.PENDING else "in_progress"}
+        return made.failed(stored_answer(kept), stored_failure(kept))
+    return made.started() | {"status": "queued" if state is MessageState.PENDING else "in_progress"}
 
 
-def output_items(kept: Response) -> Items:
+def render_output_items(kept: StoredResponse) -> ResponseItems:
     """The items that an answer is made of so far."""
-    output: Items = whole(kept)["output"]
+    output: ResponseItems = render_response(kept)["output"]
     return output
 
 
-def answer_of(kept: Response) -> Answer:
+def stored_answer(kept: StoredResponse) -> GeneratedAnswer:
     """What was said, as far as it is known here."""
     if kept.output is not None:
-        return answer_of_blocks(kept.output)
+        return answer_from_blocks(kept.output)
     content = kept.message.content
-    return answer_of_blocks([{"kind": "text", "text": content}] if content else [])
+    return answer_from_blocks([{"kind": "text", "text": content}] if content else [])
 
 
-def answer_of_blocks(blocks: Items) -> Answer:
+def answer_from_blocks(blocks: ResponseItems) -> GeneratedAnswer:
     """From `blocks_of`."""
-    answer = Answer()
+    answer = GeneratedAnswer()
     for block in blocks:
         names = block.get("call_id", ""), block.get("name", "")
-        answer.blocks.append(Block(block["kind"], [block["text"]], *names))
+        answer.blocks.append(ContentBlock(block["kind"], [block["text"]], *names))
     return answer
 
 
-def blocks_of(answer: Answer) -> Items:
+def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
     """An answer as JSON."""
     return [
         {"kind": block.kind, "text": block.text}
@@ -96,12 +98,12 @@ def blocks_of(answer: Answer) -> Items:
     ]
 
 
-def ending_of(message: Message) -> Ending:
+def finish_info_of_message(message: Message) -> FinishInfo:
     """How a whole answer ended, and what it took."""
-    return ending(message.finish_reason, message.usage)
+    return build_finish_info(message.finish_reason, message.usage)
 
 
-def ending(finish_reason: str | None, usage: dict[str, Any] | None) -> Ending:
+def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
     """The same, by a worker's word; what it did not count is 0."""
     told = usage or {}
 
@@ -109,8 +111,8 @@ def ending(finish_reason: str | None, usage: dict[str, Any] | None) -> Ending:
         value = within.get(name) if isinstance(within, dict) else None
         return value if isinstance(value, int) else 0
 
-    return Ending(
-        reason_of(finish_reason),
+    return FinishInfo(
+        stop_reason_of(finish_reason),
         count(told, "prompt_tokens"),
         count(told, "completion_tokens"),
         count(told.get("prompt_tokens_details"), "cached_tokens"),
@@ -118,7 +120,7 @@ def ending(finish_reason: str | None, usage: dict[str, Any] | None) -> Ending:
     )
 
 
-def failure_of(kept: Response) -> HttpError:
+def stored_failure(kept: StoredResponse) -> HttpError:
     """Why there is no answer, or no more of it."""
     if kept.failure is not None:
         return HttpError(**kept.failure)
@@ -127,10 +129,10 @@ def failure_of(kept: Response) -> HttpError:
     return HttpError(kept.message.error or _ENDS.get(state, "it failed"), status=status, code=code)
 
 
-def as_failure(error: HttpError) -> dict[str, Any]:
+def failure_fields(error: HttpError) -> dict[str, Any]:
     """What of an error is kept."""
     return {
-        "message": error.sentence,
+        "message": error.client_message,
         "status": error.status,
         "code": error.code,
         "param": error.param,

@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 
 from radixway.chat import events
-from radixway.chat.outages import through_outages
+from radixway.chat.outages import retry_through_outages
 from radixway.chat.records import MessageState
-from radixway.chat.responses import Response, Responses
-from radixway.chat.tokens import ATTEMPT, LAST, Entry
-from radixway.parsers import CallDelta, ReadPart, Text, Thought
-from radixway.surfaces.chats.responses.hearing import as_part
+from radixway.chat.responses import ResponseStore, StoredResponse
+from radixway.chat.tokens import ATTEMPT, LAST, TokenLogEntry
+from radixway.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
+from radixway.surfaces.chats.responses.hearing import decode_part
 from radixway.surfaces.chats.responses.shapes import (
-    answer_of,
-    ending_of,
-    failure_of,
-    object_of,
+    finish_info_of_message,
+    stored_answer,
+    stored_failure,
+    stored_response_object,
 )
-from radixway.surfaces.wires.answer import Answer, Growth
-from radixway.surfaces.wires.responses_events import ResponsesEvents
-from radixway.web import ServerStopping
+from radixway.surfaces.wires.answer import AnswerDelta, GeneratedAnswer
+from radixway.surfaces.wires.responses_events import ResponsesEventWriter
+from radixway.web import ServerStoppingError
 from radixway.web.server_sent_events import write_comment
 
 PING = write_comment(b"ping")
@@ -31,10 +31,10 @@ _ENDS = frozenset({"message", "error"})
 _decode = msgspec.json.Decoder().decode
 
 
-async def told(
-    responses: Responses,
-    kept: Response,
-    entries: AsyncIterator[Entry | None] | None,
+async def stream_response_events(
+    responses: ResponseStore,
+    kept: StoredResponse,
+    entries: AsyncIterator[TokenLogEntry | None] | None,
     after: int = -1,
     ending: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[bytes, None]:
@@ -47,42 +47,46 @@ async def told(
     Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
     heard something of it already is told its end alone, which holds all of it.
     """
-    writer = ResponsesEvents(object_of(kept), after=after)
-    begun = writer.begin(queued=kept.background)
-    resumes = not begun and after >= writer.count
+    writer = ResponsesEventWriter(stored_response_object(kept), after=after)
+    begun = writer.encode_start(queued=kept.background)
+    resumes = not begun and after >= writer.event_count
     if begun:
         yield begun
     void, in_log = False, False
     try:
-        async for entry in entries or _nothing():
+        async for entry in entries or _no_entries():
             if entry is None:
                 yield PING
                 continue
             event = _decode(entry.event)
-            if not in_log and await _says_it_all(responses, kept, event):
+            if not in_log and await _is_complete_log(responses, kept, event):
                 break
-            void = void or entry.event == events.restarted() or (not in_log and resumes and _is_later(entry))
+            void = (
+                void
+                or entry.event == events.encode_restarted()
+                or (not in_log and resumes and _is_later_attempt(entry))
+            )
             in_log = True
             if event["event_type"] in _ENDS:
                 break
-            part = as_part(event)
-            if part is not None and not void and (grown := writer.grow(Growth((part,)))):
+            part = decode_part(event)
+            if part is not None and not void and (grown := writer.encode_delta(AnswerDelta((part,)))):
                 yield grown
     except asyncio.CancelledError:
         if not ending():
             raise
-        yield writer.error(ServerStopping())
+        yield writer.encode_error_event(ServerStoppingError())
         return
-    ended = await _current(responses, kept) or kept
+    ended = await _current_response(responses, kept) or kept
     if not in_log:
         void = resumes
-        for known in _parts(answer_of(ended)) if not void else ():
-            if grown := writer.grow(Growth((known,))):
+        for known in _parts_of_answer(stored_answer(ended)) if not void else ():
+            if grown := writer.encode_delta(AnswerDelta((known,))):
                 yield grown
-    yield _end(writer, ended, void=void)
+    yield _final_events(writer, ended, void=void)
 
 
-async def _says_it_all(responses: Responses, kept: Response, first: dict[str, Any]) -> bool:
+async def _is_complete_log(responses: ResponseStore, kept: StoredResponse, first: dict[str, Any]) -> bool:
     """Whether a log's first event is the end, or all the words: those of an answer that ended in another
     process, whose thoughts and calls the log does not have.
     """
@@ -90,21 +94,23 @@ async def _says_it_all(responses: Responses, kept: Response, first: dict[str, An
         return True
     if first["event_type"] != "token":
         return False
-    now = await _current(responses, kept)
+    now = await _current_response(responses, kept)
     return now is not None and now.message.state.is_final and now.message.content == first["text"]
 
 
-async def _current(responses: Responses, kept: Response) -> Response | None:
+async def _current_response(responses: ResponseStore, kept: StoredResponse) -> StoredResponse | None:
     """As it is now, once the database says so: streams outlive its outages, as answers do."""
-    return await through_outages(lambda: responses.current(kept.message.id), asyncio.Event())
+    return await retry_through_outages(lambda: responses.get_response(kept.message.id), asyncio.Event())
 
 
-def _is_later(entry: Entry) -> bool:
+def _is_later_attempt(entry: TokenLogEntry) -> bool:
     """Of another attempt than the first one."""
     return ATTEMPT < entry.position < LAST
 
 
-async def with_silences(entries: AsyncIterator[Entry], ping_s: float) -> AsyncGenerator[Entry | None, None]:
+async def with_ping_gaps(
+    entries: AsyncIterator[TokenLogEntry], ping_s: float
+) -> AsyncGenerator[TokenLogEntry | None, None]:
     """The entries, and None for every `ping_s` without one."""
     coming = asyncio.ensure_future(anext(entries, None))
     try:
@@ -126,39 +132,39 @@ async def with_silences(entries: AsyncIterator[Entry], ping_s: float) -> AsyncGe
             await closing()
 
 
-def _end(writer: ResponsesEvents, ended: Response, *, void: bool) -> bytes:
+def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: bool) -> bytes:
     """The last events: the response as it is kept, or, as far as that is not written yet, as it was heard."""
-    made, state = object_of(ended), ended.message.state
-    answer = answer_of(ended) if void or ended.output is not None else writer.answer
+    made, state = stored_response_object(ended), ended.message.state
+    answer = stored_answer(ended) if void or ended.output is not None else writer.answer
     if state is MessageState.COMPLETE:
-        status = made.last_status(ending_of(ended.message))
-        kind, response = f"response.{status}", made.ended(answer, ending_of(ended.message))
+        status = made.last_status(finish_info_of_message(ended.message))
+        kind, response = f"response.{status}", made.finished(answer, finish_info_of_message(ended.message))
     elif state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT):
         if not void:
-            return writer.fail(failure_of(ended))
-        kind, response = "response.failed", made.failed(answer, failure_of(ended))
+            return writer.encode_failure(stored_failure(ended))
+        kind, response = "response.failed", made.failed(answer, stored_failure(ended))
     else:
         # No published event is called `cancelled`; this one ends a stream for every client.
         kind, response = "response.incomplete", made.cancelled(answer)
     if void:
-        return writer.only(kind, response)
-    return writer.close("completed" if kind == "response.completed" else "incomplete", kind, response)
+        return writer.encode_single_event(kind, response)
+    return writer.encode_close("completed" if kind == "response.completed" else "incomplete", kind, response)
 
 
-def _parts(answer: Answer) -> list[ReadPart]:
+def _parts_of_answer(answer: GeneratedAnswer) -> list[ReadPart]:
     """An answer that has been told already, as one part for each of its blocks."""
     parts: list[ReadPart] = []
     for index, block in enumerate(answer.blocks):
         match block.kind:
             case "thinking":
-                parts.append(Thought(block.text))
+                parts.append(ThinkingPart(block.text))
             case "text":
-                parts.append(Text(block.text))
+                parts.append(TextPart(block.text))
             case "call":
                 parts.append(CallDelta(index, block.call_id, block.name, block.text))
     return parts
 
 
-async def _nothing() -> AsyncGenerator[Entry | None, None]:
+async def _no_entries() -> AsyncGenerator[TokenLogEntry | None, None]:
     return
     yield

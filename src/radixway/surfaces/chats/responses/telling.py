@@ -7,39 +7,39 @@ from typing import Any
 
 import msgspec
 
-from radixway.chat.completions import Road, completion_request, is_stream, whole_body
+from radixway.chat.completions import PipelineCall, is_event_stream, make_completion_request, read_whole_body
 from radixway.chat.records import Message, Role
-from radixway.chat.responses import Items
-from radixway.chat.safety import BLOCKED, has_words, opening_of
+from radixway.chat.responses import ResponseItems
+from radixway.chat.safety import BLOCKED, find_safety_prefix, has_words
 from radixway.parsers import ReadPart
 from radixway.pipeline import Request
-from radixway.surfaces.chats.responses.asking import chat_fields
-from radixway.surfaces.chats.responses.hearing import Hearing, told_error
-from radixway.surfaces.chats.responses.shapes import answer_of_blocks
-from radixway.surfaces.wires.responses_items import messages_of
+from radixway.surfaces.chats.responses.asking import chat_completion_fields
+from radixway.surfaces.chats.responses.hearing import CompletionParser, worker_error
+from radixway.surfaces.chats.responses.shapes import answer_from_blocks
+from radixway.surfaces.wires.responses_items import convert_response_items
 
-Tell = Callable[[ReadPart], Awaitable[None]]
+PartListener = Callable[[ReadPart], Awaitable[None]]
 
 
-def conversation(
-    thread: Sequence[Message], questions: Mapping[str, Items], answers: Mapping[str, Items]
+def conversation_messages(
+    thread: Sequence[Message], questions: Mapping[str, ResponseItems], answers: Mapping[str, ResponseItems]
 ) -> list[dict[str, Any]]:
     """A thread as a model is shown it. `questions`: items, `answers`: blocks, by message."""
     told: list[dict[str, Any]] = []
     for message in thread:
         if message.id in questions:
-            told += question(questions[message.id], opening_of(message))
+            told += question_messages(questions[message.id], find_safety_prefix(message))
         elif message.id in answers:
-            told.append(answer_of_blocks(answers[message.id]).message())
+            told.append(answer_from_blocks(answers[message.id]).to_message())
         elif has_words(message):
             role = "user" if message.role is Role.PROMPTER else "assistant"
             told.append({"role": role, "content": message.content})
     return told
 
 
-def question(items: Items, opening: str) -> list[dict[str, Any]]:
+def question_messages(items: ResponseItems, opening: str) -> list[dict[str, Any]]:
     """The messages of items, with words before the last of them that make it safe."""
-    said = messages_of(items)
+    said = convert_response_items(items)
     if not opening or not said:
         return said
     content = said[-1].get("content") or ""
@@ -48,7 +48,7 @@ def question(items: Items, opening: str) -> list[dict[str, Any]]:
     return [*said[:-1], said[-1] | {"content": [{"type": "text", "text": opening}, *content]}]
 
 
-def request_of(
+def build_worker_request(
     request_id: str, user_id: str, model: str, asked: Mapping[str, Any], messages: Sequence[dict[str, Any]]
 ) -> Request:
     """For the gateway's road. `asked`: the fields of the response's request."""
@@ -58,35 +58,35 @@ def request_of(
         "messages": [*system, *messages],
         "stream": True,
         "stream_options": {"include_usage": True},
-        **chat_fields(asked),
+        **chat_completion_fields(asked),
     }
-    return completion_request(request_id, user_id, body, surface="responses")
+    return make_completion_request(request_id, user_id, body, surface="responses")
 
 
-async def say(road: Road, request: Request, tell: Tell) -> Hearing:
+async def send_worker_request(road: PipelineCall, request: Request, tell: PartListener) -> CompletionParser:
     """Send it to a worker, and tell every part of the answer as it comes. Raises HttpError."""
-    hearing = Hearing()
+    hearing = CompletionParser()
     try:
         reply = await road(request)
-        if reply.status != 200 or reply.chunks is None or not is_stream(reply):
-            body = await whole_body(reply)
+        if reply.status != 200 or reply.chunks is None or not is_event_stream(reply):
+            body = await read_whole_body(reply)
             if reply.status != 200:
-                raise told_error(reply.status, _json(body))
-            for part in hearing.chunk(body) if is_stream(reply) else hearing.whole(body):
+                raise worker_error(reply.status, _decode_json(body))
+            for part in hearing.parse_chunk(body) if is_event_stream(reply) else hearing.parse_reply(body):
                 await tell(part)
             if hearing.finish_reason == BLOCKED["finish_reason"]:
                 hearing.usage = hearing.usage or BLOCKED["usage"]
             return hearing
         async for chunk in reply.chunks:
-            for part in hearing.chunk(chunk):
+            for part in hearing.parse_chunk(chunk):
                 await tell(part)
         return hearing
     finally:
-        for chunks in request.opened:
+        for chunks in request.open_streams:
             await chunks.aclose()
 
 
-def _json(body: bytes) -> Any:
+def _decode_json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError:

@@ -2,25 +2,25 @@
 
 from fastapi import APIRouter
 
-from radixway.chat.room import ChatRoom
+from radixway.chat.room import ChatService
 from radixway.surfaces.chats.v1.chats import chat_routes
-from radixway.surfaces.chats.v1.finding import finding_routes
+from radixway.surfaces.chats.v1.finding import search_routes
 from radixway.surfaces.chats.v1.messages import message_routes
-from radixway.surfaces.chats.v1.moving import moving_routes
-from radixway.surfaces.chats.v1.sharing import sharing_routes
+from radixway.surfaces.chats.v1.moving import export_import_routes
+from radixway.surfaces.chats.v1.sharing import share_routes
 from radixway.surfaces.chats.v1.webhooks import webhook_routes
-from radixway.surfaces.chats.who import Who
-from radixway.web import join
+from radixway.surfaces.chats.who import ChatAuthenticator
+from radixway.web import include_routes
 
 
-def v1_routes(room: ChatRoom, who: Who) -> APIRouter:
+def v1_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     """All of them; those with names of their own before those in whose place a chat's id stands."""
     router = APIRouter()
-    join(
+    include_routes(
         router,
-        finding_routes(room, who),
-        moving_routes(room, who),
-        sharing_routes(room, who),
+        search_routes(room, who),
+        export_import_routes(room, who),
+        share_routes(room, who),
         chat_routes(room, who),
         message_routes(room, who),
         webhook_routes(room, who),

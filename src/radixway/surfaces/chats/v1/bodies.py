@@ -23,13 +23,13 @@ _PARAMETERS = {
 }
 
 
-class Body(BaseModel):
+class StrictRequestBody(BaseModel):
     """Unknown fields are refused: a misspelt one is not to be overlooked."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ChatFields(Body):
+class ChatFields(StrictRequestBody):
     """What a chat can be told about itself."""
 
     title: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
@@ -38,7 +38,7 @@ class ChatFields(Body):
     allow_data_use: bool | None = None
     tags: Annotated[list[_Tag], Field(max_length=50)] | None = None
 
-    def given(self) -> dict[str, Any]:
+    def given_fields(self) -> dict[str, Any]:
         """Those that were named, and are something."""
         return {name: value for name, value in self.model_dump().items() if value is not None}
 
@@ -49,7 +49,7 @@ class ChatChange(ChatFields):
     tail_id: _Id | None = None
 
 
-class Asking(Body):
+class AnswerOptions(StrictRequestBody):
     """How an answer is asked for. What is not named is as in the answer before."""
 
     model: Annotated[str, Field(min_length=1, max_length=256)] | None = None
@@ -65,12 +65,12 @@ class Asking(Body):
     reply: Literal["whole", "stream", "later"] = "whole"
     """When the answer is there, as server-sent events as it comes, or at once with a pending answer."""
 
-    def parameters(self) -> dict[str, Any]:
+    def given_parameters(self) -> dict[str, Any]:
         """Of the answer, those that were named."""
         return self.model_dump(include=_PARAMETERS, exclude_none=True)
 
 
-class NewMessage(Asking):
+class NewMessage(AnswerOptions):
     """What a user says."""
 
     content: _Text
@@ -80,14 +80,14 @@ class NewMessage(Asking):
     """Whether it is to be answered."""
 
 
-class EditedMessage(Asking):
+class EditedMessage(AnswerOptions):
     """What a user says instead."""
 
     content: _Text
     answer: bool = True
 
 
-class NewShare(Body):
+class NewShareLink(StrictRequestBody):
     """What is to be shared."""
 
     message_id: _Id | None = None

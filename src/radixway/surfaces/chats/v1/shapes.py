@@ -9,11 +9,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from radixway.chat import records, shares
-from radixway.chat.branches import siblings
+from radixway.chat.branches import find_siblings
 from radixway.chat.records import MessageState, Role
 
 
-class Place(BaseModel):
+class QueuePlaceRead(BaseModel):
     """Where an answer stands in its queue."""
 
     position: int
@@ -23,7 +23,7 @@ class Place(BaseModel):
     """Until it is begun, at the pace of the last minutes; null: none of its model was begun in them."""
 
 
-class Safety(BaseModel):
+class SafetyRead(BaseModel):
     """How a question was made safe before it was answered."""
 
     level: int | None
@@ -34,7 +34,7 @@ class Safety(BaseModel):
     """What the model was shown."""
 
 
-class Message(BaseModel):
+class MessageRead(BaseModel):
     """One message; its parents make the thread that it belongs to."""
 
     id: str
@@ -57,15 +57,15 @@ class Message(BaseModel):
     """Between the question and the end."""
     used_plugin: dict[str, Any] | None
     """Of an answer: the plugin, and in `execution_details` what was done with it."""
-    safety: Safety | None = None
+    safety: SafetyRead | None = None
     """Of a question that was made safe."""
-    queue: Place | None = None
+    queue: QueuePlaceRead | None = None
     """Where a pending answer stands; where the message alone is told."""
     siblings: list[str] | None = None
     """What stands in its place, itself included; where the whole chat is told."""
 
     @classmethod
-    def of(cls, message: records.Message, family: list[str] | None = None) -> Message:
+    def from_record(cls, message: records.Message, family: list[str] | None = None) -> MessageRead:
         """`family`: its siblings."""
 
         def since(at: float | None) -> float | None:
@@ -73,20 +73,20 @@ class Message(BaseModel):
 
         return cls(
             **{name: getattr(message, name) for name in _PLAIN},
-            created_at=_when(message.created_at),
+            created_at=_utc_time(message.created_at),
             waited_s=since(message.work_begin_at),
             time_to_first_token_s=since(message.first_token_at),
             took_s=since(message.work_end_at),
             siblings=family,
-            safety=_safety(message),
+            safety=_safety_read(message),
         )
 
 
-def _safety(message: records.Message) -> Safety | None:
+def _safety_read(message: records.Message) -> SafetyRead | None:
     if message.safe_content is None:
         return None
     level, label, rots = message.safety_level, message.safety_label, message.safety_rots
-    return Safety(level=level, label=label, rots=rots, prompt=message.safe_content)
+    return SafetyRead(level=level, label=label, rots=rots, prompt=message.safe_content)
 
 
 _PLAIN = (
@@ -95,7 +95,7 @@ _PLAIN = (
 )
 
 
-class Chat(BaseModel):
+class ChatRead(BaseModel):
     """A chat, without its messages."""
 
     id: str
@@ -110,67 +110,67 @@ class Chat(BaseModel):
     """The end of the thread that is open."""
 
     @classmethod
-    def of(cls, chat: records.Chat, tags: list[str]) -> Chat:
+    def from_record(cls, chat: records.Chat, tags: list[str]) -> ChatRead:
         """The shape of a row."""
-        return cls(**_chat(chat), tags=tags)
+        return cls(**_chat_fields(chat), tags=tags)
 
 
-class WholeChat(Chat):
+class ChatWithMessages(ChatRead):
     """A chat with all its messages, in the order in which they were made."""
 
-    messages: list[Message]
+    messages: list[MessageRead]
 
     @classmethod
-    def with_messages(
+    def from_records(
         cls, chat: records.Chat, tags: list[str], messages: Sequence[records.Message]
-    ) -> WholeChat:
+    ) -> ChatWithMessages:
         """The shape of rows."""
-        families = siblings(messages)
-        read = [Message.of(message, families[message.id]) for message in messages]
-        return cls(**_chat(chat), tags=tags, messages=read)
+        families = find_siblings(messages)
+        read = [MessageRead.from_record(message, families[message.id]) for message in messages]
+        return cls(**_chat_fields(chat), tags=tags, messages=read)
 
 
 class ChatPage(BaseModel):
     """Some chats, newest first."""
 
-    chats: list[Chat]
+    chats: list[ChatRead]
     next: str | None
     """For `after`, where older ones follow."""
     previous: str | None
     """For `before`, where newer ones come first."""
 
 
-class Thread(BaseModel):
+class ThreadRead(BaseModel):
     """From the first message of a chat to one of its ends."""
 
     tail_id: str
-    messages: list[Message]
+    messages: list[MessageRead]
 
 
-class Turn(BaseModel):
+class TurnRead(BaseModel):
     """What a user said, and its answer, where one was asked for."""
 
-    message: Message
-    answer: Message | None
+    message: MessageRead
+    answer: MessageRead | None
 
 
-class Hit(BaseModel):
+class SearchHitRead(BaseModel):
     """A message that was found."""
 
-    message: Message
+    message: MessageRead
     chat_title: str | None
     snippet: str
 
 
-class Found(BaseModel):
+class SearchResultsRead(BaseModel):
     """Some messages, newest first."""
 
-    hits: list[Hit]
+    hits: list[SearchHitRead]
     next: str | None
     """For `before`, where there may be older ones."""
 
 
-class Imported(BaseModel):
+class ImportedChats(BaseModel):
     """The new ids of chats, in the order of their file."""
 
     chats: list[str]
@@ -183,7 +183,7 @@ class TagCount(BaseModel):
     chats: int
 
 
-class Share(BaseModel):
+class ShareRead(BaseModel):
     """A link, without the secret that opens it."""
 
     id: str
@@ -194,21 +194,21 @@ class Share(BaseModel):
     expires_at: datetime | None
 
     @classmethod
-    def of(cls, share: shares.Share) -> Share:
+    def from_record(cls, share: shares.ShareLink) -> ShareRead:
         """The shape of a row."""
-        return cls(**_share(share))
+        return cls(**_share_fields(share))
 
 
-class MadeShare(Share):
+class ShareWithToken(ShareRead):
     """A link, with the secret that opens it."""
 
     token: str
     path: str
 
     @classmethod
-    def made(cls, share: shares.Share, token: str) -> MadeShare:
+    def from_record_with_token(cls, share: shares.ShareLink, token: str) -> ShareWithToken:
         """With its token, this once."""
-        return cls(**_share(share), token=token, path=f"/v1/chats/shared/{token}")
+        return cls(**_share_fields(share), token=token, path=f"/v1/chats/shared/{token}")
 
 
 class SharedMessage(BaseModel):
@@ -228,34 +228,34 @@ class SharedThread(BaseModel):
     messages: list[SharedMessage]
 
     @classmethod
-    def of(cls, share: shares.Share, thread: Sequence[records.Message]) -> SharedThread:
+    def from_records(cls, share: shares.ShareLink, thread: Sequence[records.Message]) -> SharedThread:
         """The shape of rows."""
         read = [
             SharedMessage(
-                role=each.role, content=each.content, created_at=_when(each.created_at), model=each.model
+                role=each.role, content=each.content, created_at=_utc_time(each.created_at), model=each.model
             )
             for each in thread
         ]
-        return cls(title=share.title, shared_at=_when(share.created_at), messages=read)
+        return cls(title=share.title, shared_at=_utc_time(share.created_at), messages=read)
 
 
-def _share(share: shares.Share) -> dict[str, Any]:
+def _share_fields(share: shares.ShareLink) -> dict[str, Any]:
     return {
         "id": share.id,
         "chat_id": share.chat_id,
         "message_id": share.message_id,
         "title": share.title,
-        "created_at": _when(share.created_at),
-        "expires_at": None if share.expires_at is None else _when(share.expires_at),
+        "created_at": _utc_time(share.created_at),
+        "expires_at": None if share.expires_at is None else _utc_time(share.expires_at),
     }
 
 
-def _chat(chat: records.Chat) -> dict[str, Any]:
+def _chat_fields(chat: records.Chat) -> dict[str, Any]:
     return {
         "id": chat.id,
         "title": chat.title,
-        "created_at": _when(chat.created_at),
-        "modified_at": _when(chat.modified_at),
+        "created_at": _utc_time(chat.created_at),
+        "modified_at": _utc_time(chat.modified_at),
         "archived": chat.archived,
         "hidden": chat.hidden,
         "allow_data_use": chat.allow_data_use,
@@ -263,5 +263,5 @@ def _chat(chat: records.Chat) -> dict[str, Any]:
     }
 
 
-def _when(at: float) -> datetime:
+def _utc_time(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)

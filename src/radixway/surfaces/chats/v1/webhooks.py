@@ -7,17 +7,17 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from radixway.chat import webhooks
-from radixway.chat.room import ChatRoom
-from radixway.chat.webhooks import EventType
-from radixway.surfaces.chats.v1.bodies import Body
+from radixway.chat.room import ChatService
+from radixway.chat.webhooks import WebhookEventType
+from radixway.surfaces.chats.v1.bodies import StrictRequestBody
 from radixway.surfaces.chats.v1.chats import Id
-from radixway.surfaces.chats.who import Who
+from radixway.surfaces.chats.who import ChatAuthenticator
 
 _Url = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^[^\x00]*$")]
-_Events = Annotated[list[EventType], Field(max_length=32)]
+_Events = Annotated[list[WebhookEventType], Field(max_length=32)]
 
 
-class NewWebhook(Body):
+class NewWebhook(StrictRequestBody):
     """Where to, and what."""
 
     url: _Url
@@ -25,7 +25,7 @@ class NewWebhook(Body):
     """Empty: all."""
 
 
-class WebhookChange(Body):
+class WebhookChange(StrictRequestBody):
     """What is to be changed; what is not named stays."""
 
     url: _Url | None = None
@@ -33,7 +33,7 @@ class WebhookChange(Body):
     enabled: bool | None = None
 
 
-class Webhook(BaseModel):
+class WebhookRead(BaseModel):
     """An address, without the secret that what it is sent is signed with."""
 
     id: str
@@ -47,7 +47,7 @@ class Webhook(BaseModel):
     """When an attempt failed last."""
 
     @classmethod
-    def of(cls, hook: webhooks.Webhook, **more: Any) -> "Webhook":
+    def from_record(cls, hook: webhooks.UserWebhook, **more: Any) -> "WebhookRead":
         """The shape of a row."""
         return cls(
             id=hook.id,
@@ -55,19 +55,19 @@ class Webhook(BaseModel):
             events=hook.events,
             enabled=hook.enabled,
             created_at=datetime.fromtimestamp(hook.created_at, UTC),
-            delivered_at=_when(hook.delivered_at),
-            failed_at=_when(hook.failed_at),
+            delivered_at=_optional_utc_time(hook.delivered_at),
+            failed_at=_optional_utc_time(hook.failed_at),
             **more,
         )
 
 
-class MadeWebhook(Webhook):
+class WebhookWithSecret(WebhookRead):
     """With its secret, this once."""
 
     secret: str
 
 
-class Delivery(BaseModel):
+class WebhookDeliveryRead(BaseModel):
     """What has not arrived, or not yet."""
 
     id: str
@@ -83,7 +83,7 @@ class Delivery(BaseModel):
     last_error: str | None
 
     @classmethod
-    def of(cls, row: webhooks.Delivered) -> "Delivery":
+    def from_record(cls, row: webhooks.UndeliveredEvent) -> "WebhookDeliveryRead":
         """The shape of a row."""
         waits = row.state == "waiting"
         return cls(
@@ -92,40 +92,40 @@ class Delivery(BaseModel):
             chat_id=row.chat_id or None,
             state="waiting" if waits else "given_up",
             created_at=datetime.fromtimestamp(row.created_at, UTC),
-            next_attempt_at=_when(row.available_at if waits else None),
+            next_attempt_at=_optional_utc_time(row.available_at if waits else None),
             attempts=row.attempts,
             last_status=row.last_status,
             last_error=row.last_error,
         )
 
 
-def webhook_routes(room: ChatRoom, who: Who) -> APIRouter:
+def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     """Addresses, and what has not arrived there."""
     router = APIRouter(prefix="/v1/webhooks", tags=["v1 webhooks"])
     User = Annotated[str, Depends(who.user)]
-    hooks = room.hooks.webhooks
+    hooks = room.webhook_service.webhooks
 
     @router.post("", status_code=201)
-    async def add(user: User, body: NewWebhook) -> MadeWebhook:
+    async def add(user: User, body: NewWebhook) -> WebhookWithSecret:
         """A new address; the secret is told now and never again."""
         hook, secret = await hooks.add(user, body.url, body.events)
-        return MadeWebhook.model_validate(MadeWebhook.of(hook, secret=secret))
+        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
 
     @router.get("")
-    async def listed(user: User) -> list[Webhook]:
+    async def listed(user: User) -> list[WebhookRead]:
         """All of the user's."""
-        return [Webhook.of(hook) for hook in await hooks.of(user)]
+        return [WebhookRead.from_record(hook) for hook in await hooks.of(user)]
 
     @router.get("/{webhook_id}")
-    async def one(webhook_id: Id, user: User) -> Webhook:
+    async def one(webhook_id: Id, user: User) -> WebhookRead:
         """One of them."""
-        return Webhook.of(await hooks.find(user, webhook_id))
+        return WebhookRead.from_record(await hooks.find(user, webhook_id))
 
     @router.patch("/{webhook_id}")
-    async def change(webhook_id: Id, user: User, body: WebhookChange) -> Webhook:
+    async def change(webhook_id: Id, user: User, body: WebhookChange) -> WebhookRead:
         """Change what is given."""
         given = {name: value for name, value in body.model_dump().items() if value is not None}
-        return Webhook.of(await hooks.change(user, webhook_id, **given))
+        return WebhookRead.from_record(await hooks.change(user, webhook_id, **given))
 
     @router.delete("/{webhook_id}", status_code=204)
     async def remove(webhook_id: Id, user: User) -> Response:
@@ -134,10 +134,10 @@ def webhook_routes(room: ChatRoom, who: Who) -> APIRouter:
         return Response(status_code=204)
 
     @router.post("/{webhook_id}/rotate")
-    async def rotate(webhook_id: Id, user: User) -> MadeWebhook:
+    async def rotate(webhook_id: Id, user: User) -> WebhookWithSecret:
         """Another secret; for a day what is sent is signed with the one before, too."""
         hook, secret = await hooks.rotate(user, webhook_id)
-        return MadeWebhook.model_validate(MadeWebhook.of(hook, secret=secret))
+        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
 
     @router.post("/{webhook_id}/test", status_code=202)
     async def test(webhook_id: Id, user: User) -> Response:
@@ -146,9 +146,9 @@ def webhook_routes(room: ChatRoom, who: Who) -> APIRouter:
         return Response(status_code=202)
 
     @router.get("/{webhook_id}/deliveries")
-    async def deliveries(webhook_id: Id, user: User) -> list[Delivery]:
+    async def deliveries(webhook_id: Id, user: User) -> list[WebhookDeliveryRead]:
         """The latest hundred that have not arrived: those that wait, and those that were given up."""
-        return [Delivery.of(row) for row in await hooks.undelivered(user, webhook_id)]
+        return [WebhookDeliveryRead.from_record(row) for row in await hooks.undelivered(user, webhook_id)]
 
     @router.post("/{webhook_id}/deliveries/{delivery_id}/retry", status_code=202)
     async def retry(webhook_id: Id, delivery_id: Id, user: User) -> Response:
@@ -159,5 +159,5 @@ def webhook_routes(room: ChatRoom, who: Who) -> APIRouter:
     return router
 
 
-def _when(at: float | None) -> datetime | None:
+def _optional_utc_time(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
