@@ -20,11 +20,11 @@ from typing import Any
 from sqlalchemy import update
 
 from radixway.chat.database import ChatDatabase
-from radixway.chat.histories import ThreadCache
 from radixway.chat.ids import new_id
 from radixway.chat.messages import MessageStore
 from radixway.chat.migrations import migrate
 from radixway.chat.schema import chats, messages, users
+from radixway.chat.threads import ThreadCache
 
 SIZES = ((12, 1000), (40, 1000), (40, 8000), (200, 2000))
 """Messages of a thread, and bytes of each."""

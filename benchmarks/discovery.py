@@ -19,11 +19,11 @@ from pathlib import Path
 
 import msgspec
 
-from radixway.config import FoundTraits, RegistrationConfig, WorkerSettings
+from radixway.cluster import WorkerRegistrations
+from radixway.cluster.discovery.endpoint_slices import EndpointSlice, workers_of_slices
+from radixway.cluster.discovery.source import make_worker_factory
+from radixway.core.config import FoundTraits, RegistrationConfig, WorkerSettings
 from radixway.routing import FleetMembership, WorkerRegistry
-from radixway.scale import WorkerRegistrations
-from radixway.scale.discovery.address import make_worker_factory
-from radixway.scale.discovery.endpoint_slices import EndpointSlice, workers_of_slices
 from report import print_table, write_json
 
 SIZES = (10, 100, 1_000, 10_000)

@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from onnxruntime import InferenceSession
 
-from radixway.config import EncodersConfig
-from radixway.encoders import TextEncoder, load_encoder
-from radixway.encoders.onnx_session import open_session
+from radixway.core.config import EncodersConfig
+from radixway.semantics.encoders import TextEncoder, load_encoder
+from radixway.semantics.encoders.onnx_session import open_session
 from report import print_table, write_json
 
 FORMS = ("numpy", "fp32", "int8")

@@ -27,10 +27,10 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.model import AttendFunction, TransformerModel
-from radixway.engine.request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.transformer_model import AttendFunction, TransformerModel
 from report import print_table, write_json
 from shapes import write_config
 

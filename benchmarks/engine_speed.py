@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import EngineCore
-from radixway.engine.load import find_model
-from radixway.engine.request import SamplingParams
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import SamplingParams
+from radixway.engine.model_loader import find_model
 from report import print_table, write_json
 from shapes import SHAPES, llama_config
 

@@ -19,8 +19,8 @@ import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from radixway.config import AnyPolicy, parse_policy
-from radixway.simulate import (
+from radixway.core.config import AnyPolicy, parse_policy
+from radixway.routing.simulator import (
     RequestTrace,
     SimulationFigures,
     SimulationSettings,

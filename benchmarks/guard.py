@@ -35,12 +35,12 @@ from gateway import fake_workers, running
 from load import Load
 from peers import RADIXWAY
 from processes import process_tree, stop
-from radixway.config import EncodersConfig
-from radixway.encoders import EncoderService, encode_once, start_service
-from radixway.guard.jailbreak.opening import build_attack_judge
-from radixway.guard.pii.finder import DefaultPersonalDataFinder
-from radixway.guard.pii.head import LAYERS
-from radixway.guard.texts import TextPassage
+from radixway.core.config import EncodersConfig
+from radixway.semantics.encoders import EncoderService, encode_once, start_service
+from radixway.semantics.guard.jailbreak.judge_factory import build_attack_judge
+from radixway.semantics.guard.passages import TextPassage
+from radixway.semantics.guard.pii.finder import DefaultPersonalDataFinder
+from radixway.semantics.guard.pii.pii_head import LAYERS
 from report import print_table, write_json
 from semantic import send
 from semantic_texts import question

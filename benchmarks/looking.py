@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from radixway.pipeline import TokenUsage
-from radixway.surfaces.ending import RequestSummary
-from radixway.surfaces.prefixes.shared import PromptBlocks, build_prefix_tree
-from radixway.surfaces.requests import RequestFilter, RequestSearch
-from radixway.telemetry import Journal, JournalStore
-from radixway.tenants import TokenCost
+from radixway.api.prefixes.prefix_tree import PromptBlocks, build_prefix_tree
+from radixway.api.request_log import RequestSummary
+from radixway.api.requests import RequestFilter, RequestSearch
+from radixway.core.pipeline import TokenUsage
+from radixway.core.telemetry import Journal, JournalStore
+from radixway.core.tenants import TokenCost
 from report import print_table, write_json
 
 SIZES = (1_000, 10_000, 100_000)

@@ -105,10 +105,10 @@ class Watch:
 
 def serve(file: Path, arguments: list[str]) -> None:
     """`radixway serve` with a watch in its loop."""
-    from radixway import web
     from radixway.__main__ import main as radixway
+    from radixway.core import http
 
-    plain: Callable[..., Any] = web.AppServer.serve
+    plain: Callable[..., Any] = http.AppServer.serve
     watch = Watch(file)
 
     async def watched(self: Any, *given: Any) -> None:
@@ -118,7 +118,7 @@ def serve(file: Path, arguments: list[str]) -> None:
         finally:
             watching.cancel()
 
-    web.AppServer.serve = watched  # type: ignore[method-assign]
+    http.AppServer.serve = watched  # type: ignore[method-assign]
     sys.argv = ["radixway", "serve", *arguments]
     radixway()
 

@@ -17,12 +17,12 @@ from typing import Any, Self
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from radixway.config import RoutingConfig, WorkerSettings, load_config
-from radixway.pipeline import CHAT_COMPLETIONS, Chunks, Pipeline, Reply, Request, Retry, Services
+from radixway.core.config import RoutingConfig, WorkerSettings, load_config
+from radixway.core.pipeline import CHAT_COMPLETIONS, Chunks, Pipeline, Reply, Request, Retry, Services
+from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.routing import RoutingRequest, Selector, Worker
-from radixway.telemetry import Journal, MetricsRegistry
-from radixway.transports.measuring import MeasuredAttempt, journal_token_usage
-from radixway.transports.place import WorkerAssignment
+from radixway.routing.transports.assignment import WorkerAssignment
+from radixway.routing.transports.attempt_metrics import MeasuredAttempt, journal_token_usage
 
 BODY = (
     b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":'

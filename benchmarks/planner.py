@@ -33,17 +33,17 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from radixway.config import ObjectiveConfig, PlannerConfig, ProfileConfig, parse_policy
-from radixway.scale.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
-from radixway.scale.planner.simulated import (
+from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
+from radixway.cluster.planner.planned_scaler import (
     ObjectiveAttainment,
     PlannedScaler,
     attained_windows,
     measure_attainment,
     to_engine_constants,
 )
-from radixway.simulate import RequestTrace, SimulationSettings, TraceRequest, read_trace
-from radixway.simulate.elastic import ElasticOutcome, ElasticSimulation
+from radixway.core.config import ObjectiveConfig, PlannerConfig, ProfileConfig, parse_policy
+from radixway.routing.simulator import RequestTrace, SimulationSettings, TraceRequest, read_trace
+from radixway.routing.simulator.elastic_simulation import ElasticOutcome, ElasticSimulation
 from report import print_table, write_json
 
 WINDOW_S = 60.0

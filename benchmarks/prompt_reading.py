@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import radixway.bundled
-from radixway.config import RoutingConfig, WorkerSettings
-from radixway.pipeline import ENDPOINTS, Request
+from radixway.core.config import RoutingConfig, WorkerSettings
+from radixway.core.pipeline import ENDPOINTS, Request
+from radixway.core.telemetry import Journal
+from radixway.core.tokenizer import Tokenizer, render_chat
 from radixway.routing import PromptReader, RoutingRequest, ServerInfo, TokenizerRegistry, Worker
-from radixway.telemetry import Journal
-from radixway.tokenizer import Tokenizer, render_chat
 from report import print_table, write_json
 
 SIZES_KB = (1, 4, 16, 64)

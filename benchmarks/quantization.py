@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
+from radixway.core.tokenizer import Tokenizer
 from radixway.engine.build import build_core
-from radixway.engine.core import EngineCore
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import EngineRequest, SamplingParams
 from radixway.engine.errors import EngineError
-from radixway.engine.request import EngineRequest, SamplingParams
-from radixway.tokenizer import Tokenizer
 from report import print_table, write_json
 
 VARIANTS: dict[str, dict[str, Any]] = {

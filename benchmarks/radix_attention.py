@@ -26,10 +26,10 @@ from statistics import median
 
 import torch
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import EngineCore
-from radixway.engine.request import RequestOutput, SamplingParams
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import RequestOutput, SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES, write_config
 from workloads import PUBLISHED, Ask, Limit, workload

@@ -32,7 +32,7 @@ from operator import add
 from pathlib import Path
 from typing import Any, Self
 
-from radixway.radix import RadixTree
+from radixway.core.radix import RadixTree
 from report import print_table, write_json
 
 SEQUENCES = 10_000

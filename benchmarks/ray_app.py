@@ -2,7 +2,8 @@
 
     python benchmarks/ray_app.py [--rounds N] [--times N] [--at-once N] [--quick] [--json FILE]
 
-One gateway and two engine replicas (`radixway.scale.ray_serve`) on this machine, asked through Serve's proxy.
+One gateway and two engine replicas (`radixway.cluster.ray_serve`) on this machine, asked through Serve's
+proxy.
 
 *Hits*: the chats of `routing_live.py`, four at a time (`--at-once`) in an order drawn anew for each round,
 caches emptied before. Each engine has room for all that is said, so that only the way that requests take
@@ -31,8 +32,8 @@ import ray
 from ray import serve
 
 from engine_model import text_of, write_model
-from radixway.config import load_config
-from radixway.scale.ray_serve import build_app
+from radixway.core.config import load_config
+from radixway.gateway.ray_serve import build_app
 from ray_local import local_ray
 from report import print_table, write_json
 from routing_live import AT_ONCE, MODEL, Shape, converse, flush, possible_hits

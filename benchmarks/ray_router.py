@@ -40,7 +40,7 @@ from ray import serve
 from ray.serve.config import RequestRouterConfig
 
 from processes import cpu_seconds, process_tree
-from radixway.radix import RadixTree
+from radixway.core.radix import RadixTree
 from report import print_table, write_json
 from timed_routers import ROUTERS
 

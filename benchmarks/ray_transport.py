@@ -23,9 +23,9 @@ from typing import Any
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from radixway.config import WorkerLimitsConfig
-from radixway.transports.upstream import UpstreamOrigin
-from radixway.web import AppServer, Receive, Scope, Send, bind_tcp
+from radixway.core.config import WorkerLimitsConfig
+from radixway.core.http import AppServer, Receive, Scope, Send, bind_tcp
+from radixway.routing.transports.upstream import UpstreamOrigin
 from ray_local import local_ray
 from report import print_table, write_json
 

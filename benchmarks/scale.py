@@ -18,8 +18,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gateways import figures, spread
-from radixway.config import parse_policy
-from radixway.simulate import RequestTrace, SimulationFigures, SimulationSettings, read_trace
+from radixway.core.config import parse_policy
+from radixway.routing.simulator import RequestTrace, SimulationFigures, SimulationSettings, read_trace
 from report import print_table, write_json
 from selector import pick_times
 

@@ -23,7 +23,7 @@ from statistics import median
 
 import psutil
 
-from radixway.config import RoutingConfig, WorkerSettings, parse_policy
+from radixway.core.config import RoutingConfig, WorkerSettings, parse_policy
 from radixway.routing import RoutingRequest, Selector, Worker
 from radixway.routing.block_hash import hash_token_blocks
 from report import print_table, write_json

@@ -41,20 +41,20 @@ from gateway import Gateway, WrongAnswerError, fake_workers, running
 from load import Job, Load
 from peers import RADIXWAY
 from processes import cpu_seconds, process_tree, stop
-from radixway.config import EncodersConfig
-from radixway.config.semantic import CATEGORIES, SemanticConfig
-from radixway.encoders import start_service
-from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
-from radixway.semantic import (
+from radixway.core.config import EncodersConfig
+from radixway.core.config.semantic import CATEGORIES, SemanticConfig
+from radixway.semantics.decisions import (
     MissingSignals,
     RequestQuestion,
     SemanticSnapshot,
     SignalReader,
     compile_snapshot,
 )
-from radixway.semantic.decide import judge_signals
-from radixway.semantic.signals.base import SignalSet
-from radixway.semantic.snapshot import KINDS
+from radixway.semantics.decisions.snapshot import KINDS
+from radixway.semantics.decisions.verdict import judge_signals
+from radixway.semantics.encoders import start_service
+from radixway.semantics.encoders.heads import DOMAIN_HEAD, DomainHead
+from radixway.semantics.signals.base import SignalSet
 from report import print_table, write_json
 from semantic_texts import question
 

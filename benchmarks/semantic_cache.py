@@ -24,9 +24,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from radixway.config import EncodersConfig
-from radixway.encoders import TextEncoder, load_encoder
-from radixway.semantic_cache import verify
+from radixway.core.config import EncodersConfig
+from radixway.semantics.cache import verify
+from radixway.semantics.encoders import TextEncoder, load_encoder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from evaluation.cache import THRESHOLDS, Judged, Pair, figures, judge

@@ -46,8 +46,8 @@ from safetensors.torch import load_file, save_file
 
 import radixway.bundled
 from processes import START_S, cpu_seconds, free_ports, running_radixway
-from radixway.config.semantic import CATEGORIES
-from radixway.semantic.shipped_prompts import SHIPPED
+from radixway.core.config.semantic import CATEGORIES
+from radixway.semantics.decisions.shipped_prompts import SHIPPED
 from report import print_table, write_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))

@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 from engine_speed import dummy_model, prompt
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import EngineCore
-from radixway.engine.request import SamplingParams
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES
 

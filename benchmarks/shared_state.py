@@ -30,12 +30,12 @@ from chat import valkey
 from fake_worker import MODEL
 from gateway import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
-from radixway.component import running
-from radixway.config import RatesConfig, SharedLimitsConfig
-from radixway.scale.owners import GatewayFleet
-from radixway.tenants.account import TenantAccount, UsageEstimate
-from radixway.tenants.home import InProcessLimits, LimitsBackend
-from radixway.tenants.shared import SharedLimits
+from radixway.cluster.session_ownership import GatewayFleet
+from radixway.core.component import running
+from radixway.core.config import RatesConfig, SharedLimitsConfig
+from radixway.core.tenants.account import TenantAccount, UsageEstimate
+from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
+from radixway.core.tenants.shared import SharedLimits
 from report import print_table, write_json
 
 AT_ONCE = (1, 16, 256)

@@ -31,9 +31,9 @@ import numpy as np
 from engine_model import FIRST, write_model
 from engine_servers import KV_TOKENS, RADIXWAY, running
 from environments import PEERS_DIR
-from radixway.config import RoundRobinPolicyConfig
+from radixway.core.config import RoundRobinPolicyConfig
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
-from radixway.simulate import (
+from radixway.routing.simulator import (
     EngineConstants,
     RequestTrace,
     SimulationOutcome,

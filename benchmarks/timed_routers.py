@@ -12,7 +12,7 @@ from ray.llm._internal.serve.routing_policies.prefix_aware.prefix_aware_router i
 )
 from ray.serve._private.request_router.pow_2_router import PowerOfTwoChoicesRequestRouter
 
-from radixway.scale.ray_router import ExpectedTimeRouter, PrefixAffinityRouter
+from radixway.cluster.ray_router import ExpectedTimeRouter, PrefixAffinityRouter
 
 
 class Timed:

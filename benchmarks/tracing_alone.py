@@ -15,12 +15,12 @@ from time import thread_time_ns
 
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-from radixway.config.tracing import TracingConfig
-from radixway.telemetry import Journal, log_fields
-from radixway.telemetry.logs.lines import defer_record, render_json
-from radixway.telemetry.tracing import FinishedRequest, TraceRecord, TraceSpan, spans_of_request
-from radixway.telemetry.tracing.otlp import OtlpExporter
-from radixway.telemetry.tracing.settings import resolve_settings
+from radixway.core.config.telemetry import TracingConfig
+from radixway.core.telemetry import Journal, log_fields
+from radixway.core.telemetry.logs.line_format import defer_record, render_json
+from radixway.core.telemetry.tracing import FinishedRequest, TraceRecord, TraceSpan, spans_of_request
+from radixway.core.telemetry.tracing.otlp import OtlpExporter
+from radixway.core.telemetry.tracing.settings import resolve_settings
 from report import print_table
 
 FIELDS = {

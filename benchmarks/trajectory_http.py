@@ -26,7 +26,7 @@ from gateway import Gateway, WrongAnswerError, fake_workers, running
 from load import Job, Load
 from peers import RADIXWAY
 from processes import cpu_seconds, stop
-from radixway.tokenizer import Tokenizer
+from radixway.core.tokenizer import Tokenizer
 from report import print_table
 
 TOKENIZER = Path(radixway.bundled.__file__).parent / "guide"

@@ -8,8 +8,8 @@ import fastapi.dependencies.models
 import pytest
 from hypothesis import settings
 
-from free_ports import find_port
-from radixway.config import radixway_home
+from radixway.core.config import radixway_home
+from support.free_ports import find_port
 
 # No test depends on how busy the machine is, hence no deadlines.
 settings.register_profile("quick", deadline=None, max_examples=40)
@@ -35,20 +35,20 @@ def no_gateway_outlives_its_tests():
 @pytest.fixture(autouse=True, scope="session")
 def encoders_are_loaded_once():
     """Each gateway would load its own, which takes most of a second of a core's time."""
-    from radixway.encoders import load
+    from radixway.semantics.encoders import factory
 
-    read = load.load_encoder
+    read = factory.load_encoder
     kept = lru_cache(maxsize=2)(lambda _, config: read(config))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(load, "load_encoder", lambda config: kept(radixway_home(), config))
+        patched.setattr(factory, "load_encoder", lambda config: kept(radixway_home(), config))
         yield
 
 
 @pytest.fixture(scope="session")
 def one_encoder(tmp_path_factory):
     """The real encoder as it runs by default, loaded once; it is safe to share."""
-    from radixway.config import EncodersConfig
-    from radixway.encoders import load_encoder
+    from radixway.core.config import EncodersConfig
+    from radixway.semantics.encoders import load_encoder
 
     return load_encoder(EncodersConfig(home=tmp_path_factory.mktemp("encoders")))
 

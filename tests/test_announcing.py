@@ -6,8 +6,8 @@ import sys
 from contextlib import asynccontextmanager
 
 from radixway.routing import WorkerState
-from running_gateway import running_gateway
-from scripted_worker import scripted_worker
+from support.running_gateway import running_gateway
+from support.scripted_worker import scripted_worker
 
 
 @asynccontextmanager

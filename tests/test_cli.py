@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from certificates import certificate
-from running_gateway import running_gateway
-from scripted_worker import Exchange, scripted_worker
+from support.certificates import certificate
+from support.running_gateway import running_gateway
+from support.scripted_worker import Exchange, scripted_worker
 
 
 def radixway(*args, env=None):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from radixway.app import Gateway
-from radixway.config import ConfigError, load_config
-from radixway.web import CannotListenError, bind_tcp
+from radixway.core.config import ConfigError, load_config
+from radixway.core.http import CannotListenError, bind_tcp
+from radixway.gateway.app import Gateway
 
 _MUCH = {
     "workers": [{"url": "http://127.0.0.1:9"}],

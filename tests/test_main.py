@@ -23,7 +23,7 @@ runpy.run_module("radixway", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("module", ["radixway.cli", "typer", "radixway.config"])
+@pytest.mark.parametrize("module", ["radixway.cli", "typer", "radixway.core.config"])
 def test_ctrl_c_while_it_is_imported_ends_it_quietly(module: str) -> None:
     code = INTERRUPTED_IMPORT.replace("MODULE", repr(module))
     told = subprocess.run([sys.executable, "-c", code, "serve"], capture_output=True)

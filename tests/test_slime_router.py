@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 
 import radixway.bundled
-from engine_process import engine_process
-from radixway.cli.several_values import repeat_options
-from scripted_worker import Exchange, scripted_worker
-from slime_rollout import GROUP_SIZE, SlimeRollout
-from trajectories.generate_worker import ABORT, reply
+from radixway.cli.options import repeat_options
+from support.engine_process import engine_process
+from support.generate_worker import ABORT, reply
+from support.scripted_worker import Exchange, scripted_worker
+from support.slime_rollout import GROUP_SIZE, SlimeRollout
 
 GUIDE = Path(radixway.bundled.__file__).parent / "guide"
 MINE = """

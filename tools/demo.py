@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 from rich.console import Console
 
-from radixway.client import call_gateway, stream_chat
+from radixway.core.http.gateway_client import call_gateway, stream_chat
 
 out = Console(highlight=False)
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "docs_site"))
 
 from draw import Drawing
 
-from radixway.simulate import (
+from radixway.routing.simulator import (
     SimulationFigures,
     SimulationOutcome,
     SimulationSettings,

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders.encoding import Floats, TextEncoder
-from radixway.encoders.heads.head import HeadFile
-from radixway.encoders.heads.quality import PROBE
+from radixway.semantics.encoders.base import Floats, TextEncoder
+from radixway.semantics.encoders.heads.head_file import HeadFile
+from radixway.semantics.encoders.heads.quality_head import PROBE
 
 STRENGTH = 100.0
 """The L2 penalty, in rows. Of 3, 10, 30 and 100 the best on MMLU-Pro and MMLU (docs/semantic.md)."""

@@ -29,16 +29,16 @@ from cache_head.pairs import (
 from cache_head.vectors import Vectors
 from cache_head.words import WordTable, make_table
 from evaluation.cache import PAIRS
-from radixway.config import EncodersConfig
-from radixway.encoders import TextEncoder, load_encoder
-from radixway.encoders.files import find_model
-from radixway.encoders.heads import HeadFile
-from radixway.semantic_cache.ngrams import ngram_vector
-from radixway.semantic_cache.verifier import chinese, features, features_zh
-from radixway.semantic_cache.verifier.head import BUNDLED, KIND, SCRIPTS
-from radixway.semantic_cache.verifier.text import parse_text
-from radixway.semantic_cache.verifier.verdict import RULES
-from radixway.semantic_cache.verifier.words import WordVectors
+from radixway.core.config import EncodersConfig
+from radixway.semantics.cache.ngram_vectors import ngram_vector
+from radixway.semantics.cache.verifier import chinese_features, chinese_rules, pair_features
+from radixway.semantics.cache.verifier.pair_features import WordVectors
+from radixway.semantics.cache.verifier.pair_head import BUNDLED, KIND, SCRIPTS
+from radixway.semantics.cache.verifier.parsed_text import parse_text
+from radixway.semantics.cache.verifier.verdict import RULES
+from radixway.semantics.encoders import TextEncoder, load_encoder
+from radixway.semantics.encoders.heads import HeadFile
+from radixway.semantics.encoders.model_files import find_model
 
 NEAR, NEAR_BY_CHARACTERS = 0.85, 0.5
 """The cache's default thresholds."""
@@ -94,7 +94,8 @@ def english_matrix(rows: list[Row], vector: Vector, words: WordVectors) -> Matri
     cosines = [float(vector(row.one) @ vector(row.other)) for row in rows]
     texts = [(parse_text(row.one), parse_text(row.other)) for row in rows]
     values = [
-        features.pair_features(a, b, cosine, words) for (a, b), cosine in zip(texts, cosines, strict=True)
+        pair_features.pair_features(a, b, cosine, words)
+        for (a, b), cosine in zip(texts, cosines, strict=True)
     ]
     spoke = [any(differ(a, b) for _, differ in RULES) for a, b in texts]
     return _matrix(rows, np.stack(values), np.array(cosines), np.array(spoke), NEAR, FAR)
@@ -104,10 +105,10 @@ def chinese_matrix(rows: list[Row], words: WordVectors) -> Matrix:
     """The same for Chinese."""
     cosines = [float(ngram_vector(row.one) @ ngram_vector(row.other)) for row in rows]
     values = [
-        features_zh.chinese_pair_features(row.one, row.other, cosine, words)
+        chinese_features.chinese_pair_features(row.one, row.other, cosine, words)
         for row, cosine in zip(rows, cosines, strict=True)
     ]
-    spoke = [chinese.difference_reason(row.one, row.other) is not None for row in rows]
+    spoke = [chinese_rules.difference_reason(row.one, row.other) is not None for row in rows]
     return _matrix(rows, np.stack(values), np.array(cosines), np.array(spoke), NEAR_BY_CHARACTERS, 0.0)
 
 

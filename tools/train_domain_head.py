@@ -41,12 +41,12 @@ from domain_head.rows import (
 )
 from domain_head.states import States, read_states
 from evaluation.scores import Scores, score
-from radixway.config import EncodersConfig
-from radixway.encoders import TextEncoder, TextEncoding, load_encoder
-from radixway.encoders.heads import HeadFile
-from radixway.encoders.heads.chinese import ChineseSoftmax
-from radixway.encoders.heads.domain import HAN_ALONE, HAN_FROM, DomainHead, ScriptSoftmax
-from radixway.encoders.heads.ngrams import text_features
+from radixway.core.config import EncodersConfig
+from radixway.semantics.encoders import TextEncoder, TextEncoding, load_encoder
+from radixway.semantics.encoders.heads import HeadFile
+from radixway.semantics.encoders.heads.chinese_domain import ChineseSoftmax
+from radixway.semantics.encoders.heads.domain_head import HAN_ALONE, HAN_FROM, DomainHead, ScriptSoftmax
+from radixway.semantics.encoders.heads.ngrams import text_features
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "heads" / "domain.npz"
 LATIN_WEIGHTS = {"prompts_en": 2.5, "topics_en": 0.25, "terms_en": 0.3, "clinc": 1.0, "mmlu": 0.8}

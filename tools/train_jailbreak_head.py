@@ -22,11 +22,11 @@ from jailbreak_head.fit import Choices, Readers, fit_kinds, fit_readers, fit_wei
 from jailbreak_head.folds import by_family
 from jailbreak_head.measure import measure
 from jailbreak_head.rows import Row, injections, training_rows
-from radixway.config import EncodersConfig
-from radixway.encoders import TextEncoder, load_encoder
-from radixway.encoders.heads import HeadFile
-from radixway.guard.jailbreak.head import JAILBREAK_HEAD, ReaderWeights
-from radixway.guard.jailbreak.kinds import KINDS
+from radixway.core.config import EncodersConfig
+from radixway.semantics.encoders import TextEncoder, load_encoder
+from radixway.semantics.encoders.heads import HeadFile
+from radixway.semantics.guard.jailbreak.attack_kinds import KINDS
+from radixway.semantics.guard.jailbreak.jailbreak_head import JAILBREAK_HEAD, ReaderWeights
 
 FAMILY_FOLDS = 4
 THRESHOLD = 0.7

@@ -31,15 +31,15 @@ from pii_head.latin import fit_latin
 from pii_head.rows import Row
 from pii_head.sample import write as write_sample
 from pii_head.states import NoStates, WordStates
-from radixway.config import EncodersConfig
-from radixway.encoders import TextEncoder, load_encoder
-from radixway.encoders.heads import HeadFile
-from radixway.guard.pii.finder import merge_findings
-from radixway.guard.pii.gazetteers import FOLDER
-from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
-from radixway.guard.pii.recognisers import find_structured
-from radixway.guard.pii.tagging import TAGS
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.config import EncodersConfig
+from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.encoders import TextEncoder, load_encoder
+from radixway.semantics.encoders.heads import HeadFile
+from radixway.semantics.guard.pii.finder import merge_findings
+from radixway.semantics.guard.pii.gazetteers import FOLDER
+from radixway.semantics.guard.pii.pii_head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
+from radixway.semantics.guard.pii.recognisers import find_structured
+from radixway.semantics.guard.pii.sequence_tagger import TAGS
 
 
 def main() -> None:

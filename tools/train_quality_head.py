@@ -23,10 +23,10 @@ import numpy as np
 from evaluation.routing import evaluate_tiers, near_duplicates, read_questions, read_tables
 from evaluation.routing.tables import split
 from quality_fit import fit_quality, to_quality_head
-from radixway.config import EncodersConfig
-from radixway.encoders import load_encoder
-from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
-from radixway.encoders.heads.quality import QualityHead
+from radixway.core.config import EncodersConfig
+from radixway.semantics.encoders import load_encoder
+from radixway.semantics.encoders.heads import DOMAIN_HEAD, DomainHead
+from radixway.semantics.encoders.heads.quality_head import QualityHead
 
 HEAD = "quality head's gain"
 TRAIN_SHARE = 0.7

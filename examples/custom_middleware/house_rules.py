@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radixway.pipeline import BadRequest, Chunks, Endpoint, Next, Reply, Request, Services
+from radixway.core.pipeline import BadRequest, Chunks, Endpoint, Next, Reply, Request, Services
 
 LONGEST = 256
 

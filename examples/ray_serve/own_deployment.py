@@ -12,7 +12,7 @@ from ray.serve.config import RequestRouterConfig
     num_replicas=2,
     ray_actor_options={"num_cpus": 0},
     request_router_config=RequestRouterConfig(
-        request_router_class="radixway.scale.ray_router:PrefixAffinityRouter",
+        request_router_class="radixway.cluster.ray_router:PrefixAffinityRouter",
         request_router_kwargs={"imbalanced_threshold": 10, "match_rate_threshold": 0.1},
     ),
 )

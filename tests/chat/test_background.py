@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from radixway.chat.background import run_concurrently
+from radixway.chat.background_tasks import run_concurrently
 
 
 async def test_work_that_breaks_is_told_of_and_begun_anew(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from radixway.chat.beat import FlushTimer
+from radixway.chat.background_tasks import FlushTimer
 
 
 async def test_calls_are_made_once_and_all_in_one_turn_of_the_loop() -> None:

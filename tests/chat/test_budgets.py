@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from chat_house import USER, House
-from radixway.chat.budgets import BudgetAccounting, TokenBudget, reported_tokens
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatLimitExceededError, ChatTooLargeError
-from radixway.chat.jobs import AnswerJobQueue
-from radixway.chat.limits import ChatLimits
+from radixway.chat.job_queue import AnswerJobQueue
+from radixway.chat.limits import BudgetAccounting, ChatLimits, TokenBudget, reported_tokens
 from radixway.chat.messages import AnswerRequest
+from support.chat_house import USER, House
 
 
 async def house_with(database: ChatDatabase, budget: TokenBudget) -> House:

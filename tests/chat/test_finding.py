@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from chat_house import USER, House
-from radixway.chat.chats import ChatStore
+from radixway.chat.chats import ChatStore, ChatTags
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
-from radixway.chat.search import MessageSearch
-from radixway.chat.shares import ShareLinks
-from radixway.chat.tags import ChatTags
+from radixway.chat.message_search import MessageSearch
+from radixway.chat.share_links import ShareLinks
+from support.chat_house import USER, House
 
 
 @pytest.fixture

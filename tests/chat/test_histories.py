@@ -8,14 +8,14 @@ import random
 import pytest
 from sqlalchemy import delete, update
 
-from chat_house import USER, House
-from radixway.chat import histories
+from radixway.chat import threads
 from radixway.chat.chats import ChatStore
 from radixway.chat.database import ChatDatabase
-from radixway.chat.histories import ThreadCache
 from radixway.chat.messages import AnswerRequest
 from radixway.chat.records import Message
 from radixway.chat.schema import messages
+from radixway.chat.threads import ThreadCache
+from support.chat_house import USER, House
 
 CHATS = ("one", "two", "three")
 
@@ -107,8 +107,8 @@ class Writer:
 async def test_what_is_told_is_what_the_database_says_whatever_happens_to_it(
     database: ChatDatabase, database_url: str, seed: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(histories, "SHORTEST", 3)
-    monkeypatch.setattr(histories, "_MAX_CHANGED_MESSAGES", 4)
+    monkeypatch.setattr(threads, "SHORTEST", 3)
+    monkeypatch.setattr(threads, "_MAX_CHANGED_MESSAGES", 4)
     house = await House(database).open()
     elsewhere = House(ChatDatabase(database_url), clock=house.clock)
     now = [0.0]

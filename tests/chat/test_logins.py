@@ -14,18 +14,18 @@ from aiohttp.test_utils import TestServer
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
-from chat_house import Clock
-from identity_provider import CLIENT, IdentityProvider, identity_provider
 from radixway.chat.accounts import UserAccounts
-from radixway.chat.credentials import TokenIssuer
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.login import LoginError, LoginService
-from radixway.chat.login.fetching import ask
+from radixway.chat.login.provider_requests import ask
 from radixway.chat.migrations import migrate
 from radixway.chat.records import User
-from radixway.chat.secrets import load_or_create_secrets
-from radixway.config.chat_login import ChatLoginConfig
+from radixway.chat.server_secrets import load_or_create_secrets
+from radixway.chat.user_tokens import TokenIssuer
+from radixway.core.config.chat_login import ChatLoginConfig
+from support.chat_house import Clock
+from support.identity_provider import CLIENT, IdentityProvider, identity_provider
 
 
 class Site:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from radixway.chat.api_keys import ApiKeyStore, KeyScope
 from radixway.chat.database import ChatDatabase
-from radixway.chat.keys import ApiKeyStore, KeyScope
 from radixway.chat.migrations import migrate
 
 

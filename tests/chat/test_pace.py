@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chat_house import House
 from radixway.chat.database import ChatDatabase
-from radixway.chat.pace import QueuePace
+from radixway.chat.queue_positions import QueuePace
+from support.chat_house import House
 
 
 async def test_it_is_told_from_the_pace_of_those_before_and_stays_right(database: ChatDatabase) -> None:

@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Table, inspect, select, text
 
-from chat_house import House
-from planted_rows import everything, plant, word
-from radixway.chat import events
-from radixway.chat.answers import ActiveAnswers
+from radixway.chat import published_shapes
+from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.chats import ChatStore
 from radixway.chat.conversations import ConversationStore
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.migrations import migrate
+from radixway.chat.notifications import LocalNotifier
 from radixway.chat.privacy import AccountExport, ErasedIds, FileScrubber, UserErasure
-from radixway.chat.privacy.owners import NOBODYS, OF_SEARCH, OWNERS
+from radixway.chat.privacy.row_owners import NOBODYS, OF_SEARCH, OWNERS
 from radixway.chat.schema import conversations, messages, metadata, unscrubbed, users
-from radixway.chat.tokens import MemoryTokenLog
-from radixway.chat.wake import LocalNotifier
+from radixway.chat.token_log import MemoryTokenLog
 from radixway.chat.webhooks import ConfiguredTarget, WebhookOutbox
-from radixway.component import CannotErase
+from radixway.core.component import CannotErase
+from support.chat_house import House
+from support.planted_rows import everything, plant, word
 
 ALICE = "龘靐齉"
 """What the index of words keeps of her is nobody else's."""
@@ -140,7 +140,7 @@ async def test_an_answer_under_way_ends_first_and_its_log_is_gone(database: Chat
     assert attempt.lost.is_set()
     async with asyncio.timeout(5):
         told = await listening
-    assert told[0] == events.encode_token("Well") and json.loads(told[-1])["event_type"] == "error"
+    assert told[0] == published_shapes.encode_token("Well") and json.loads(told[-1])["event_type"] == "error"
     assert not await tokens.has_log(running.id) and not await tokens.has_log(waiting.id)
     assert not await attempt.finish_answer("Well, nobody wants to know.")
     assert not await tokens.has_log(running.id) and len(tokens) == 0

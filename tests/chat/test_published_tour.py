@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from running_gateway import RunningGateway, running_gateway
-from scripted_worker import Exchange, scripted_worker
+from support.running_gateway import RunningGateway, running_gateway
+from support.scripted_worker import Exchange, scripted_worker
 
 pytestmark = pytest.mark.usefixtures("chat_stores")
 

@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
-from chat_house import USER, Clock, House
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatLimitExceededError
-from radixway.chat.limits import ChatLimits
-from radixway.chat.rates import AnswerRate
+from radixway.chat.limits import AnswerRate, ChatLimits
+from support.chat_house import USER, Clock, House
 
 
 async def spend(database: ChatDatabase, rate: AnswerRate, now: float) -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
-from chat_house import USER, House
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatRefusedError
 from radixway.chat.messages import AnswerRequest
 from radixway.chat.records import Message
 from radixway.chat.safety import BLOCKED, build_worker_thread, drop_withheld, to_shown_thread
-from radixway.chat.safety.threads import REFUSED
+from radixway.chat.safety.shown_threads import REFUSED
 from radixway.chat.schema import messages
+from support.chat_house import USER, House
 
 
 async def test_only_the_attempt_that_holds_the_job_notes_that_a_question_was_made_safe(

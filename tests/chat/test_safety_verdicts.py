@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from radixway.chat.safety import HARMLESS, SafetyVerdict, label_findings, parse_verdict
-from radixway.chat.safety.breaker import SafetyServiceBreaker
-from radixway.chat.safety.verdict import is_made_safe
-from radixway.pipeline import AttackAssessment, PersonalDataSpan
+from radixway.chat.safety.safety_service import SafetyServiceBreaker
+from radixway.chat.safety.safety_verdict import is_made_safe
+from radixway.core.pipeline import AttackAssessment, PersonalDataSpan
 
 
 @pytest.mark.parametrize(

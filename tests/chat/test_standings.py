@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from chat_house import House
 from radixway.chat.database import ChatDatabase
-from radixway.chat.jobs import AnswerJobQueue, JobPosition
-from radixway.chat.standings import QueuePositions
+from radixway.chat.job_queue import AnswerJobQueue, JobPosition
+from radixway.chat.queue_positions import QueuePositions
+from support.chat_house import House
 
 
 class CountingJobs(AnswerJobQueue):

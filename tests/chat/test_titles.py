@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from chat_house import USER, House
 from radixway.chat.chats import ChatStore
 from radixway.chat.database import ChatDatabase
-from radixway.chat.jobs import AnswerJobQueue
+from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.titles import TitleJobs, clean_title
 from radixway.chat.webhooks import WebhookOutbox
+from support.chat_house import USER, House
 
 CHAT = "chat-of-its-own-1"
 

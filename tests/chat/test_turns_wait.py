@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chat_house import USER, House
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatTooLargeError
-from radixway.chat.jobs import BLOCKED
+from radixway.chat.job_queue import BLOCKED
 from radixway.chat.limits import ChatLimits
 from radixway.chat.messages import AnswerRequest, own_chat
 from radixway.chat.records import Message, MessageState
+from support.chat_house import USER, House
 
 
 @pytest.fixture

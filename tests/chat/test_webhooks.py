@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from chat_house import USER, House
 from radixway.chat.accounts import UserAccounts
 from radixway.chat.chats import ChatStore
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError, InvalidFieldError
-from radixway.chat.jobs import AnswerJobQueue
+from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.schema import deliveries
-from radixway.chat.secrets import ServerSecrets
+from radixway.chat.server_secrets import ServerSecrets
 from radixway.chat.webhooks import (
     ConfiguredTarget,
     WebhookDeliverer,
@@ -29,8 +28,9 @@ from radixway.chat.webhooks import (
     WebhookStore,
     read_secret,
 )
-from radixway.net import AddressAllowlist, UrlFetcher
-from scripted_worker import Exchange, ScriptedWorker, scripted_worker
+from radixway.core.net import AddressAllowlist, UrlFetcher
+from support.chat_house import USER, House
+from support.scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
 SECRETS = ServerSecrets("a secret", "a salt", "root")
 

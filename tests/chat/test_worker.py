@@ -11,8 +11,6 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from chat_user import ChatUser, login, words
-from hand_driven_worker import CHAT, KEY
 from radixway.chat.worker import (
     ChatWorker,
     ServedModel,
@@ -21,8 +19,10 @@ from radixway.chat.worker import (
     WorkerSafetyClient,
     detect_engine,
 )
-from running_gateway import running_gateway
-from scripted_worker import Exchange, ScriptedWorker, scripted_worker
+from support.chat_user import ChatUser, login, words
+from support.hand_driven_worker import CHAT, KEY
+from support.running_gateway import running_gateway
+from support.scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
 PUBLISHED = ServedModel("m", 1024, 2048, at_once=2)
 

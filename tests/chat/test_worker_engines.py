@@ -11,15 +11,20 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from chat_user import ChatUser, login, words
-from hand_driven_worker import CHAT, KEY
-from modelled_engines import Kind, ModelledEngine, modelled_engine
 from radixway.chat.worker import ChatWorker, ServedModel, detect_engine
-from radixway.chat.worker.engines import EngineDescription, OpenAIEngine, TgiEngine, UpstreamEngineError
-from radixway.chat.worker.lengths import ThreadTruncator
-from radixway.chat.worker.prompts import PromptTurn
-from running_gateway import running_gateway
-from scripted_worker import Exchange, scripted_worker
+from radixway.chat.worker.prompt_format import PromptTurn
+from radixway.chat.worker.thread_truncation import ThreadTruncator
+from radixway.chat.worker.upstream_engines import (
+    EngineDescription,
+    OpenAIEngine,
+    TgiEngine,
+    UpstreamEngineError,
+)
+from support.chat_user import ChatUser, login, words
+from support.hand_driven_worker import CHAT, KEY
+from support.modelled_engines import Kind, ModelledEngine, modelled_engine
+from support.running_gateway import running_gateway
+from support.scripted_worker import Exchange, scripted_worker
 
 KINDS: list[Kind] = ["vllm", "sglang"]
 

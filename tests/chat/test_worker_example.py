@@ -9,8 +9,8 @@ import typer
 import yaml
 
 from radixway.cli import app
-from radixway.config import load_config
-from radixway.config.chat_env import read_env_file
+from radixway.core.config import load_config
+from radixway.core.config.chat_env import read_env_file
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "chat"
 SERVICES: dict[str, Any] = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import radixway.cli.pulling
-from radixway.chat.worker import machine
+import radixway.cli.worker
+from radixway.chat.worker import machine_info
 from radixway.cli import app
-from radixway.telemetry.gpus import GpuMonitor, parse_nvidia_smi
+from radixway.core.telemetry.gpus import GpuMonitor, parse_nvidia_smi
 
 TWO = (
     "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c\n"
@@ -24,10 +24,10 @@ TWO = (
 
 def test_gpus_are_told_in_the_published_shapes_and_the_overviews() -> None:
     gpus = parse_nvidia_smi(TWO)
-    told = machine.describe_hardware(gpus)
+    told = machine_info.describe_hardware(gpus)
     assert told["nvidia_driver_version"] == "550.90.07"
     assert told["gpus"][0] == {"name": "NVIDIA H200", "total_memory": 143771 << 20}
-    metrics = machine.measure_metrics(gpus)
+    metrics = machine_info.measure_metrics(gpus)
     assert metrics["gpus"] == [
         {"gpu_usage": 50.0, "mem_usage": 10.0},
         {"gpu_usage": None, "mem_usage": None},
@@ -39,8 +39,8 @@ def test_gpus_are_told_in_the_published_shapes_and_the_overviews() -> None:
 def test_a_machine_without_gpus_says_so(output: str) -> None:
     assert parse_nvidia_smi(output) == []
     assert (
-        machine.measure_metrics(parse_nvidia_smi(output))["gpus"] is None
-        and machine.describe_hardware(parse_nvidia_smi(output))["gpus"] == []
+        machine_info.measure_metrics(parse_nvidia_smi(output))["gpus"] is None
+        and machine_info.describe_hardware(parse_nvidia_smi(output))["gpus"] == []
     )
 
 
@@ -63,8 +63,8 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     own = (
-        inspect.signature(radixway.cli.pulling._run_replicas),
-        inspect.signature(radixway.cli.pulling._served_model),
+        inspect.signature(radixway.cli.worker._run_replicas),
+        inspect.signature(radixway.cli.worker._served_model),
     )
     known = {name for each in own for name in each.parameters} - {"serving", "served"}
 
@@ -72,7 +72,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         assert set(given) == known
         found.append(given)
 
-    monkeypatch.setattr(radixway.cli.pulling, "_run_replicas", note)
+    monkeypatch.setattr(radixway.cli.worker, "_run_replicas", note)
     return found
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.chat.worker.prompts import PromptTurn, StopFilter, parse_turns, render_prompt, truncate_turns
+from radixway.chat.worker.prompt_format import (
+    PromptTurn,
+    StopFilter,
+    parse_turns,
+    render_prompt,
+    truncate_turns,
+)
 
 SYSTEM, HI, HELLO, WHY = (
     PromptTurn("system", "Be nice"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from chat_house import House
-from radixway.chat.answers import ActiveAnswers
+from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.database import ChatDatabase
+from radixway.chat.notifications import LocalNotifier
 from radixway.chat.pull import WorkerInfo, WorkerSession, WorkerSessions
 from radixway.chat.pull.frames import ModelShape, WorkerConfig
-from radixway.chat.tokens import MemoryTokenLog
-from radixway.chat.wake import LocalNotifier
+from radixway.chat.token_log import MemoryTokenLog
+from support.chat_house import House
 
 INFO = WorkerInfo(WorkerConfig(ModelShape("m", 1024, 2048), 2), {"gpus": []})
 

@@ -25,9 +25,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from engine_process import engine_process
-from gateway_process import gateway_process
-from maths_rules import RULES
+from support.engine_process import engine_process
+from support.gateway_process import gateway_process
+from support.maths_rules import RULES
 
 ADMIN_KEY = "the-admin-key"
 CHROMIUM = os.environ.get("RADIXWAY_CHROMIUM", "/usr/bin/chromium")

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import ClientSession
 from playwright.async_api import expect
 
-from held_socket import HeldSocket
-from scripted_worker import scripted_worker
+from support.held_socket import HeldSocket
+from support.scripted_worker import scripted_worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 

@@ -4,7 +4,7 @@ from time import process_time
 
 import pytest
 
-from radixway.console.pages.chat.markdown import render_html
+from radixway.console.pages.chat.message import render_html
 
 MOST_S = 5.0
 

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from playwright.async_api import async_playwright
 
-from engine_process import engine_process
-from gateway_process import gateway_process
+from support.engine_process import engine_process
+from support.gateway_process import gateway_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 

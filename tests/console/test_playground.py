@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import expect
 
-from held_socket import HeldSocket
+from support.held_socket import HeldSocket
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 PROMPT = "What is a radix tree? Write to anna@example.org about the proof."

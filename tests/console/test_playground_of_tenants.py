@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import expect
 
 from console.conftest import sign_in
-from gateway_process import gateway_process
-from maths_rules import RULES
+from support.gateway_process import gateway_process
+from support.maths_rules import RULES
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 KEY, TENANTS_KEY = "the-key-of-admins", "the-key-of-acme"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radixway.console.pages.chat.hearing import AnswerProgress
-from radixway.console.pages.playground.marking import MarkedPiece, split_marked
+from radixway.console.pages.chat.answer_stream import AnswerProgress
+from radixway.console.pages.playground.findings import MarkedPiece, split_marked
 
 
 def found(begin, end, kind="X"):

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from held_socket import HeldSocket
-from maths_rules import RULES
+from support.held_socket import HeldSocket
+from support.maths_rules import RULES
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 BLOCKING = "regex_rules:\n  - {name: secret, pattern: 'project-zeus', action: block, message: not here}\n"

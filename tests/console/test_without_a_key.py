@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import expect
 
-from gateway_process import gateway_process
+from support.gateway_process import gateway_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from radixway.client import ListedWorker
-from radixway.config import WorkerSettings
 from radixway.console.texts import TextCatalog
 from radixway.console.worker_rows import worker_cells
+from radixway.core.config import WorkerSettings
+from radixway.core.http.gateway_client import ListedWorker
 from radixway.routing import Worker, WorkerState
 from radixway.routing.worker import ErrorKind
 

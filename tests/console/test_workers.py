@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from scripted_worker import scripted_worker
+from support.scripted_worker import scripted_worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 import yaml
 
-from kustomize import DEPLOY
-from prometheus_process import promtool
+from support.kustomize import DEPLOY
+from support.prometheus_process import promtool
 
 RULES = DEPLOY / "observability" / "prometheus" / "rules.yaml"
 FLEET = DEPLOY / "kubernetes" / "monitoring" / "fleet.yaml"

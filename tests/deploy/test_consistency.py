@@ -5,8 +5,17 @@ from itertools import product
 
 import pytest
 
-from kustomize import DEPLOY, OVERLAYS, containers, labels_of_pods, of_kind, overlay, selected, workloads
-from radixway.scale.operator.resources import parse_policy_spec
+from radixway.cluster.operator.resources import parse_policy_spec
+from support.kustomize import (
+    DEPLOY,
+    OVERLAYS,
+    containers,
+    labels_of_pods,
+    of_kind,
+    overlay,
+    selected,
+    workloads,
+)
 
 PAGE = DEPLOY.parent / "docs" / "kubernetes.md"
 

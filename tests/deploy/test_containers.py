@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from kustomize import DEPLOY, OVERLAYS, containers, overlay, workloads
 from radixway import __version__
 from radixway.cli import app
+from support.kustomize import DEPLOY, OVERLAYS, containers, overlay, workloads
 
 ROOT = DEPLOY.parent
 FILES = sorted((DEPLOY / "containers").glob("*.Dockerfile"))

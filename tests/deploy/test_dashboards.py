@@ -5,7 +5,7 @@ import re
 
 import yaml
 
-from kustomize import DEPLOY, named, of_kind, overlay
+from support.kustomize import DEPLOY, named, of_kind, overlay
 
 OBSERVABILITY = DEPLOY / "observability"
 BOARDS = {

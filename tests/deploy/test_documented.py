@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 import yaml
 
-from kubernetes_api_server import kinds_of, strict
-from kustomize import DEPLOY, KUBERNETES, OVERLAYS, RENDERERS, of_kind, overlay
+from support.kubernetes_api_server import kinds_of, strict
+from support.kustomize import DEPLOY, KUBERNETES, OVERLAYS, RENDERERS, of_kind, overlay
 
 ROOT = DEPLOY.parent
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()

@@ -6,12 +6,12 @@ import subprocess
 import pytest
 import yaml
 
-from envoy_process import EXAMPLE, envoy_binary
-from kubernetes_api import matches
-from kustomize import KUBERNETES, OVERLAYS, containers, named, of_kind, overlay, workloads
-from mounted_config import config_of, gateway_of
-from running_gateway import running_gateway
-from scripted_worker import scripted_worker
+from support.envoy_process import EXAMPLE, envoy_binary
+from support.kubernetes_api import matches
+from support.kustomize import KUBERNETES, OVERLAYS, containers, named, of_kind, overlay, workloads
+from support.mounted_config import config_of, gateway_of
+from support.running_gateway import running_gateway
+from support.scripted_worker import scripted_worker
 
 
 def gateways(name):

@@ -18,11 +18,11 @@ import aiohttp
 import pytest
 import yaml
 
-from engine_process import engine_process
-from gateway_process import gateway_process
-from kustomize import DEPLOY
-from prometheus_process import prometheus_process
-from scripted_worker import Exchange, scripted_worker
+from support.engine_process import engine_process
+from support.gateway_process import gateway_process
+from support.kustomize import DEPLOY
+from support.prometheus_process import prometheus_process
+from support.scripted_worker import Exchange, scripted_worker
 
 HERE = DEPLOY / "observability"
 MODEL, SCRIPTED, BUSY = "radixway-guide", "scripted", "busy"

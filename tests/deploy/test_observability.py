@@ -5,8 +5,8 @@ import re
 import pytest
 import yaml
 
-from kustomize import DEPLOY, of_kind, overlay
-from prometheus_process import promtool
+from support.kustomize import DEPLOY, of_kind, overlay
+from support.prometheus_process import promtool
 
 HERE = DEPLOY / "observability"
 

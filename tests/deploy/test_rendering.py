@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from kustomize import KUBERNETES, OVERLAYS, RENDERERS, overlay, render
+from support.kustomize import KUBERNETES, OVERLAYS, RENDERERS, overlay, render
 
 
 def _without_digests(objects):

@@ -7,8 +7,8 @@ import jsonschema
 import kubernetes_validate
 import pytest
 
-from kubernetes_api_server import kinds_of, strict
-from kustomize import MODELS, OVERLAYS, npm_packages, of_kind, overlay
+from support.kubernetes_api_server import kinds_of, strict
+from support.kustomize import MODELS, OVERLAYS, npm_packages, of_kind, overlay
 
 OTHERS = {
     "gateway.envoyproxy.io/v1alpha1": "envoy-gateway",

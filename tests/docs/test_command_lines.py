@@ -2,9 +2,9 @@
 
 import pytest
 
-from docs.command_lines import address, commands, complaint, must_be_marked
-from docs.pages import Block
-from docs.reader import assert_shown
+from support.command_lines import address, commands, complaint, must_be_marked
+from support.pages import Block
+from support.reader import assert_shown
 
 
 @pytest.mark.parametrize(

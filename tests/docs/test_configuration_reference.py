@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from radixway.config import Config
+from radixway.core.config import Config
 
 TOOLS = Path(__file__).parents[2] / "tools" / "docs_site"
 

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from docs.pages import BLOCKS, Block, read_json
 from radixway.cli import app
-from radixway.config import Config
+from radixway.core.config import Config
+from support.pages import BLOCKS, Block, read_json
 
 SHOWN = {
     language: [block for block in BLOCKS if block.language == language and "output" not in block.notes]

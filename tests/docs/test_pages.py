@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from docs.pages import EXECUTED, PAGES, Block, Page
-from docs.reader import reader_of
-from engine_process import engine_process
+from support.engine_process import engine_process
+from support.pages import EXECUTED, PAGES, Block, Page
+from support.reader import reader_of
 
 
 def _runs(block: Block) -> bool:

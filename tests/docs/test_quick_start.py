@@ -1,7 +1,7 @@
 """README.md from its first command on, as who reads it first would type it."""
 
-from docs.pages import Page
-from docs.reader import reader_of
+from support.pages import Page
+from support.reader import reader_of
 
 
 def test_the_first_commands_do_what_the_readme_says(tmp_path):

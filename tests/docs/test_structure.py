@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from docs.pages import ROOT
+from support.pages import ROOT
 
 SOURCE = ROOT / "src" / "radixway"
 _IMPORT = re.compile(r"^\s*(?:from|import) radixway\.(\w+)", re.MULTILINE)

@@ -7,12 +7,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from docs.command_lines import address, commands, complaint, must_be_marked, program
-from docs.pages import BLOCKS, CHECKED, EXAMPLES_OF_CODE, EXECUTED, PAGES, PICTURES, ROOT, SHELL, Page
-from docs.routes import Routes, routes_of
-from radixway.config import Config
-from radixway.config.renamed_keys import RENAMED_KEYS
-from running_gateway import running_gateway
+from radixway.core.config import Config
+from radixway.core.config.renamed_keys import RENAMED_KEYS
+from support.command_lines import address, commands, complaint, must_be_marked, program
+from support.pages import BLOCKS, CHECKED, EXAMPLES_OF_CODE, EXECUTED, PAGES, PICTURES, ROOT, SHELL, Page
+from support.routes import Routes, routes_of
+from support.running_gateway import running_gateway
 
 _NAMES = ("radixway", "make", "curl", "pip install", "python", "python3", "docker", "kubectl")
 _PROGRAMS = (*(f"{name} " for name in _NAMES), ".venv/bin/")

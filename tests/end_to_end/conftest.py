@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine_process import engine_process
+from support.engine_process import engine_process
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine_process import engine_process
-from running_gateway import RunningGateway, running_gateway
-from trajectories.generate_worker import until_idle
+from support.engine_process import engine_process
+from support.generate_worker import until_idle
+from support.running_gateway import RunningGateway, running_gateway
 
 PROMPT = list(range(300, 330))
 SAMPLING = {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True}

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from engine.disaggregation.relays import relay
-from engine_process import engine_process
-from running_gateway import FAST_HEALTH, RunningGateway, running_gateway
+from support.engine_process import engine_process
+from support.relays import relay
+from support.running_gateway import FAST_HEALTH, RunningGateway, running_gateway
 
 ALWAYS = {"health": FAST_HEALTH, "disaggregation": {"min_uncached_tokens": 0, "by_expected_time": False}}
 LONG = "Tell me all of this again, please: " + "a cat sat on a mat, and it was a black cat. " * 20

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from engine_process import engine_process
-from envoy_process import configuration, running_envoy
-from running_gateway import running_gateway
-from scripted_worker import scripted_worker
+from support.engine_process import engine_process
+from support.envoy_process import configuration, running_envoy
+from support.running_gateway import running_gateway
+from support.scripted_worker import scripted_worker
 
 pytest.importorskip("grpc")
 

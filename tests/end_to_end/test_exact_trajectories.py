@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from engine_process import engine_process
-from running_gateway import RunningGateway, running_gateway
-from trajectories.engine_record import Call, Told
-from trajectories.generate_worker import until_idle
-from trajectories.odd_texts import END, START, guide, odd_text
-from trajectories.recording_proxy import RecordingProxy, recording_proxy
+from support.engine_process import engine_process
+from support.engine_record import Call, Told
+from support.generate_worker import until_idle
+from support.odd_texts import END, START, guide, odd_text
+from support.recording_proxy import RecordingProxy, recording_proxy
+from support.running_gateway import RunningGateway, running_gateway
 
 SEED = int(os.environ.get("RADIXWAY_TEST_SEED") or random.SystemRandom().randrange(2**32))
 

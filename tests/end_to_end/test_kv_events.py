@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from engine_process import engine_process
-from radixway.config import WorkerSettings
+from radixway.core.config import WorkerSettings
 from radixway.routing import KvEventsState
-from running_gateway import running_gateway
+from support.engine_process import engine_process
+from support.running_gateway import running_gateway
 
 
 async def until_heard(running, engine_url):

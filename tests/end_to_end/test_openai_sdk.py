@@ -5,8 +5,8 @@ import asyncio
 import openai
 import pytest
 
-from engine_process import engine_process
-from running_gateway import running_gateway
+from support.engine_process import engine_process
+from support.running_gateway import running_gateway
 
 MODEL = "radixway-guide"
 LONG_SYSTEM = "You are the guide of a small museum of machines. " * 40

@@ -10,12 +10,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from chat_user import login, words
-from engine_process import engine_process
-from hand_driven_worker import KEY
 from radixway.chat.worker import detect_engine
-from radixway.chat.worker.prompts import PromptTurn
-from running_gateway import RunningGateway, running_gateway
+from radixway.chat.worker.prompt_format import PromptTurn
+from support.chat_user import login, words
+from support.engine_process import engine_process
+from support.hand_driven_worker import KEY
+from support.running_gateway import RunningGateway, running_gateway
 
 
 async def test_the_command_answers_chats_with_an_engine_and_drains(

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from engine_process import engine_process
-from radixway.simulate import read_trace
-from running_gateway import running_gateway
-from scripted_worker import scripted_worker
+from radixway.routing.simulator import read_trace
+from support.engine_process import engine_process
+from support.running_gateway import running_gateway
+from support.scripted_worker import scripted_worker
 
 
 @pytest.fixture(scope="module")

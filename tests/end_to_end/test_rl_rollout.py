@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 import torch
 
-from engine_process import engine_process
 from policy import Policy, group_advantages, token_logprobs
 from radixway.trajectories.adapters import to_slime, to_verl
 from rollout import Gateway
-from running_gateway import running_gateway
+from support.engine_process import engine_process
+from support.running_gateway import running_gateway
 from train import GUIDE, chat_prompts, reward
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rl_rollout" / "train.py"

@@ -1,6 +1,6 @@
 """An engine of ours that was not started to prefill for others is not taken for one that was."""
 
-from running_gateway import running_gateway
+from support.running_gateway import running_gateway
 
 
 async def test_an_engine_of_ours_answers_though_it_was_given_only_the_prefills(engines, caplog):

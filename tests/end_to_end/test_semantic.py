@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import engine_process
-from running_gateway import running_gateway
+from support.engine_process import engine_process
+from support.running_gateway import running_gateway
 
 pytest.importorskip("re2")
 

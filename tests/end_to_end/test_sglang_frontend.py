@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.sglang_environment import sglang_python
-from running_gateway import running_gateway
+from support.running_gateway import running_gateway
+from support.sglang_environment import sglang_python
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = Path(__file__).parent / "sglang_programs.py"
+PROGRAMS = Path(__file__).parents[1] / "support" / "sglang_programs.py"
 
 
 def run_programs(url: str) -> dict:

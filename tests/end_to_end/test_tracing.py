@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk")
 
-from engine_process import engine_process
-from envoy_frames import CHAT, envoy_of
-from otlp_collector import http_collector
-from running_gateway import running_gateway
+from support.engine_process import engine_process
+from support.envoy_frames import CHAT, envoy_of
+from support.otlp_collector import http_collector
+from support.running_gateway import running_gateway
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

@@ -8,9 +8,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from engine_process import engine_process
 from radixway.routing import WorkerState
-from running_gateway import running_gateway
+from support.engine_process import engine_process
+from support.running_gateway import running_gateway
 
 GUIDE = Path(__file__).parents[2] / "src" / "radixway" / "bundled" / "guide"
 ASK = {"text": "The gateway", "sampling_params": {"temperature": 0, "max_new_tokens": 12, "ignore_eos": True}}

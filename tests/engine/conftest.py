@@ -23,7 +23,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Refer
     made: dict[str, Reference] = {}
 
     def make(name: str) -> Reference:
-        from engine.tiny_models import random_model
+        from support.tiny_models import random_model
 
         if name not in made:
             model = random_model(name)

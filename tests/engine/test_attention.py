@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.driving import random_tokens
 from radixway.engine.architecture import ModelArchitecture, parse_architecture
 from radixway.engine.attention import CpuAttention, SdpaAttention, merge_attention_states
-from radixway.engine.plan import AttentionMetadata, QuerySpan, _group_decodes
-from radixway.engine.pool import KVStore, PagePool
+from radixway.engine.attention_metadata import AttentionMetadata, QuerySpan, _group_decodes
+from radixway.engine.kv_pool import KVStore, PagePool
+from support.driving import random_tokens
 
 PAGE = 4
 CPU = torch.device("cpu")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.errors import EngineError
-from radixway.engine.load import find_model
+from radixway.engine.model_loader import find_model
 
 
 def test_a_context_that_no_memory_holds_is_told(tmp_path: Path) -> None:

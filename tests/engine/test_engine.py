@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 
 from engine.conftest import Reference
-from engine.driving import GREEDY, answers, random_tokens, tiny_core
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.engine_request import EngineRequest, FinishReason, RequestOutput, SamplingParams
 from radixway.engine.errors import (
     EngineQueueFullError,
     EngineStoppedError,
     GenerationError,
     InvalidRequestError,
 )
-from radixway.engine.request import EngineRequest, FinishReason, RequestOutput, SamplingParams
 from radixway.engine.scheduler import ScheduledRequest
+from support.driving import GREEDY, answers, random_tokens, tiny_core
 
 Make = Callable[[str], Reference]
 ENDLESS = SamplingParams(temperature=0, ignore_eos=True)

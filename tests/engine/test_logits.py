@@ -12,10 +12,10 @@ import transformers
 from torch import Tensor
 
 from engine.conftest import Reference
-from engine.driving import last_logits, random_tokens, tiny_core
-from engine.tiny_models import FAMILIES
-from radixway.engine import build, load
+from radixway.engine import build, model_loader
 from radixway.engine.attention import CpuAttention, SdpaAttention
+from support.driving import last_logits, random_tokens, tiny_core
+from support.tiny_models import FAMILIES
 
 Make = Callable[[str], Reference]
 
@@ -83,7 +83,7 @@ def test_the_page_size_does_not_matter(reference: Make, page_size: int) -> None:
 
 
 def test_packed_weights_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "PACK_PARAMETERS", 0)
+    monkeypatch.setattr(model_loader, "PACK_PARAMETERS", 0)
     shape = {"hidden_size": 640, "intermediate_size": 1024, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 8, "num_key_value_heads": 2}
     config = transformers.Qwen2Config(vocab_size=1000, tie_word_embeddings=True, **shape, **heads)

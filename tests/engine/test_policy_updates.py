@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from engine.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
-from engine.policies import Policies
-from radixway.engine.core import EngineCore
-from radixway.engine.request import EngineRequest, RequestOutput
-from radixway.engine.weights import DiskWeights
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import EngineRequest, RequestOutput
+from radixway.engine.weight_update import DiskWeights
+from support.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
+from support.policies import Policies
 
 LONG = replace(GREEDY, max_tokens=24)
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from engine.conftest import Reference
-from engine.driving import GREEDY, finish, random_tokens, step, submit, tiny_core
 from radixway.engine import logprobs
-from radixway.engine.core import EngineCore
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import SamplingParams, TokenLogprob
 from radixway.engine.errors import InvalidRequestError
-from radixway.engine.request import SamplingParams, TokenLogprob
+from support.driving import GREEDY, finish, random_tokens, step, submit, tiny_core
 
 Make = Callable[[str], Reference]
 SCORED = replace(GREEDY, prompt_logprobs=0)

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from engine.conftest import Reference
-from engine.driving import answers, finish, last_logits, random_tokens, submit, tiny_core
+from radixway.engine.engine_request import SamplingParams
 from radixway.engine.errors import EngineError
 from radixway.engine.kv_format import KVFormat
 from radixway.engine.quantization import QuantizedLinear
-from radixway.engine.request import SamplingParams
-from radixway.engine.weights import TensorWeights
+from radixway.engine.weight_update import TensorWeights
+from support.driving import answers, finish, last_logits, random_tokens, submit, tiny_core
 
 Make = Callable[[str], Reference]
 ERRORS = {"int8wo": 0.02, "int4wo": 0.15}

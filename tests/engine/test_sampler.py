@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from radixway.engine import sampler
-from radixway.engine.request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest, SamplingParams
 from radixway.engine.sampler import sample_tokens, uniform_draw
 
 V = 12

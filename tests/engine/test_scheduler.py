@@ -5,13 +5,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from radixway.engine.cache import KVCacheManager
-from radixway.engine.pool import PagePool
-from radixway.engine.queue import STARVING, AdmissionOrder
-from radixway.engine.request import EngineRequest, SamplingParams
+from radixway.core.radix import Order as Eviction
+from radixway.core.radix import lfu, lru, priority, slru
+from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.kv_cache_manager import KVCacheManager
+from radixway.engine.kv_pool import PagePool
 from radixway.engine.scheduler import Scheduler
-from radixway.radix import Order as Eviction
-from radixway.radix import lfu, lru, priority, slru
+from radixway.engine.waiting_queue import STARVING, AdmissionOrder
 
 PAGE = 4
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.engine import queue
-from radixway.engine.cache import KVCacheManager
-from radixway.engine.pool import PagePool
-from radixway.engine.queue import AdmissionOrder
-from radixway.engine.request import EngineRequest, SamplingParams
+from radixway.core.radix import Order as Eviction
+from radixway.core.radix import lfu, lru, priority, slru
+from radixway.engine import waiting_queue
+from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.kv_cache_manager import KVCacheManager
+from radixway.engine.kv_pool import PagePool
 from radixway.engine.scheduler import ScheduledRequest, Scheduler
-from radixway.radix import Order as Eviction
-from radixway.radix import lfu, lru, priority, slru
+from radixway.engine.waiting_queue import AdmissionOrder
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch,
 @settings(max_examples=40, deadline=None)
 @given(st.lists(arrivals, min_size=60, max_size=150), st.integers(1, 4), shapes["page"], shapes["order"])
 def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, running, page, order) -> None:
-    most_passed, queue.STARVING = queue.STARVING, 3
+    most_passed, waiting_queue.STARVING = waiting_queue.STARVING, 3
     try:
         cache = KVCacheManager(PagePool(64), page)
         scheduler = Scheduler(cache, max_running=running, max_batch_tokens=16, order=order)
@@ -237,5 +237,5 @@ def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, runn
         while scheduler.running or scheduler.waiting:
             step(scheduler)
     finally:
-        queue.STARVING = most_passed
+        waiting_queue.STARVING = most_passed
     assert len(patient.tokens) == 32

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.driving import finish, last_logits, random_tokens, submit, tiny_core
-from engine.policies import Policies
-from radixway.engine.core import EngineCore
-from radixway.engine.request import EngineRequest, SamplingParams
-from radixway.engine.weights import DiskWeights
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.weight_update import DiskWeights
+from support.driving import finish, last_logits, random_tokens, submit, tiny_core
+from support.policies import Policies
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "pages of 1, lpm, lru": {"page_size": 1, "kv_tokens": 256},

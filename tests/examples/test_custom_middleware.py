@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from running_gateway import running_gateway
-from scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
+from support.running_gateway import running_gateway
+from support.scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_middleware"
-MIDDLEWARES = ["house_rules.HouseRules", "house_rules.CountEvents", "radixway.pipeline.retry.Retry"]
+MIDDLEWARES = ["house_rules.HouseRules", "house_rules.CountEvents", "radixway.core.pipeline.retry.Retry"]
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from radixway.routing import WorkerState
-from running_gateway import running_gateway
-from scripted_worker import Exchange, answer_ok, scripted_worker
+from support.running_gateway import running_gateway
+from support.scripted_worker import Exchange, answer_ok, scripted_worker
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_policy"
 

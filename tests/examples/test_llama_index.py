@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import engine_process
-from gateway_process import gateway_process
+from support.engine_process import engine_process
+from support.gateway_process import gateway_process
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llama_index"
 

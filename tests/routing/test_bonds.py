@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.policies.bonds import SessionBindings
-from routing_requests import workers
+from radixway.routing.policies.session_bindings import SessionBindings
+from support.routing_requests import workers
 
 TTL_S, MOST = 10.0, 4
 NAMES = st.sampled_from("abcdefg")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from radixway.config import WorkerSettings
-from radixway.pipeline import TenantPolicy
+from radixway.core.config import WorkerSettings
+from radixway.core.pipeline import TenantPolicy
 from radixway.routing import DefaultModelResolver, WorkerRegistry
 
 

@@ -6,9 +6,9 @@ from heapq import heappop, heappush
 
 import pytest
 
-from radixway.config import RoutingConfig
+from radixway.core.config import RoutingConfig
 from radixway.routing import Selector, Worker
-from routing_requests import Clock, prompt, workers
+from support.routing_requests import Clock, prompt, workers
 
 STREAMS = 200
 BLOCK = 16

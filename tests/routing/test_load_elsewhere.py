@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.config import RoutingConfig
+from radixway.core.config import RoutingConfig
 from radixway.routing import LoadLedger, LoadShare, Selector
-from routing_requests import Clock, prompt, workers
+from support.routing_requests import Clock, prompt, workers
 
 OWN = ("requests", "streams", "total", "prefilling", "silent", "prefill_tokens", "sent_tokens", "blocks")
 

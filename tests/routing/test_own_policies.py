@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from radixway.config import ConfigError, load_config, parse_policy
+from radixway.core.config import ConfigError, load_config, parse_policy
 from radixway.routing import RoutingRequest, Selector
 from radixway.routing.policies import LeastLoaded, Policy, Scores
-from routing_requests import workers
+from support.routing_requests import workers
 
 
 class Last(Policy):

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from radixway.config import RoutingConfig, parse_policy
+from radixway.core.config import RoutingConfig, parse_policy
 from radixway.routing import RoutingRequest, Selector, StorageTier
-from routing_requests import Clock, prompt, workers
+from support.routing_requests import Clock, prompt, workers
 
 
 class Fleet:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.load import WorkerLoad
 from radixway.routing.prefill_rates import PrefillRateRegistry
+from radixway.routing.worker_load import WorkerLoad
 
 
 def fleet(count: int) -> tuple[PrefillRateRegistry, list[WorkerLoad]]:

@@ -11,19 +11,19 @@ import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.server.served import Served, serving
-from engine.tiny_models import random_model
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
+from radixway.core.pipeline import ENDPOINTS
+from radixway.core.tokenizer import Tokenizer
+from radixway.engine.detokenizer import DetokenizedStream
 from radixway.engine.engine import Engine
 from radixway.engine.server import build_app
-from radixway.engine.text import DetokenizedStream
-from radixway.pipeline import ENDPOINTS
 from radixway.routing.prompt_bodies import parse_prompt_body
 from radixway.routing.prompt_tokens import LocalTokenEncoder, TokenizationError
 from radixway.routing.token_cache import TokenCache
-from radixway.routing.tokenizers import PromptTokenizer
-from radixway.tokenizer import Tokenizer
-from tokenizer.small_tokenizers import make_model_dirs
+from radixway.routing.tokenizer_registry import PromptTokenizer
+from support.server_served import Served, serving
+from support.small_tokenizers import make_model_dirs
+from support.tiny_models import random_model
 
 TEMPLATE = """{{- bos_token }}
 {%- if tools %}{{ '<|start_header_id|>tools\n' }}{% for t in tools %}{{ t | tojson }}\n{% endfor %}{% endif %}

@@ -3,7 +3,7 @@
 import pytest
 
 from radixway.routing import AlreadyReservedError, LeaseReservations, LoadLedger, TooManyReservationsError
-from routing_requests import Clock, workers
+from support.routing_requests import Clock, workers
 
 
 def test_a_reservation_lives_as_long_as_it_is_spoken_of():

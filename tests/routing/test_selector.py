@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from radixway.config import RoutingConfig
+from radixway.core.config import RoutingConfig
 from radixway.routing import RoutingRequest, Selector
-from routing_requests import Clock, prompt, workers
+from support.routing_requests import Clock, prompt, workers
 
 
 def selector_for(candidates, policy, **fields):
@@ -21,7 +21,7 @@ ANY = RoutingRequest(model="m")
 
 
 def picks(selector, candidates, times, request=ANY):
-    return Counter(selector.pick(request, candidates).worker.name for _ in range(times))
+    return Counter(selector.select_worker(request, candidates).worker.name for _ in range(times))
 
 
 EVERY_POLICY = [
@@ -48,7 +48,7 @@ def test_every_policy_spreads_what_has_nothing_in_common(policy):
     selector = selector_for(candidates, policy)
     for number in range(400):
         request = prompt(number, text=f"{number} asks", session=str(number), stream=True)
-        selector.reserve(selector.pick(request, candidates))
+        selector.reserve(selector.select_worker(request, candidates))
     shares = [worker.load.requests for worker in candidates]
     assert min(shares) > 70 and max(shares) < 135
 
@@ -58,7 +58,7 @@ def test_every_policy_does_with_one_candidate_and_an_empty_prompt(policy):
     candidates = workers(1)
     selector = selector_for(candidates, policy)
     for request in (RoutingRequest(), prompt(tokens=0), prompt(1, 2, text="hello")):
-        choice = selector.pick(request, candidates)
+        choice = selector.select_worker(request, candidates)
         assert choice.worker is candidates[0]
         selector.reserve(choice).release()
 
@@ -69,7 +69,7 @@ def test_a_worker_that_has_gone_is_forgotten_and_its_place_is_used_again(policy)
     selector = selector_for(candidates, policy)
     for number in range(30):
         request = prompt(1, 2, number, text=f"same beginning {number}", session="s")
-        selector.reserve(selector.pick(request, candidates)).release()
+        selector.reserve(selector.select_worker(request, candidates)).release()
     gone = candidates.pop(0)
     selector.forget(gone)
     newcomer = workers(4)[3]
@@ -77,7 +77,7 @@ def test_a_worker_that_has_gone_is_forgotten_and_its_place_is_used_again(policy)
     candidates.append(newcomer)
     for _ in range(10):
         request = prompt(1, 2, 3, text="same beginning", session="s")
-        selector.reserve(selector.pick(request, candidates)).release()
+        selector.reserve(selector.select_worker(request, candidates)).release()
     selector.index.check()
     assert gone.load.requests == 0
 
@@ -99,7 +99,7 @@ def test_least_loaded_counts_per_slot_when_all_slots_are_known():
     selector.ledger.reserve(small)
     for _ in range(4):
         selector.ledger.reserve(large)
-    assert selector.pick(RoutingRequest(), [small, large]).scores.costs == [1.0, 0.5]
+    assert selector.select_worker(RoutingRequest(), [small, large]).scores.costs == [1.0, 0.5]
 
 
 def test_power_of_two_never_takes_the_busier_of_its_two():
@@ -107,7 +107,7 @@ def test_power_of_two_never_takes_the_busier_of_its_two():
     selector = selector_for(candidates, "power_of_two")
     selector.ledger.reserve(candidates[3])
     for _ in range(50):
-        choice = selector.pick(RoutingRequest(), candidates)
+        choice = selector.select_worker(RoutingRequest(), candidates)
         assert sorted(choice.scores.costs)[2:] == [float("inf")] * 3
         assert choice.worker is not candidates[3]
 
@@ -115,7 +115,7 @@ def test_power_of_two_never_takes_the_busier_of_its_two():
 def test_without_temperature_the_lowest_cost_wins_and_with_much_of_it_hardly():
     candidates = workers(4)
     cold = selector_for(candidates, "kv_aware")
-    cold.reserve(cold.pick(prompt(1, 2, 3), [candidates[2]])).release()
+    cold.reserve(cold.select_worker(prompt(1, 2, 3), [candidates[2]])).release()
     assert picks(cold, candidates, 20, prompt(1, 2, 3)) == {"w2": 20}
     hot = selector_for(workers(0), "kv_aware:temperature=5")
     hot.index = cold.index
@@ -135,8 +135,8 @@ def test_a_model_may_have_a_policy_of_its_own():
 def test_the_choice_explains_every_candidate():
     candidates = workers(2)
     selector = selector_for(candidates, "expected_time")
-    selector.reserve(selector.pick(prompt(1, 2, 3), [candidates[1]])).mark_prefill_done()
-    told = selector.pick(prompt(1, 2, 3), candidates).explain()
+    selector.reserve(selector.select_worker(prompt(1, 2, 3), [candidates[1]])).mark_prefill_done()
+    told = selector.select_worker(prompt(1, 2, 3), candidates).explain()
     assert told["worker"] == "w1" and told["policy"] == "expected_time"
     assert told["prompt"] == {"tokens": 52} and told["expected_cached_tokens"] == 48
     assert told["candidates"]["w0"]["uncached_tokens"] == 52
@@ -150,9 +150,9 @@ def test_of_many_workers_those_that_hold_the_prompt_are_looked_at():
     candidates = workers(100)
     selector = selector_for(candidates, "expected_time")
     holder = candidates[77]
-    selector.reserve(selector.pick(prompt(*range(50)), [holder])).release()
+    selector.reserve(selector.select_worker(prompt(*range(50)), [holder])).release()
     for _ in range(20):
-        choice = selector.pick(prompt(*range(50)), candidates)
+        choice = selector.select_worker(prompt(*range(50)), candidates)
         assert choice.worker is holder
         assert len(choice.candidates) == len(set(choice.candidates)) <= 32
 
@@ -161,14 +161,14 @@ def test_many_workers_that_hold_nothing_share_the_work():
     candidates = workers(100)
     selector = selector_for(candidates, "expected_time")
     for number in range(1000):
-        selector.reserve(selector.pick(prompt(number, stream=True), candidates))
+        selector.reserve(selector.select_worker(prompt(number, stream=True), candidates))
     loads = [worker.load.requests for worker in candidates]
     assert min(loads) >= 5 and max(loads) <= 15
 
 
 def test_a_candidate_that_was_left_out_costs_nothing_that_could_be_told():
     candidates = workers(5)
-    told = selector_for(candidates, "power_of_two").pick(RoutingRequest(), candidates).explain()
+    told = selector_for(candidates, "power_of_two").select_worker(RoutingRequest(), candidates).explain()
     assert [terms["cost"] for terms in told["candidates"].values()].count(None) == 3
 
 
@@ -176,7 +176,7 @@ def test_a_worker_that_tells_nothing_is_assumed_to_hold_as_much_as_its_cache_doe
     candidates = workers(1, kv_tokens=160)
     selector = selector_for(candidates, "expected_time")
     for first in (0, 100):
-        selector.reserve(selector.pick(prompt(*range(first, first + 6)), candidates))
+        selector.reserve(selector.select_worker(prompt(*range(first, first + 6)), candidates))
     assert selector.index.guessed == 9  # of ten blocks, one is left for answers
     selector.index.check()
 
@@ -186,4 +186,4 @@ def test_no_temperature_is_too_cold_or_too_hot_to_draw(temperature):
     candidates = workers(3)
     selector = selector_for(candidates, f"kv_aware:temperature={temperature}:overlap_weight=1e308")
     for number in range(20):
-        selector.reserve(selector.pick(prompt(*range(1 + number)), candidates))
+        selector.reserve(selector.select_worker(prompt(*range(1 + number)), candidates))

@@ -5,10 +5,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from radixway.config import RoutingConfig
-from radixway.pipeline import ENDPOINTS, Request
+from radixway.core.config import RoutingConfig
+from radixway.core.pipeline import ENDPOINTS, Request
+from radixway.core.telemetry import Journal
 from radixway.routing import PromptReader, RoutingRequest, Selector, TokenizerRegistry
-from radixway.telemetry import Journal
 
 
 def session_of(given=(), body=None, **session):

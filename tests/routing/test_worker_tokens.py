@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from radixway.routing.prompt_tokens import TokenizeRefusedError, TokenizeTimeoutError
 from radixway.routing.worker import KvEventsState, KvEventsStatus
-from radixway.routing.worker_tokens import TokenizeRefusedError, TokenizeTimeoutError
-from routing.test_prompts import CHAT, IDS, Reader, blocks_of, worker
+from routing.test_prompt_reader import CHAT, IDS, Reader, blocks_of, worker
 
 
 class Asked:

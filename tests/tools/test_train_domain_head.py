@@ -20,8 +20,8 @@ from domain_head.rows import (
     fresh_prompts,
     written_prompts,
 )
-from radixway.encoders.heads.chinese import HASHES, hashed_pieces
-from radixway.encoders.heads.ngrams import text_features
+from radixway.semantics.encoders.heads.chinese_domain import HASHES, hashed_pieces
+from radixway.semantics.encoders.heads.ngrams import text_features
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 
 import train_quality_head
 from evaluation.routing import SAMPLE
-from radixway.encoders.heads.quality import QualityHead
+from radixway.semantics.encoders.heads.quality_head import QualityHead
 
 
 def test_a_table_becomes_a_head_and_a_threshold_for_each_share_of_strong_calls(tmp_path, monkeypatch, capsys):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from running_gateway import RunningGateway, running_gateway
-from scripted_worker import Behaviour, Exchange, scripted_worker
-from trajectories.generate_worker import ABORT, Script, hang, reply, so_far, until_idle
-from trajectories.odd_texts import GUIDE, guide
+from support.generate_worker import ABORT, Script, hang, reply, so_far, until_idle
+from support.odd_texts import GUIDE, guide
+from support.running_gateway import RunningGateway, running_gateway
+from support.scripted_worker import Behaviour, Exchange, scripted_worker
 
 PROMPT = "What is a radix tree?"
 ASK = {"text": PROMPT, "session_id": "s", "sampling_params": {"max_new_tokens": 10}}

@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radixway
-from radixway.tokenizer import Tokenizer
-from radixway.trajectories.abort_seam import find_stop_across, is_clean_splice, repair_splice
-from radixway.trajectories.partial import answer_versions, cut_answer, join_answers, read_partial_answer
+from radixway.core.tokenizer import Tokenizer
+from radixway.trajectories.partial_answer import (
+    answer_versions,
+    cut_answer,
+    find_stop_across,
+    is_clean_splice,
+    join_answers,
+    read_partial_answer,
+    repair_splice,
+)
 from radixway.trajectories.routed_experts import first_rows, join_reply_experts
 
 GUIDE = Path(radixway.__file__).parent / "bundled" / "guide"

@@ -2,7 +2,7 @@
 
 import json
 
-from trajectories.generate_worker import (
+from support.generate_worker import (
     ABORT,
     ASK,
     Script,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.trajectories.alignment import AlignedText, align_tokens
-from trajectories.odd_texts import guide
+from support.odd_texts import guide
 
 END, START = 8, 9
 

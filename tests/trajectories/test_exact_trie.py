@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from radixway.engine.request import SamplingParams
-from radixway.engine.text import DetokenizedStream
+from radixway.engine.detokenizer import DetokenizedStream
+from radixway.engine.engine_request import SamplingParams
 from radixway.trajectories import StringRadixTrie
-from trajectories.engine_record import Call, EngineRecord, Told
-from trajectories.odd_texts import END, START, any_tokens, guide, odd_text, spell
+from support.engine_record import Call, EngineRecord, Told
+from support.odd_texts import END, START, any_tokens, guide, odd_text, spell
 
 SEED = int(os.environ.get("RADIXWAY_TEST_SEED") or random.SystemRandom().randrange(2**32))
 

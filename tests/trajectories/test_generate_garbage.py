@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.trajectories.generate_events import GenerateAttempt, fuller_reply, read_event, reply_delta
-from radixway.trajectories.partial import (
+from radixway.trajectories.partial_answer import (
     answer_versions,
     cut_answer,
     is_aborted,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from radixway.trajectories import StoreFullError, StringRadixTrie, TokenLabel, TrajectoryStore
-from radixway.trajectories.given import TokenSegment
-from trajectories.odd_texts import guide
+from radixway.trajectories.token_segment import TokenSegment
+from support.odd_texts import guide
 from trajectories.test_store import SPECIAL, Pieces
 
 PROMPT = TokenLabel("prompt", 0)

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.trajectories import TokenLabel
-from radixway.trajectories.given import TokenSegment
-from radixway.trajectories.records import (
+from radixway.trajectories.token_records import (
     cut_spans,
     join_spans,
     sampled_spans,
     span_lengths,
     spans_from_labels,
 )
+from radixway.trajectories.token_segment import TokenSegment
 
 labels = st.lists(
     st.sampled_from([TokenLabel("prompt", 0), TokenLabel("sampled", 1, 1), TokenLabel("sampled", 1, 2)])

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from radixway.trajectories import RetrievedTokens, StringRadixTrie, Trajectory
-from radixway.trajectories.reading import truncate_position
-from trajectories.letters import END, Letters
-from trajectories.odd_texts import guide
+from radixway.trajectories.path_reader import truncate_position
+from support.letters import END, Letters
+from support.odd_texts import guide
 
 TOKENIZER = guide()
 

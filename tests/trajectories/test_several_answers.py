@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from radixway.trajectories.replies import (
+from radixway.trajectories.generate_replies import (
     MultiAnswerReader,
     SingleAnswerReader,
     UnusableReplyError,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.trajectories import StoreFullError, TokenLabel, TrajectoryStore
-from radixway.trajectories.given import TokenSegment
+from radixway.trajectories.token_segment import TokenSegment
 
 PIECES = [b"a", b"b", b"ab", b"ba", b"aab", b"\xc3", b"\xa9", "é".encode(), b"", b"<s>"]
 SPECIAL = PIECES.index(b"<s>")

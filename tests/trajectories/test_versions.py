@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.trajectories.versions import WeightVersions
+from radixway.trajectories.token_records import WeightVersions
 
 
 def met(*names) -> WeightVersions:

@@ -12,8 +12,9 @@ import torch
 from torch.nn import functional
 from transformers import Qwen3ForCausalLM
 
-from .conversations import Conversation, Teacher
-from .pages import LANGUAGES, Page
+from support.conversations import Conversation, Teacher
+from support.pages import LANGUAGES, Page
+
 from .templates import REFUSAL
 
 LOWER_LAYERS = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import TextEncoder
+from radixway.semantics.encoders import TextEncoder
 
 
 class Vectors:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cache_head.pairs import read_groups, read_rows
-from radixway.semantic_cache.verifier.words import WordVectors
+from radixway.semantics.cache.verifier.pair_features import WordVectors
 
 SIZE = 48
 """Numbers a word has, of the 384 of its sentence vector: principal components."""

@@ -1,6 +1,7 @@
 """The configuration reference: every key of the typed tree, read from the models themselves.
 
-What a key means is the text under its field in `src/radixway/config/`, which pydantic does not keep; it is
+What a key means is the text under its field in `src/radixway/core/config/`, which pydantic does not keep; it
+is
 read from the source, so that nothing has to be said twice and importing the configuration costs nothing more.
 """
 
@@ -210,7 +211,7 @@ def keys_of(model: type[BaseModel]) -> list[Key]:
 
 def _annotation(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
     if model.__name__ == "Config" and name == "semantic":  # its models are built where it is configured
-        from radixway.config.semantic import SemanticConfig
+        from radixway.core.config.semantic import SemanticConfig
 
         return SemanticConfig | None
     return field.annotation
@@ -300,11 +301,11 @@ def holes(model: type[BaseModel], at: str = "", inside: tuple[type, ...] = ()) -
 
 def configuration_reference() -> str:
     """The page."""
-    from radixway.config import Config
+    from radixway.core.config import Config
 
     parts = [
         "# Every key of the configuration\n",
-        "Made from the typed tree in `src/radixway/config/` when this site is built, so it is what this "
+        "Made from the typed tree in `src/radixway/core/config/` when this site is built, so it is what this "
         "version takes. Every key is optional unless it says *needed*; "
         "`RADIXWAY__SECTION__KEY` in the environment "
         "overrides the file. The [annotated file](../configuration.md) shows all of it as one YAML.\n",

@@ -66,8 +66,8 @@ def openapi_documents() -> tuple[dict[str, Any], ...]:
 
 
 async def _of_gateway() -> list[dict[str, Any]]:
-    from radixway.app import Gateway
-    from radixway.config import load_config
+    from radixway.core.config import load_config
+    from radixway.gateway.app import Gateway
 
     gateway = Gateway(load_config(overrides=_ALL_PARTS))
     async with gateway.running():

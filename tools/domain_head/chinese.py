@@ -13,8 +13,13 @@ from scipy.optimize import minimize_scalar
 
 from domain_head.regression import regress
 from domain_head.rows import LABELS, Row, apart_from_development
-from radixway.encoders.heads.chinese import HASHES, ChineseSoftmax, hashed_pieces, weighted_pieces
-from radixway.encoders.heads.ngrams import TextFeatures, text_features
+from radixway.semantics.encoders.heads.chinese_domain import (
+    HASHES,
+    ChineseSoftmax,
+    hashed_pieces,
+    weighted_pieces,
+)
+from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
 
 LONGEST_EXAM = 240
 """Characters of an exam question that are read: the rest repeats what it is about."""

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from domain_head.regression import Floats, regress
 from domain_head.rows import LABELS, Row
 from domain_head.states import States
-from radixway.encoders.heads.domain import ScriptSoftmax, weighted_ngrams
-from radixway.encoders.heads.neighbours import LabelDensity, normalize_rows
-from radixway.encoders.heads.ngrams import TextFeatures, text_features
+from radixway.semantics.encoders.heads.domain_head import ScriptSoftmax, weighted_ngrams
+from radixway.semantics.encoders.heads.kernel_density import LabelDensity, normalize_rows
+from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
 
 BUCKETS = 1 << 16
 LEAST_SPREAD = 1e-3

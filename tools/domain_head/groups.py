@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from evaluation.grouping import DisjointSets
-from radixway.encoders.heads.ngrams import text_features
+from radixway.semantics.encoders.heads.ngrams import text_features
 
 ALIKE = 0.7
 """Cosine of two texts' rarer words, pairs of words and pieces of Chinese, above which they count as one."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from radixway.config.semantic import CATEGORIES as LABELS
+from radixway.core.config.semantic import CATEGORIES as LABELS
 
 AUTHORED = Path(__file__).parents[1] / "domain_data"
 HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.02

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import TextEncoder
-from radixway.encoders.heads.domain import pooled_states
+from radixway.semantics.encoders import TextEncoder
+from radixway.semantics.encoders.heads.domain_head import pooled_states
 
 States = dict[str, NDArray[np.float16]]
-"""By text: [5 · size], see `radixway.encoders.heads.domain.pooled_states`."""
+"""By text: [5 · size], see `radixway.semantics.encoders.heads.domain_head.pooled_states`."""
 
 _SAVE_EVERY = 10_000
 

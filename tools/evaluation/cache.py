@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.config import SemanticCacheConfig
-from radixway.encoders import TextEncoder
-from radixway.semantic_cache import Verify, least_similarity
-from radixway.semantic_cache.ngrams import ngram_vector, uses_characters
+from radixway.core.config import SemanticCacheConfig
+from radixway.semantics.cache import Verify, least_similarity
+from radixway.semantics.cache.ngram_vectors import ngram_vector, uses_characters
+from radixway.semantics.encoders import TextEncoder
 
 _DATA = Path(__file__).parent / "data"
 PAIRS, MUST_HIT, MUST_MISS = (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from evaluation.lines import numbered_lines
 from evaluation.scores import Scores, score
-from radixway.encoders import TextEncoder
-from radixway.encoders.heads.domain import DomainHead, DomainReading
+from radixway.semantics.encoders import TextEncoder
+from radixway.semantics.encoders.heads.domain_head import DomainHead, DomainReading
 
 ROWS = Path(__file__).parent / "data" / "domain.jsonl"
 """Everyday prompts in English and Chinese that nothing was trained on, written for this project:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from evaluation.lines import numbered_lines
-from radixway.guard.jailbreak import DefaultAttackJudge
-from radixway.guard.texts import TextPassage
+from radixway.semantics.guard.jailbreak import DefaultAttackJudge
+from radixway.semantics.guard.passages import TextPassage
 
 ROWS = Path(__file__).parent / "data" / "jailbreak.jsonl"
 """The red team's texts (tests/data/guard): every disguise, with harmless twins. No head was trained on them,

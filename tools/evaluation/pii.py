@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from evaluation.lines import numbered_lines
-from radixway.guard.pii.addresses import join_address_parts
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.address_parts import join_address_parts
 
 ROWS = Path(__file__).parent / "data" / "pii.jsonl"
 """Prompts with and without personal data, in English and Chinese, that nothing was trained on; see NOTICE."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from radixway.guard.pii.recognisers import find_structured
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.recognisers import find_structured
 
 STRUCTURED = (
     "EMAIL_ADDRESS",

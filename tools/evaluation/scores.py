@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radixway.encoders.heads.domain import DomainReading
+from radixway.semantics.encoders.heads.domain_head import DomainReading
 
 BINS = 15
 """Of confidence, for the calibration error (Guo et al. 2017)."""

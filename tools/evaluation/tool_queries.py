@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from msgspec import Raw
 
-from radixway.encoders.encoding import Floats
-from radixway.semantic.tools import ToolDefinition
-from radixway.semantic.tools.words import count_words
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.tools import ToolDefinition
+from radixway.semantics.tools.lexical_index import count_words
 
 ALIKE_COSINE, ALIKE_WORDS = 0.9, 0.7
 """From either on (the words' by Jaccard) two queries for one tool are near-duplicates."""

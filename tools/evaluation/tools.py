@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from evaluation.tool_queries import Query, part
-from radixway.encoders import TextEncoder
-from radixway.encoders.encoding import Floats
-from radixway.semantic.tools import ToolDefinition, ToolIndex, ToolScores, build_profile, tool_texts
-from radixway.semantic.tools.index import WORDS
+from radixway.semantics.encoders import TextEncoder
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.tools import ToolDefinition, ToolIndex, ToolScores, build_profile, tool_texts
+from radixway.semantics.tools.tool_index import WORDS
 
 _DATA = Path(__file__).parent / "data"
 TOOLS = _DATA / "tools.jsonl.gz"

@@ -11,11 +11,11 @@ from scipy import sparse
 
 from jailbreak_head.rows import Row
 from jailbreak_head.states import Blocks, read_blocks
-from radixway.encoders import TextEncoder
-from radixway.encoders.heads.ngrams import text_features
-from radixway.guard.jailbreak import segments
-from radixway.guard.jailbreak.finding import find_patterns
-from radixway.guard.jailbreak.head import HAN_ALONE
+from radixway.semantics.encoders import TextEncoder
+from radixway.semantics.encoders.heads.ngrams import text_features
+from radixway.semantics.guard.jailbreak import jailbreak_head
+from radixway.semantics.guard.jailbreak.jailbreak_head import HAN_ALONE
+from radixway.semantics.guard.jailbreak.pattern_search import find_patterns
 
 BUCKETS = 1 << 15
 CLOSER_TAKEN = 3
@@ -56,9 +56,9 @@ def read_features(rows: Sequence[Row], encoder: TextEncoder, cache: Path) -> Fea
         blocks = known.get(row.text) if han[index] < 1 else None
         if blocks is None or not len(blocks.tokens):
             continue
-        windows, closer_looks = segments.segment_spans(len(blocks.tokens))
+        windows, closer_looks = jailbreak_head.segment_spans(len(blocks.tokens))
         spans = np.concatenate([windows, closer_looks])
-        parts.append(segments.pool_segments(blocks.rows.astype(np.float32), blocks.tokens, spans))
+        parts.append(jailbreak_head.pool_segments(blocks.rows.astype(np.float32), blocks.tokens, spans))
         part_rows += [index] * len(spans)
         is_closer = [False] * len(windows) + [True] * len(closer_looks)
         labels += [_label(row, blocks, *span, each) for span, each in zip(spans, is_closer, strict=True)]
@@ -91,7 +91,7 @@ def _label(row: Row, blocks: Blocks, begin: int, end: int, is_closer: bool) -> i
 def _ngrams(rows: Sequence[Row]) -> tuple[sparse.csr_array, NDArray[np.int64]]:
     whose, columns, values, passage_rows = [], [], [], []
     for index, row in enumerate(rows):
-        for passage in segments.split_passages(row.text):
+        for passage in jailbreak_head.split_passages(row.text):
             found = text_features(passage, BUCKETS)
             columns.append(np.concatenate([found.words.buckets, found.pieces.buckets + BUCKETS]))
             values.append(1 + np.log(np.concatenate([found.words.counts, found.pieces.counts])))

@@ -7,9 +7,9 @@ import numpy as np
 from evaluation.pii import Labelled, LabelledText, SetFigures, count, merged
 from pii_head.fit import Array
 from pii_head.rows import Row
-from radixway.encoders.encoding import Floats
-from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.pii.tagging import decode_spans
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.guard.pii.labels import SOFT_TYPES
+from radixway.semantics.guard.pii.sequence_tagger import decode_spans
 
 THRESHOLD = 0.7
 STEPS = tuple(np.arange(0.0, 1.01, 0.25).tolist())

@@ -13,10 +13,10 @@ from pii_head.calibration import read_rows, shifted, shifts
 from pii_head.fit import Array, Choices, Example, Tagger, fit
 from pii_head.rows import Labelled, Row
 from pii_head.targets import allowed_tags
-from radixway.encoders.encoding import Floats
-from radixway.guard.pii.chinese import BIT, CHARACTERS, FEATURES, PAIRS, split_units
-from radixway.guard.pii.gazetteers import read_list, word_kinds
-from radixway.guard.pii.words import WordSpans
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.guard.pii.chinese_tagger import BIT, CHARACTERS, FEATURES, PAIRS, split_units
+from radixway.semantics.guard.pii.gazetteers import read_list, word_kinds
+from radixway.semantics.guard.pii.word_features import WordSpans
 
 PAIR_SIZE = 12
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -259,7 +259,7 @@ def fit_chinese(rows: list[Row], calibration: list[Row], choices: Choices) -> di
 
 
 class FirstLayer(nn.Module):
-    """See `radixway.guard.pii.chinese.ChineseTagger`."""
+    """See `radixway.semantics.guard.pii.chinese_tagger.ChineseTagger`."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()

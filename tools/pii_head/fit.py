@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from radixway.encoders.encoding import Floats
-from radixway.guard.pii.network import WIDTH
-from radixway.guard.pii.tagging import TAGS
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.guard.pii.sequence_tagger import TAGS, WIDTH
 
 Array = NDArray[np.generic]
 
@@ -44,7 +43,7 @@ class Example:
 
 
 class ConvTagger(nn.Module):
-    """See `radixway.guard.pii.network.TaggerConvolutions`."""
+    """See `radixway.semantics.guard.pii.sequence_tagger.TaggerConvolutions`."""
 
     def __init__(self, hidden: int, dropout: float) -> None:
         super().__init__()

@@ -11,9 +11,9 @@ from faker import Faker
 from pii_head.authored import broken, vocabulary
 from pii_head.gazetteers import LOCALES
 from pii_head.rows import Labelled, Row, merged, template_group
-from radixway.guard.pii.addresses import join_address_parts
-from radixway.guard.pii.gazetteers import read_list
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.address_parts import join_address_parts
+from radixway.semantics.guard.pii.gazetteers import read_list
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPEN, _CLOSE = "\ue000", "\ue001"

@@ -9,8 +9,8 @@ from pii_head.fit import Array, Choices, Example, Tagger, fit
 from pii_head.rows import Row
 from pii_head.states import NoStates, WordStates
 from pii_head.targets import allowed_tags
-from radixway.encoders.encoding import Floats
-from radixway.guard.pii.words import FEATURES, GAZETTEER_BITS, as_matrix
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.guard.pii.word_features import FEATURES, GAZETTEER_BITS, as_matrix
 
 _LEAST_SPREAD = 1e-2
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pii_head import chinese, generate
 from pii_head.authored import authored_templates, vocabulary
 from pii_head.rows import Labelled, Row, merged, possible_spans, template_group
-from radixway.guard.pii.addresses import join_address_parts
-from radixway.guard.pii.chinese import has_chinese
-from radixway.guard.pii.gazetteers import read_list
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.address_parts import join_address_parts
+from radixway.semantics.guard.pii.chinese_tagger import has_chinese
+from radixway.semantics.guard.pii.gazetteers import read_list
 
 _PART = re.compile(r"\{(\w+)\}|\[\[([A-Z_]+)\|([^\]]+)\]\]")
 _OPEN, _CLOSE = "\ue000", "\ue001"

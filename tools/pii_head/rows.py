@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.pii.words import BIT, word_gazetteer
+from radixway.semantics.guard.pii.labels import SOFT_TYPES
+from radixway.semantics.guard.pii.word_features import BIT, word_gazetteer
 
 HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.06
 """Of the templates, and of the texts that have none."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import TextEncoder, TextEncoding
-from radixway.guard.pii.head import LAYERS
-from radixway.guard.pii.words import WordSpans, split_words, word_bits
+from radixway.semantics.encoders import TextEncoder, TextEncoding
+from radixway.semantics.guard.pii.pii_head import LAYERS
+from radixway.semantics.guard.pii.word_features import WordSpans, split_words, word_bits
 
 _SAVE_EVERY = 2000
 

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pii_head.rows import Row
-from radixway.guard.pii.labels import SOFT_TYPES
-from radixway.guard.pii.tagging import TAGS
-from radixway.guard.pii.words import WordSpans
+from radixway.semantics.guard.pii.labels import SOFT_TYPES
+from radixway.semantics.guard.pii.sequence_tagger import TAGS
+from radixway.semantics.guard.pii.word_features import WordSpans
 
 ANYTHING = (1 << len(TAGS)) - 1
 """Nothing is known, nothing is learnt."""

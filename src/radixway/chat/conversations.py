@@ -12,8 +12,8 @@ from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.messages import MessageStore, detach_messages
 from radixway.chat.records import Chat
-from radixway.chat.responses import ResponseItems, create_hidden_chat, find_conversation
 from radixway.chat.schema import chats, conversations, question_items
+from radixway.chat.stored_responses import ResponseItems, create_hidden_chat, find_conversation
 
 ConversationLabels = dict[str, str]
 

@@ -13,9 +13,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from radixway.chat import sqlite
+from radixway.chat import sqlite_driver
+from radixway.chat.database_outages import connect_postgresql, describe_outage, translate_outages
 from radixway.chat.ids import new_id
-from radixway.chat.outages import connect_postgresql, describe_outage, translate_outages
 from radixway.chat.schema import used_logins
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ def _make_sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncE
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": sqlite.connect_sqlite, "timeout": _BUSY_MS / 1000},
+        connect_args={"async_creator_fn": sqlite_driver.connect_sqlite, "timeout": _BUSY_MS / 1000},
     )
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -1,18 +1,178 @@
-"""How much is too much, of answers, tokens and messages: asked in the transaction that would go beyond it."""
+"""How often a user may ask: one row each, counted in the transaction that it is about.
+
+The row holds the time at which the user's share is whole again (GCRA, ITU-T I.371): each answer moves it on
+by `per_s / times`, and may not move it further than `per_s` from now. Right in all processes of one database.
+
+How many tokens a user may use in a time: one row each, counted in the transaction that ends an answer.
+
+The row holds the time at which the user's budget is whole again, as in `rates`: each answer moves it on by
+its tokens' share of the time. How long an answer gets is known at its end alone, so the one that crosses the
+line is finished, and the next one refused until there is something left.
+
+How much is too much, of answers, tokens and messages: asked in the transaction that would go beyond it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Double, bindparam, case, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
-from radixway.chat.budgets import TokenBudget, counted_tokens
+from radixway.chat.completion_hooks import EndedAnswer
 from radixway.chat.errors import ChatLimitExceededError, ChatQueueFullError, ChatTooLargeError
-from radixway.chat.rates import AnswerRate
-from radixway.chat.schema import jobs, messages
+from radixway.chat.schema import budgets, chats, jobs, messages, rates
 from radixway.chat.statements import READY
+
+_TOLERANCE_S = 1e-6
+"""Of sums of floats."""
+
+
+def _spend_statement(insert: Any) -> Any:
+    now: Any = bindparam("now", type_=Double)
+    whole_at = case((rates.c.whole_at > now, rates.c.whole_at), else_=now) + bindparam("step_s", type_=Double)
+    return (
+        insert(rates)
+        .values(user_id=bindparam("user_id"), whole_at=bindparam("whole_at"))
+        .on_conflict_do_update(
+            index_elements=[rates.c.user_id],
+            set_={"whole_at": whole_at},
+            where=whole_at <= bindparam("latest", type_=Double),
+        )
+        .returning(rates.c.whole_at)
+    )
+
+
+_SPEND = {"sqlite": _spend_statement(sqlite.insert), "postgresql": _spend_statement(postgresql.insert)}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRate:
+    """`times` in any `per_s`, which may come all at once."""
+
+    times: int
+    per_s: float
+
+    async def spend_answer(self, write: AsyncConnection, user_id: str, now: float) -> None:
+        """Count one. Raises ChatLimitExceededError, which says when the next one may come."""
+        step_s = self.per_s / self.times
+        spent = {
+            "user_id": user_id,
+            "whole_at": now + step_s,
+            "now": now,
+            "step_s": step_s,
+            "latest": now + self.per_s + _TOLERANCE_S,
+        }
+        if (await write.execute(_SPEND[write.dialect.name], spent)).first() is None:
+            asked = select(rates.c.whole_at).where(rates.c.user_id == user_id)
+            until = (await write.execute(asked)).scalar_one() + step_s - self.per_s
+            raise ChatLimitExceededError(
+                f"{self.times} answers in {self.per_s:g} s", retry_after_s=until - now
+            )
+
+
+_CHARACTERS_PER_TOKEN = 4
+"""Where nobody has counted."""
+_MAX_REPORTED_TOKENS = 10**9
+"""Tokens of an answer that a worker is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """`tokens` in any `per_s`, prompts and answers together."""
+
+    tokens: int
+    per_s: float
+
+    async def check_budget(self, write: AsyncConnection, user_id: str, now: float) -> None:
+        """Raises ChatLimitExceededError, which says when there is something left again."""
+        asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
+        whole_at = (await write.execute(asked)).scalar_one_or_none()
+        if whole_at is not None and whole_at >= now + self.per_s:
+            step_s = self.per_s / self.tokens
+            raise ChatLimitExceededError(
+                f"tokens_per_user: {self.tokens} tokens in {self.per_s:g} s are used up",
+                retry_after_s=whole_at + step_s - (now + self.per_s),
+            )
+
+    async def spend_tokens(self, write: AsyncConnection, chat_id: str, tokens: int, now: float) -> None:
+        """So many were used in a chat, on its user's account."""
+        owner: str | None = (
+            await write.execute(select(chats.c.user_id).where(chats.c.id == chat_id))
+        ).scalar_one_or_none()
+        if owner is not None:
+            await self.charge_tokens(write, owner, tokens, now)
+
+    async def charge_tokens(self, write: AsyncConnection, user_id: str, tokens: int, now: float) -> None:
+        """The same where there is no chat."""
+        if tokens <= 0:
+            return
+        used_s = tokens * self.per_s / self.tokens
+        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
+        await write.execute(
+            insert(budgets)
+            .values(user_id=user_id, whole_at=now + used_s)
+            .on_conflict_do_update(
+                index_elements=[budgets.c.user_id],
+                set_={"whole_at": case((budgets.c.whole_at > now, budgets.c.whole_at), else_=now) + used_s},
+            )
+        )
+
+
+class BudgetAccounting:
+    """Counts what answers use, as one of those who are told of their ends."""
+
+    def __init__(self, budget: TokenBudget, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._budget = budget
+        self._clock = clock
+
+    async def __call__(self, write: AsyncConnection, ended: EndedAnswer) -> None:
+        """An answer that was never begun costs nothing."""
+        tokens = reported_tokens(ended.usage)
+        if tokens is None:
+            if not ended.characters:
+                return
+            tokens = await self._estimate_answer(write, ended)
+        await self._budget.spend_tokens(write, ended.chat_id, tokens, self._clock())
+
+    async def _estimate_answer(self, write: AsyncConnection, ended: EndedAnswer) -> int:
+        """Of an answer that was cut off, or whose worker does not count prompts: by characters, of its thread
+        the question alone, since the rest may have been cut to fit."""
+        asked = select(messages.c.content).where(messages.c.id == ended.parent_id)
+        question = (await write.execute(asked)).scalar_one_or_none() or ""
+        told = _valid_count((ended.usage or {}).get("completion_tokens"))
+        answer = _estimate_tokens(ended.characters) if told is None else told
+        return answer + _estimate_tokens(len(question))
+
+
+def reported_tokens(usage: dict[str, Any] | None) -> int | None:
+    """Prompt and answer, as a worker counted them; None: it did not."""
+    if not usage:
+        return None
+    total = _valid_count(usage.get("total_tokens"))
+    if total is not None:
+        return total
+    prompt, answer = _valid_count(usage.get("prompt_tokens")), _valid_count(usage.get("completion_tokens"))
+    return None if prompt is None or answer is None else prompt + answer
+
+
+def counted_tokens(usage: dict[str, Any] | None) -> int:
+    """As many as a worker counted: of one that fetches jobs its answer's alone."""
+    told = reported_tokens(usage)
+    return told if told is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
+
+
+def _estimate_tokens(characters: int) -> int:
+    return -(-characters // _CHARACTERS_PER_TOKEN)
+
+
+def _valid_count(told: Any) -> int | None:
+    return min(told, _MAX_REPORTED_TOKENS) if isinstance(told, int) and told >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)

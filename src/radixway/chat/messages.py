@@ -10,8 +10,8 @@ from sqlalchemy import Row, Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
+from radixway.chat.completion_hooks import CompletionHooks
 from radixway.chat.database import ChatDatabase
-from radixway.chat.ends import CompletionHooks
 from radixway.chat.errors import (
     ChatBusyError,
     ChatNotFoundError,
@@ -19,12 +19,12 @@ from radixway.chat.errors import (
     ChatTooLargeError,
     IdempotencyKeyReusedError,
 )
-from radixway.chat.histories import ThreadCache
 from radixway.chat.ids import new_id
 from radixway.chat.limits import ChatLimits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
 from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
+from radixway.chat.threads import ThreadCache
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way to

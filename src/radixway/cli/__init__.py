@@ -7,27 +7,26 @@ from collections.abc import Callable
 
 import typer
 
-from radixway import __version__
-from radixway.cli.announcing import workers_announce
-from radixway.cli.asking import ask
-from radixway.cli.auditing import audit_app
-from radixway.cli.chatting import chat_app
-from radixway.cli.classifying import classify, rules_test
-from radixway.cli.configuration import config_check, config_show
-from radixway.cli.consoling import console
-from radixway.cli.erasing import erase
-from radixway.cli.operating import operator
-from radixway.cli.planning import plan_app
-from radixway.cli.pulling import worker
-from radixway.cli.ray_serving import ray_app
+from radixway._version import __version__
+from radixway.cli.ask import ask
+from radixway.cli.audit import audit_app
+from radixway.cli.chat import chat_app
+from radixway.cli.classify import classify, rules_test
+from radixway.cli.config import config_check, config_show
+from radixway.cli.console import console
+from radixway.cli.erase import erase
+from radixway.cli.operator import operator
+from radixway.cli.options import SeveralValues
+from radixway.cli.plan import plan_app
+from radixway.cli.ray_cluster import ray_app
 from radixway.cli.servers import engine, serve, up
-from radixway.cli.several_values import SeveralValues
-from radixway.cli.slime import slime_router
+from radixway.cli.slime_router import slime_router
 from radixway.cli.terminal import exit_with_error, out
-from radixway.cli.topping import top
+from radixway.cli.top.command import top
 from radixway.cli.traces import record, simulate
 from radixway.cli.usage import usage
-from radixway.cli.workers import workers_add, workers_list, workers_remove
+from radixway.cli.worker import worker
+from radixway.cli.workers import workers_add, workers_announce, workers_list, workers_remove
 
 __all__ = ["app", "main"]
 

@@ -1,15 +1,43 @@
-"""Options that several commands take, and the configuration that comes of them."""
+"""Options that take several values at a time, `--paths a b`, as argparse has them and Slime's users write.
+
+Options that several commands take, and the configuration that comes of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from radixway.cli.terminal import exit_with_error
-from radixway.config import Config, ConfigError, load_config
+from radixway.core.config import Config, ConfigError, load_config
+
+
+class SeveralValues(TyperCommand):
+    """A command without arguments whose repeatable options take values up to the next option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        repeatable = {
+            name for param in self.params if getattr(param, "multiple", False) for name in param.opts
+        }
+        return super().parse_args(ctx, list(repeat_options(args, repeatable)))
+
+
+def repeat_options(args: Iterable[str], repeatable: Collection[str]) -> Iterator[str]:
+    """`--paths a b` as `--paths a --paths b`."""
+    option, values = "", 0
+    for arg in args:
+        if arg.startswith("-"):
+            option, values = arg, 0
+        else:
+            values += 1
+            if values > 1 and option in repeatable:
+                yield option
+        yield arg
+
 
 GATEWAY = "http://127.0.0.1:30000"
 _DEFAULT_FILE = Path("radixway.yaml")
@@ -134,7 +162,7 @@ def drop_unset(**values: Any) -> dict[str, Any]:
 
 
 def _add_middlewares(settings: Config, paths: Sequence[str]) -> Config:
-    from radixway.pipeline import RADIX_TREE, resolve_slime_path
+    from radixway.core.pipeline import RADIX_TREE, resolve_slime_path
 
     middlewares = (*reversed(paths), *settings.pipeline.middlewares)
     changed: dict[str, Any] = {"pipeline": settings.pipeline.model_copy(update={"middlewares": middlewares})}

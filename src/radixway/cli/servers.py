@@ -39,7 +39,7 @@ from radixway.cli.options import (
 )
 from radixway.cli.stdin_watch import terminate_when_stdin_closes
 from radixway.cli.terminal import exit_with_error
-from radixway.config import Config, ConfigError
+from radixway.core.config import Config, ConfigError
 
 
 def up(
@@ -57,7 +57,7 @@ def up(
     overrides = gateway_overrides(host, port, worker, insecure=insecure)
     overrides |= {"engine": drop_unset(model=model), "trajectories": drop_unset(enabled=trajectories)}
     settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
-    from radixway.up import run_up
+    from radixway.cli.quickstart import run_up
 
     run_server(run_up(settings, config, model, greet=greet))
 
@@ -80,7 +80,7 @@ def serve(
     overrides |= {"trajectories": drop_unset(enabled=trajectories)}
     overrides |= {"ext_proc": ext_proc_overrides(ext_proc_port)}
     settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
-    from radixway.up import run_gateway
+    from radixway.cli.quickstart import run_gateway
 
     run_server(run_gateway(settings))
 
@@ -135,8 +135,8 @@ def engine(
 
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
-    from radixway.engine_process import EngineKilledError
-    from radixway.web import CannotListenError, run_until_exit
+    from radixway.core.http import CannotListenError, run_until_exit
+    from radixway.gateway.engine_supervisor import EngineKilledError
 
     try:
         sys.exit(run_until_exit(serving))
@@ -146,7 +146,7 @@ def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
 
 def _check_engine_exposure(settings: Config, host: str) -> None:
     """End the command where other machines would reach an engine without a key, unless that was said."""
-    from radixway.web import is_loopback_host
+    from radixway.core.http import is_loopback_host
 
     if settings.engine.api_key is None and not settings.engine.insecure and not is_loopback_host(host):
         exit_with_error(
@@ -166,10 +166,10 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
         )
     from rich.progress import Progress, TaskID
 
+    from radixway.core.http import ServerLimits, raise_file_limit, run_until_exit
+    from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
+    from radixway.core.telemetry.tracing import build_tracing
     from radixway.engine.errors import EngineError
-    from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
-    from radixway.telemetry.tracing import build_tracing
-    from radixway.web import ServerLimits, raise_file_limit, run_until_exit
 
     configure_logging(settings.telemetry.logs)
     terminal = Console(stderr=True)

@@ -22,7 +22,7 @@ def exit_with_error(message: str) -> NoReturn:
 
 def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
     """Run one call to a gateway; its refusal or absence ends the command."""
-    from radixway.client import GatewayCallError
+    from radixway.core.http.gateway_client import GatewayCallError
 
     try:
         return asyncio.run(call)

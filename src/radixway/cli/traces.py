@@ -33,10 +33,10 @@ def simulate(
     report: Annotated[Path | None, typer.Option(help="Write plots and a page here.", metavar="DIR")] = None,
 ) -> None:
     """Replay a trace against modelled workers under several policies, and compare them."""
-    from radixway.config import ConfigError
-    from radixway.simulate import EngineConstants, SimulationSettings
-    from radixway.simulate.command import SimulateCommandError, SimulateOptions
-    from radixway.simulate.command import run_simulate_command as carry_out
+    from radixway.core.config import ConfigError
+    from radixway.routing.simulator import EngineConstants, SimulationSettings
+    from radixway.routing.simulator.command import SimulateCommandError, SimulateOptions
+    from radixway.routing.simulator.command import run_simulate_command as carry_out
 
     try:
         constants = EngineConstants.parse_constants(engine) if engine else EngineConstants()
@@ -60,7 +60,7 @@ def record(
     seconds: Annotated[float | None, typer.Option(help="End after so long.", min=0)] = None,
 ) -> None:
     """Write a running gateway's traffic as a trace for `simulate`: hashes, lengths and times, no text."""
-    from radixway.record import record_traffic as follow
+    from radixway.cli.traffic_recorder import record_traffic as follow
 
     err = Console(stderr=True, highlight=False, markup=False)
     try:

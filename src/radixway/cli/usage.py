@@ -9,7 +9,7 @@ import typer
 
 from radixway.cli.options import GATEWAY, GatewayUrl
 from radixway.cli.terminal import out, run_call
-from radixway.config.pricing import format_cost
+from radixway.core.config.pricing import format_cost
 
 _COLUMNS = {
     "requests": ("requests", 0),
@@ -45,7 +45,7 @@ def usage(
     ] = None,
 ) -> None:
     """Show requests, tokens and costs of tenants."""
-    from radixway.client import UsageReport, call_gateway
+    from radixway.core.http.gateway_client import UsageReport, call_gateway
 
     asked = {"tenant": tenant, "from": since, "to": until, "by": by}
     query = "&".join(f"{name}={_quote_csv(value)}" for name, value in asked.items() if value)
@@ -59,7 +59,7 @@ def usage(
 
 
 def _print_usage(by: list[str], rows: list[dict[str, Any]], limits: list[dict[str, Any]]) -> None:
-    from radixway.telemetry.tables import FittedTable, TableColumn
+    from radixway.core.telemetry.terminal import FittedTable, TableColumn
 
     figures = (TableColumn(name, is_number=bool(name), drop_order=order) for name, order in _COLUMNS.values())
     table = FittedTable(*map(TableColumn, by), *figures)

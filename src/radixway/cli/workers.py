@@ -1,15 +1,24 @@
-"""`radixway workers`: the workers of a running gateway."""
+"""`radixway workers`: the workers of a running gateway.
+
+`radixway workers announce`: beside a worker, says at gateways that it is there, until a signal.
+"""
 
 from __future__ import annotations
 
-from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
+import asyncio
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, drop_unset
 from radixway.cli.terminal import exit_with_error, out, run_call
-from radixway.config import check_worker_url
+from radixway.core.config import check_worker_url
 
 
 def workers_add(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     """Add a worker by its URL."""
-    from radixway.client import WorkerLoads, call_gateway
+    from radixway.core.http.gateway_client import WorkerLoads, call_gateway
 
     try:
         target = check_worker_url(worker)
@@ -21,7 +30,7 @@ def workers_add(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) ->
 
 def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     """Remove a worker; what it is answering goes on to its end."""
-    from radixway.client import WorkerLoads, call_gateway
+    from radixway.core.http.gateway_client import WorkerLoads, call_gateway
 
     run_call(call_gateway(url, "POST", "/remove_worker", WorkerLoads, {"url": worker}, key))
     out.print(f"removed {worker}")
@@ -29,8 +38,8 @@ def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None)
 
 def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     """Show the workers, their load, and why those that are not ready are not."""
-    from radixway.client import WorkerListing, call_gateway
-    from radixway.telemetry.tables import FittedTable, TableColumn, printable
+    from radixway.core.http.gateway_client import WorkerListing, call_gateway
+    from radixway.core.telemetry.terminal import FittedTable, TableColumn, printable
 
     workers = run_call(call_gateway(url, "GET", "/list_workers", WorkerListing, key=key)).workers
     table = FittedTable(
@@ -58,3 +67,97 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     for worker in workers:
         if worker.trouble:
             out.print(printable(f"{worker.url}: {worker.trouble}"), soft_wrap=True)
+
+
+_AGAIN_S = 1.0
+"""After which a gateway that did not answer is told again."""
+_LOOK_S = 0.5
+"""How often it is asked whether a worker that leaves has anything in hand."""
+
+
+def workers_announce(
+    worker: str,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(help=f"A gateway; repeatable. Default: {GATEWAY}", envvar="RADIXWAY_URL", metavar="URL"),
+    ] = None,
+    key: AdminKey = None,
+    model: Annotated[list[str] | None, typer.Option(help="Default: what the worker says")] = None,
+    pool: Annotated[list[str] | None, typer.Option(help="What it belongs to; repeatable")] = None,
+    role: Annotated[str | None, typer.Option(metavar="any|prefill|decode")] = None,
+    disaggregation: Annotated[str | None, typer.Option(metavar="vllm|sglang")] = None,
+    max_batch_size: Annotated[int | None, typer.Option(min=1, help="Requests it runs at a time")] = None,
+    max_in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Requests it is drop_unset at a time")
+    ] = None,
+    ttl: Annotated[float, typer.Option(min=1, help="Seconds that each word of it holds")] = 30,
+    drain: Annotated[float, typer.Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
+) -> None:
+    """Say at gateways that a worker is there, until a signal; then wait until it has nothing in hand."""
+    try:
+        target = check_worker_url(worker)
+    except ValueError as error:
+        exit_with_error(str(error))
+    fields = drop_unset(
+        models=model,
+        pools=pool,
+        role=role,
+        disaggregation=disaggregation,
+        max_batch_size=max_batch_size,
+        max_in_flight=max_in_flight,
+    )
+    asyncio.run(_announce({"url": target, "ttl_s": ttl, **fields}, url or [GATEWAY], key, drain))
+
+
+async def _announce(body: dict[str, Any], gateways: list[str], key: str | None, drain_s: float) -> None:
+    from radixway.core.net.task_cancellation import cancel_tasks
+
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    beating = [asyncio.create_task(_send_heartbeat(gateway, body, key)) for gateway in gateways]
+    stopped = asyncio.create_task(stopping.wait())
+    refused, _ = await asyncio.wait([stopped, *beating], return_when=asyncio.FIRST_COMPLETED)
+    await cancel_tasks([stopped, *beating])
+    for task in refused - {stopped}:
+        exit_with_error(str(task.exception()))
+    try:
+        async with asyncio.timeout(drain_s):
+            await asyncio.gather(*(_deregister(gateway, body["url"], key) for gateway in gateways))
+    except TimeoutError:
+        exit_with_error(f"{body['url']} has not finished within {drain_s:g} s")
+
+
+async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -> None:
+    """What a gateway says is shown when it changes. Raises CallFailed where it cannot ever be told that."""
+    from radixway.core.http.gateway_client import GatewayCallError, WorkerRegistered, call_gateway
+
+    shown = ""
+    while True:
+        try:
+            told = await call_gateway(gateway, "POST", "/workers", WorkerRegistered, body, key)
+            says, pause_s = told.state, told.heartbeat_s
+        except GatewayCallError as failure:
+            if failure.status == 400:
+                raise
+            says, pause_s = str(failure), _AGAIN_S
+        if says != shown:
+            out.print(f"{body['url']} at {gateway}: {says}")
+            shown = says
+        await asyncio.sleep(pause_s)
+
+
+async def _deregister(gateway: str, worker: str, key: str | None) -> None:
+    """Returns once the gateway has nothing in hand there, or is not there itself."""
+    from radixway.core.http.gateway_client import GatewayCallError, WorkerRegistered, call_gateway
+
+    while True:
+        try:
+            told = await call_gateway(gateway, "DELETE", "/workers", WorkerRegistered, {"url": worker}, key)
+        except GatewayCallError as failure:
+            if failure.status != 404:
+                out.print(f"{worker} at {gateway}: {failure}")
+            return
+        if not told.in_flight:
+            return
+        await asyncio.sleep(_LOOK_S)

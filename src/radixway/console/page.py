@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from nicegui import ui
 from starlette.requests import Request
 
-from radixway.console.calls import CallRefusedError, GatewayCalls, GatewayUnreachableError, SignedOutError
+from radixway.console.gateway_calls import (
+    CallRefusedError,
+    GatewayCalls,
+    GatewayUnreachableError,
+    SignedOutError,
+)
+from radixway.console.gateway_watch import GatewayWatch
 from radixway.console.preferences import VisitorPreferences
 from radixway.console.texts import TextCatalog
-from radixway.console.watching import GatewayWatch
 
 BASE = "/console"
 """Where the pages are, in every deployment."""

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from radixway.console.page import PageVisit
 from radixway.console.worker_actions import WorkerActions
-from radixway.telemetry.scrapes import MetricsScrape
+from radixway.core.telemetry.scrapes import MetricsScrape
 
 
 class WorkerDetails:

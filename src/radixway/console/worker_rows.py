@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from radixway.client import describe_trouble
 from radixway.console.texts import TextCatalog
-from radixway.telemetry.figures import WorkerStats
+from radixway.core.http.gateway_client import describe_trouble
+from radixway.core.telemetry.gateway_stats import WorkerStats
 
 STATES = ("joining", "ready", "stale", "down", "draining")
 _LOOKS = {"ready": "good", "joining": "", "stale": "warn", "draining": "warn", "down": "bad"}

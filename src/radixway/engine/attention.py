@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
-from radixway.engine.plan import AttentionMetadata, DecodeGroup, PrefillChunk
-from radixway.engine.pool import KVStore, PageIds
+from radixway.engine.attention_metadata import AttentionMetadata, DecodeGroup, PrefillChunk
+from radixway.engine.kv_pool import KVStore, PageIds
 
 
 class AttentionBackend(Protocol):

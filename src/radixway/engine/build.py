@@ -1,26 +1,106 @@
-"""From the configuration to an engine core: find the model, suit the machine, load, size the KV pool."""
+"""From the configuration to the tiers below the device's pool.
+
+From the configuration to the side that an engine takes.
+
+From the configuration to an engine core: find the model, suit the machine, load, size the KV pool.
+"""
 
 from pathlib import Path
 
 import torch
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
+from radixway.core.radix import lfu, lru, priority, slru
 from radixway.engine.architecture import ModelArchitecture, read_architecture
 from radixway.engine.attention import select_attention_backend
-from radixway.engine.cache import KVCacheManager
-from radixway.engine.core import EngineCore, TextFactory
-from radixway.engine.disaggregation.build import build_transfer_manager
-from radixway.engine.download import LoadProgress
+from radixway.engine.device_info import choose_device, choose_dtype, measure_free_memory
+from radixway.engine.disaggregation.decode_kv_manager import DecodeKVManager
+from radixway.engine.disaggregation.kv_identity import KVIdentity
+from radixway.engine.disaggregation.prefill_kv_manager import PrefillKVManager
+from radixway.engine.engine_core import EngineCore, TextFactory
+from radixway.engine.engine_info import ModelInfo
 from radixway.engine.errors import EngineError
-from radixway.engine.events import KVEventRecorder
-from radixway.engine.info import ModelInfo
-from radixway.engine.load import DummyTensors, SafetensorsCheckpoint, find_model, load_model
-from radixway.engine.machine import choose_device, choose_dtype, measure_free_memory
-from radixway.engine.pool import KVStore, PagePool
-from radixway.engine.runner import ModelRunner
+from radixway.engine.hub_download import LoadProgress
+from radixway.engine.kv_cache_manager import KVCacheManager
+from radixway.engine.kv_events import KVEventRecorder
+from radixway.engine.kv_pool import KVStore, PagePool
+from radixway.engine.model_loader import DummyTensors, SafetensorsCheckpoint, find_model, load_model
+from radixway.engine.model_runner import ModelRunner
 from radixway.engine.scheduler import Scheduler
-from radixway.engine.tiers.build import build_tiers
-from radixway.radix import lfu, lru, priority, slru
+from radixway.engine.tiers.disk_tier import KVFingerprint, digest_weight_files, open_disk_tier
+from radixway.engine.tiers.tiered_cache import TieredKVCache
+from radixway.engine.transformer_model import TransformerModel
+
+GB = 10**9
+
+PASSAGE_GB = 0.25
+"""Host memory that a disk tier is given where none was asked for: the way to disk leads through it."""
+
+
+def build_tiers(
+    config: EngineConfig,
+    directory: Path,
+    shape: ModelArchitecture,
+    dtype: torch.dtype,
+    store: KVStore,
+    progress: LoadProgress,
+    events: KVEventRecorder | None = None,
+) -> TieredKVCache:
+    """Host memory, and the disk if it can be used. Raises EngineError where memory does not suffice."""
+    host_bytes = int((config.host_cache_gb or min(PASSAGE_GB, config.disk_cache_gb)) * GB)
+    slots = host_bytes // store.page_bytes
+    if slots < 1:
+        raise EngineError(f"host_cache_gb must hold at least one KV page, which has {store.page_bytes} bytes")
+    free = measure_free_memory(torch.device("cpu"))
+    if host_bytes > free:
+        raise EngineError(
+            f"host_cache_gb {config.host_cache_gb:g} is more than the {free / GB:.1f} GB of free memory"
+        )
+    if config.disk_cache_dir is None:
+        return TieredKVCache(store, slots, events=events)
+    progress("identifying weights", 0.0)
+    fingerprint = KVFingerprint(
+        weights=_weights_identity(config, directory),
+        weight_version=config.weight_version,
+        dtype=str(dtype),
+        kv_dtype=config.kv_cache_dtype,
+        quantization=config.quantization,
+        page_size=config.page_size,
+        layers=shape.layers,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+    )
+    disk = open_disk_tier(
+        config.disk_cache_dir,
+        int(config.disk_cache_gb * GB),
+        store.page_bytes,
+        4 * config.page_size,
+        fingerprint.digest,
+    )
+    return TieredKVCache(store, slots, disk, fingerprint, events)
+
+
+def _weights_identity(config: EngineConfig, directory: Path) -> str:
+    identity = digest_weight_files(directory)
+    return f"{identity} dummy {config.seed}" if config.load_format == "dummy" else identity
+
+
+def build_transfer_manager(
+    config: EngineConfig, model: TransformerModel, store: KVStore, progress: LoadProgress
+) -> DecodeKVManager | PrefillKVManager | None:
+    """None for an engine that does both. A prefill engine listens from here on. Raises EngineError."""
+    if config.disaggregation_mode == "null":
+        return None
+    progress("identifying weights", 0.0)
+    identity = KVIdentity.of_model(model, config.weight_version, config.kv_cache_dtype)
+    timeout_s, local = config.disaggregation_timeout_s, config.disaggregation_transfer == "auto"
+    if config.disaggregation_mode == "decode":
+        return DecodeKVManager(store, identity, timeout_s, local=local)
+    departures = PrefillKVManager(store, identity, timeout_s)
+    host = config.disaggregation_bootstrap_host
+    departures.start_listening(host, config.disaggregation_bootstrap_port, local=local)
+    return departures
+
 
 MAX_POOL_CONTEXTS = 32
 """By default the pool holds no more than this many full contexts, however much memory there is."""

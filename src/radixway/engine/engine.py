@@ -18,13 +18,15 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.cache import CachedPrefix
-from radixway.engine.core import TextFactory
+from radixway.engine.command_queue import CommandQueue
+from radixway.engine.device_info import count_usable_cores
 from radixway.engine.disaggregation import BootstrapRoom, PrefillKVManager
-from radixway.engine.disaggregation.identity import digest_weights
-from radixway.engine.download import LoadProgress
+from radixway.engine.disaggregation.kv_identity import digest_weights
+from radixway.engine.engine_core import TextFactory
+from radixway.engine.engine_info import EngineStats, ModelInfo
+from radixway.engine.engine_request import EngineRequest, RequestOutput, SamplingParams
 from radixway.engine.errors import (
     EngineError,
     EngineQueueFullError,
@@ -32,14 +34,12 @@ from radixway.engine.errors import (
     GenerationError,
     InvalidRequestError,
 )
-from radixway.engine.events import KVEventRecorder, PublisherInfo, ZmqEventPublisher
-from radixway.engine.generation import GenerationStream, StreamEvent, deliver_events
-from radixway.engine.inbox import CommandQueue
-from radixway.engine.info import EngineStats, ModelInfo
-from radixway.engine.machine import count_usable_cores
-from radixway.engine.model import TransformerModel
-from radixway.engine.request import EngineRequest, RequestOutput, SamplingParams
-from radixway.engine.weights import WeightUpdate, find_weight
+from radixway.engine.generation_stream import GenerationStream, StreamEvent, deliver_events
+from radixway.engine.hub_download import LoadProgress
+from radixway.engine.kv_cache_manager import CachedPrefix
+from radixway.engine.kv_events import KVEventRecorder, PublisherInfo, ZmqEventPublisher
+from radixway.engine.transformer_model import TransformerModel
+from radixway.engine.weight_update import WeightUpdate, find_weight
 
 __all__ = [
     "Engine",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from radixway.engine.request import EngineRequest, TokenLogprob
+from radixway.engine.engine_request import EngineRequest, TokenLogprob
 from radixway.engine.scheduler import ScheduledRequest
 
 MAX_LOGITS = 2**23

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from radixway.engine.errors import EngineError
-from radixway.engine.linear import PackedLinear
+from radixway.engine.packed_linear import PackedLinear
 
 Quantization = Literal["none", "int8wo", "int4wo"]
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from radixway.engine.constraint import mask_disallowed
+from radixway.engine.engine_request import EngineRequest, SamplingParams, TokenLogprob
 from radixway.engine.logprobs import token_logprobs
-from radixway.engine.request import EngineRequest, SamplingParams, TokenLogprob
+from radixway.engine.structured_output import mask_disallowed
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from radixway.engine.cache import KVCacheManager
 from radixway.engine.disaggregation import DecodeKVManager, PrefillKVManager
-from radixway.engine.queue import AdmissionOrder, WaitingQueue
-from radixway.engine.request import EngineRequest
-from radixway.engine.tiers.loading import LoadingRequests
+from radixway.engine.engine_request import EngineRequest
+from radixway.engine.kv_cache_manager import KVCacheManager
+from radixway.engine.tiers.loading_requests import LoadingRequests
+from radixway.engine.waiting_queue import AdmissionOrder, WaitingQueue
 
 
 class ScheduledRequest(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from math import log, sqrt
 
-from radixway.routing.load import PrefillRate, WorkerLoad
+from radixway.routing.worker_load import PrefillRate, WorkerLoad
 
 _MIN_OBSERVATIONS = 8
 """Of a worker, before its own rate may be believed: the first ones often meet a cold worker."""

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Raw
 from xxhash import xxh3_128_digest
 
-from radixway.pipeline import Endpoint
+from radixway.core.pipeline import Endpoint
 
 if TYPE_CHECKING:
-    from radixway.tokenizer import Tokenizer
+    from radixway.core.tokenizer import Tokenizer
 
 _ABSENT = Raw(b"")
 _MAX_ID_BYTES = 2**20
@@ -130,7 +130,7 @@ class ChatPromptBody(_CommonFields, kw_only=True):
         )
 
     def render_prompt(self, tokenizer: Tokenizer) -> tuple[str, bool]:
-        from radixway.tokenizer import render_chat
+        from radixway.core.tokenizer import render_chat
 
         if self.chat_template and bytes(self.chat_template) != b"null":
             raise ValueError("the request brings a chat template of its own")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from radixway.routing.ledger import WorkerLease
+from radixway.routing.load_ledger import WorkerLease
 
 
 class AlreadyReservedError(Exception):

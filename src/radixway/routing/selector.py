@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite
 from typing import Any
 
-from radixway.config import RoutingConfig
+from radixway.core.config import RoutingConfig
 from radixway.routing.block_index import NO_MATCHES, BlockIndex, PrefixLookup, PrefixMatches
-from radixway.routing.ledger import LoadLedger, WorkerLease
+from radixway.routing.load_ledger import LoadLedger, WorkerLease
 from radixway.routing.policies import Policy, Scores, View, make_policy
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 _ASSUMED_SHARE = 0.9

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from yarl import URL
 
-from radixway.config import KvEventsConfig, Role, WorkerSettings
-from radixway.routing.breaker import CircuitBreaker
-from radixway.routing.load import WorkerLoad
-from radixway.routing.reports import EngineMetrics
-from radixway.telemetry import SharedObject
+from radixway.core.config import KvEventsConfig, Role, WorkerSettings
+from radixway.core.telemetry import SharedObject
+from radixway.routing.circuit_breaker import CircuitBreaker
+from radixway.routing.engine_metrics import EngineMetrics
+from radixway.routing.worker_load import WorkerLoad
 
 OWN_ENGINE = "radixway"
 """What our engine calls itself in `/server_info`."""
@@ -103,7 +103,7 @@ class Worker(SharedObject):
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     state: WorkerState = WorkerState.JOINING
     sources: tuple[str, ...] = ()
-    """Who says that it belongs to the fleet; `routing/membership.py` keeps it."""
+    """Who says that it belongs to the fleet; `routing/fleet_membership.py` keeps it."""
     removed: bool = False
     """It was taken out; what it is answering goes on to its end."""
     failures: int = 0
@@ -119,7 +119,7 @@ class Worker(SharedObject):
     """Its place in the block index; the selector gives it one."""
     kv_events: KvEventsStatus = KvEventsStatus()
     weight_version: str | None = None
-    """Of its weights, as far as is known; `routing/weights.py` keeps it."""
+    """Of its weights, as far as is known; `routing/weight_versions.py` keeps it."""
     weight_revision: int = 0
     """How many updates it has taken through this gateway."""
     report: EngineMetrics | None = None

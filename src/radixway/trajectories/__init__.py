@@ -3,15 +3,15 @@
 A radix tree of tokens that is found by text, and the sessions of agents that know nothing of tokens.
 """
 
-from radixway.trajectories.abort import ResumeAborted
-from radixway.trajectories.memory import MemoryBudget, StoreFullError
-from radixway.trajectories.owners import PathOwners, remove_paths
-from radixway.trajectories.recording import RadixTreeMiddleware
-from radixway.trajectories.records import TokenLabel, Trajectory, Version
+from radixway.trajectories.abort_policy import ResumeAborted
+from radixway.trajectories.memory_budget import MemoryBudget, StoreFullError
+from radixway.trajectories.path_owners import PathOwners, remove_paths
+from radixway.trajectories.radix_tree_middleware import RadixTreeMiddleware
 from radixway.trajectories.retrieval import RetrievedTokens, TokenRetrieval
 from radixway.trajectories.store import PathHold, TrajectoryMatch, TrajectoryStore
-from radixway.trajectories.trie import MatchResult, StringRadixTrie
-from radixway.trajectories.tries import TrieRegistry
+from radixway.trajectories.string_radix_trie import MatchResult, StringRadixTrie
+from radixway.trajectories.token_records import TokenLabel, Trajectory, Version
+from radixway.trajectories.trie_registry import TrieRegistry
 
 __all__ = [
     "MatchResult",

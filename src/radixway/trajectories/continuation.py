@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from radixway.trajectories.partial import Json, PartialAnswer
+from radixway.trajectories.partial_answer import Json, PartialAnswer
 
 _DEFAULT_MAX_NEW_TOKENS = 128
 """SGLang's, where a request gives none."""

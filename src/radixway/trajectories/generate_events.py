@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from radixway.trajectories.partial import Json, is_aborted
-from radixway.web.server_sent_events import event_data, split_events
+from radixway.core.http.server_sent_events import event_data, split_events
+from radixway.trajectories.partial_answer import Json, is_aborted
 
 _decode = msgspec.json.Decoder().decode
 

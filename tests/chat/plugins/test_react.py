@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from radixway.chat.plugins.plugin import ChatPlugin, PluginTool
 from radixway.chat.plugins.react import (
     ReactAnswerReader,
     build_instructions,
@@ -16,7 +17,6 @@ from radixway.chat.plugins.react import (
     parse_action,
     parse_arguments,
 )
-from radixway.chat.plugins.tools import ChatPlugin, PluginTool
 
 
 async def nothing(_: dict[str, Any]) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from chat_user import login, words
-from hand_driven_worker import CHAT, KEY, hand_driven_worker
 from radixway.chat.plugins import PluginAnswers, PluginRegistry
 from radixway.chat.worker import ChatWorker, ServedModel, detect_engine
-from radixway.config.chat_plugins import ChatPluginsConfig
-from running_gateway import running_gateway
-from scripted_worker import Exchange, scripted_worker
+from radixway.core.config.chat import ChatPluginsConfig
+from support.chat_user import login, words
+from support.hand_driven_worker import CHAT, KEY, hand_driven_worker
+from support.running_gateway import running_gateway
+from support.scripted_worker import Exchange, scripted_worker
 
 SERVERS = {"mcp_servers": {"shop": {"command": "/nowhere/at/all"}}}
 

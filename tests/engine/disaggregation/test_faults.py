@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from engine.conftest import Reference
-from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
-from engine.disaggregation.relays import Relay, flip, relay
-from engine.driving import answers, random_tokens, tiny_core
-from radixway.engine.disaggregation import BootstrapRoom, listener
+from radixway.engine.disaggregation import BootstrapRoom, bootstrap_server
 from radixway.engine.engine import GenerationStream
+from radixway.engine.engine_request import SamplingParams
 from radixway.engine.errors import InvalidRequestError
-from radixway.engine.request import SamplingParams
-from radixway.engine.weights import DiskWeights
+from radixway.engine.weight_update import DiskWeights
+from support.driving import answers, random_tokens, tiny_core
+from support.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
+from support.relays import Relay, flip, relay
 
 Make = Callable[[str], Reference]
 PROMPT = random_tokens(300)
@@ -49,7 +49,7 @@ async def held(engines: Pair) -> AsyncIterator[tuple[Relay, GenerationStream, Ge
     with pytest.MonkeyPatch.context() as patch:
         # In small pieces layers take turns: half of the bytes are half of the tokens, however far ahead the
         # prefill was when the other engine came.
-        patch.setattr(listener, "PIECE_BYTES", 1024)
+        patch.setattr(bootstrap_server, "PIECE_BYTES", 1024)
         async with relay(room.port, hold_after=HALF) as half:
             prefilling = engines.prefill.submit_request(PROMPT, GREEDY, room=room)
             answering = engines.decode.submit_request(PROMPT, GREEDY, room=half.towards(room))

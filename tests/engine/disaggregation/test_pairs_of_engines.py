@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.conftest import Reference
-from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, whole
-from engine.driving import answers, random_tokens, tiny_core
-from radixway.engine.request import SamplingParams
+from radixway.engine.engine_request import SamplingParams
+from support.driving import answers, random_tokens, tiny_core
+from support.pairs import GREEDY, Pair, checked, pair, tokens, whole
 
 Make = Callable[[str], Reference]
 TOKEN_BYTES = 2 * 3 * 2 * 16 * 4  # keys and values, layers, KV heads, head size, bytes of a float

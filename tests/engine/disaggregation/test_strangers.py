@@ -11,17 +11,17 @@ from uuid import uuid4
 import pytest
 
 from engine.conftest import Reference
-from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
-from engine.driving import random_tokens
-from radixway.engine.disaggregation.channel import TransferChannel
-from radixway.engine.disaggregation.identity import digest_tokens
-from radixway.engine.disaggregation.wire import (
+from radixway.engine.disaggregation.kv_identity import digest_tokens
+from radixway.engine.disaggregation.transfer_channel import TransferChannel
+from radixway.engine.disaggregation.transfer_protocol import (
     PROTOCOL,
     KVTransferError,
     TransferFailure,
     TransferGreeting,
     TransferRequest,
 )
+from support.driving import random_tokens
+from support.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
 
 PROMPT = random_tokens(100)
 PATIENCE_S = 30

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 import pytest_asyncio
 
-from engine.server.scripted_engine import ScriptedEngine
-from engine.server.served import Served, serving
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
+from radixway.core.tokenizer import Tokenizer
+from radixway.engine.detokenizer import DetokenizedStream
 from radixway.engine.engine import Engine
 from radixway.engine.server import build_app
-from radixway.engine.text import DetokenizedStream
-from radixway.tokenizer import Tokenizer
+from support.scripted_engine import ScriptedEngine
+from support.server_served import Served, serving
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from engine.server.scripted_engine import ScriptedEngine
-from engine.server.served import Served, serving
 from radixway.engine.server import build_app
 from radixway.engine.server.app import _ROUTES
-from running_gateway import running_gateway
+from support.running_gateway import running_gateway
+from support.scripted_engine import ScriptedEngine
+from support.server_served import Served, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

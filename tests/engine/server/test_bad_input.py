@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.server.served import Served
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

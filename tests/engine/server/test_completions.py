@@ -5,8 +5,8 @@ from typing import Any
 import openai
 import pytest
 
-from engine.server.scripted_engine import ANSWER
-from engine.server.served import Served
+from support.scripted_engine import ANSWER
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.server.served import Served
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.server.scripted_engine import ANSWER
-from engine.server.served import Served
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
+from support.scripted_engine import ANSWER
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

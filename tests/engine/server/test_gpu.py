@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from radixway.engine.server.gpu import EngineGpuMonitor, select_utilisation
-from radixway.telemetry.gpus import parse_nvidia_smi
+from radixway.core.telemetry.gpus import parse_nvidia_smi
+from radixway.engine.server.metrics import EngineGpuMonitor, select_utilisation
 
 THREE = (
     "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c0000-0000-0000-0000-000000000001\n"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import radixway
-from engine.server.served import Served
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

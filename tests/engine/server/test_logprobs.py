@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.server.served import Served
 from engine.server.test_generate import events
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from radixway.engine.info import EngineStats
+from radixway.engine.engine_info import EngineStats
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.tiers import TierStats
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.server.served import Served
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

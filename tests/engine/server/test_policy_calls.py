@@ -15,13 +15,13 @@ import pytest_asyncio
 import safetensors.torch
 import torch
 
-from engine.driving import answers as fresh_answers
-from engine.driving import tiny_core
 from engine.server.conftest import serving_guide
-from engine.server.scripted_engine import GUIDE
-from engine.server.served import Served
 from engine.server.test_generate import events
-from radixway.engine.request import SamplingParams
+from radixway.engine.engine_request import SamplingParams
+from support.driving import answers as fresh_answers
+from support.driving import tiny_core
+from support.scripted_engine import GUIDE
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

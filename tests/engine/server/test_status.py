@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import radixway
-from engine.server.served import Served
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 from tokenizers import AddedToken
 
-from engine.server.scripted_engine import ScriptedEngine
-from engine.server.served import Served, serving
-from radixway.config.engine import EngineConfig
+from radixway.core.config.engine import EngineConfig
+from radixway.core.tokenizer import Tokenizer
 from radixway.engine.server import build_app
-from radixway.tokenizer import Tokenizer
+from support.scripted_engine import ScriptedEngine
+from support.server_served import Served, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

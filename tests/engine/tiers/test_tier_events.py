@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from engine.conftest import Reference
-from engine.driving import finish, random_tokens, submit
-from engine.events.following import Follower, events_of
-from engine.tiers.test_tiers import PARAMS, gb, in_turn, prompts_of, tiers_of, tiny_core
-from radixway.config.engine import EngineConfig
+from engine.tiers.test_tiered_cache import PARAMS, gb, in_turn, prompts_of, tiers_of, tiny_core
+from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.core import EngineCore
-from radixway.engine.events import KVCacheEvent, KVEventRecorder
-from radixway.engine.events.wire import encode_batch
-from radixway.engine.tiers import tiers as tiers_module
+from radixway.engine.engine_core import EngineCore
+from radixway.engine.kv_events import KVCacheEvent, KVEventRecorder
+from radixway.engine.kv_events.event_encoder import encode_batch
+from radixway.engine.tiers import tiered_cache as tiers_module
+from support.driving import finish, random_tokens, submit
+from support.following import Follower, events_of
 
 Make = Callable[[str], Reference]
 MEDIA = ("GPU", "CPU_PINNED", "DISK")

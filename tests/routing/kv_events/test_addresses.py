@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from radixway.config import KvEventsConfig
+from radixway.core.config import KvEventsConfig
 from radixway.routing.kv_events import (
     PublisherAddress,
     PublisherUnreachableError,

@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kv_publishers import CachingEngine, sglang_array, vllm_array
 from radixway.routing import BlockIndex, KvEventsState, StorageTier
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
 from radixway.routing.kv_events import KvEventCounts, WorkerKvFeed
+from support.kv_publishers import CachingEngine, sglang_array, vllm_array
 
 SIZE = 4
 WORKERS = 3

@@ -9,13 +9,13 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from kv_publishers import END, CachingEngine, batch, sglang_array, stored, vllm_array
-from radixway.config import KvEventsConfig, WorkerSettings
-from radixway.engine.events import BlockStored, ZmqEventPublisher
+from radixway.core.config import KvEventsConfig, WorkerSettings
+from radixway.engine.kv_events import BlockStored, ZmqEventPublisher
 from radixway.routing import BlockIndex, KvEventsState, StorageTier, WorkerRegistry, WorkerState
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
 from radixway.routing.kv_events import KvEventCounts, KvEventService
-from radixway.routing.kv_events.timing import SubscriptionTimeouts
+from radixway.routing.kv_events.subscription import SubscriptionTimeouts
+from support.kv_publishers import END, CachingEngine, batch, sglang_array, stored, vllm_array
 
 SIZE = 4
 TIMING = SubscriptionTimeouts(quiet_s=0.05, away_s=0.3, silent_s=5.0, replay_s=20.0, retry_s=0.05)

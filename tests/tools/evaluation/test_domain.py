@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from evaluation.commands import app
 from evaluation.domain import ROWS, LabelledText, evaluate_domain, read_rows
 from evaluation.domain_picture import draw
-from radixway.encoders import TextEncoding
-from radixway.encoders.heads.domain import DomainReading
+from radixway.semantics.encoders import TextEncoding
+from radixway.semantics.encoders.heads.domain_head import DomainReading
 
 DOMAINS = ("law", "math", "other")
 

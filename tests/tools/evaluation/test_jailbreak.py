@@ -14,7 +14,7 @@ from evaluation.jailbreak import (
     read_rows,
 )
 from evaluation.jailbreak_picture import draw
-from radixway.pipeline import AttackAssessment
+from radixway.core.pipeline import AttackAssessment
 
 
 class ByLength:

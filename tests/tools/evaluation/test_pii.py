@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from evaluation.commands import app
 from evaluation.pii import ROWS, Labelled, LabelledText, evaluate_pii, read_rows
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.pipeline import PersonalDataSpan
 
 
 def figures_of(rows, findings, threshold=0.7):

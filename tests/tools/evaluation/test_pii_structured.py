@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from evaluation.commands import app
 from evaluation.pii_structured import count_structured
-from radixway.pipeline import PersonalDataSpan
+from radixway.core.pipeline import PersonalDataSpan
 
 SAMPLE = Path(__file__).parents[2] / "data" / "guard" / "presidio_structured.jsonl"
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from evaluation.commands import app
 from evaluation.tool_queries import Query, near_duplicates, part, read_queries, read_tools
 from evaluation.tools import QUERIES, TOOLS, evaluate_tools
-from radixway.config import EncodersConfig
-from radixway.encoders import load_encoder
+from radixway.core.config import EncodersConfig
+from radixway.semantics.encoders import load_encoder
 
 TOOL_ROWS = [
     {"tool": "weather", "description": "Current weather and forecast for any place"},

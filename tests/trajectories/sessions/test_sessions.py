@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.trajectories import StoreFullError, TrajectoryStore
-from radixway.trajectories.records import sampled_spans
-from radixway.trajectories.replies import SampledTokens
+from radixway.trajectories.generate_replies import SampledTokens
 from radixway.trajectories.sessions import (
     AgentSession,
     SessionExistsError,
@@ -19,7 +18,8 @@ from radixway.trajectories.sessions import (
     TooManySessionsError,
     make_samples,
 )
-from trajectories.sessions.conversations import Agents, Record, new_agents, tokenizer, user
+from radixway.trajectories.token_records import sampled_spans
+from support.conversations import Agents, Record, new_agents, tokenizer, user
 
 TOOLS = [{"type": "function", "function": {"name": "clock"}}]
 

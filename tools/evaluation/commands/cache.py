@@ -28,9 +28,9 @@ def cache(
     """Recall and false hits of the semantic cache, cosine alone beside it."""
     try:
         from evaluation import cache as measure
-        from radixway.config import EncodersConfig
-        from radixway.encoders import EncoderError, load_encoder
-        from radixway.semantic_cache import verify
+        from radixway.core.config import EncodersConfig
+        from radixway.semantics.cache import verify
+        from radixway.semantics.encoders import EncoderError, load_encoder
     except ImportError as error:
         exit_with_error(f"evaluate.py cache needs radixway[semantic]: {error}")
     try:

@@ -42,9 +42,9 @@ def domain(
 
 def _figures(data: list[Path] | None, path: Path | None) -> Mapping[str, SetFigures]:
     from evaluation.domain import ROWS, evaluate_domain, read_rows
-    from radixway.config import EncodersConfig
-    from radixway.encoders import EncoderError, load_encoder
-    from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
+    from radixway.core.config import EncodersConfig
+    from radixway.semantics.encoders import EncoderError, load_encoder
+    from radixway.semantics.encoders.heads import DOMAIN_HEAD, DomainHead
 
     rows = [row for each in data or [ROWS] for row in read_rows(each)]
     try:

@@ -44,15 +44,15 @@ def _figures(data: list[Path] | None, threshold: float) -> Figures:
     import asyncio
 
     from evaluation.jailbreak import ROWS, read_rows
-    from radixway.pipeline import GuardUnavailableError
+    from radixway.core.pipeline import GuardUnavailableError
 
     rows = [row for each in data or [ROWS] for row in read_rows(each)]
 
     async def judge() -> Figures:
         from evaluation.jailbreak import evaluate_jailbreak
-        from radixway.config import EncodersConfig
-        from radixway.encoders import start_service
-        from radixway.guard.jailbreak import build_attack_judge
+        from radixway.core.config import EncodersConfig
+        from radixway.semantics.encoders import start_service
+        from radixway.semantics.guard.jailbreak import build_attack_judge
 
         encoders = start_service(EncodersConfig())
         try:

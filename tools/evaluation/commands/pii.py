@@ -59,11 +59,11 @@ def _figures(
     import asyncio
 
     from evaluation.pii import ROWS, evaluate_pii, read_rows
-    from radixway.config import EncodersConfig
-    from radixway.encoders import start_service
-    from radixway.guard.pii.finder import DefaultPersonalDataFinder
-    from radixway.guard.pii.head import PII_HEAD
-    from radixway.pipeline import GuardUnavailableError
+    from radixway.core.config import EncodersConfig
+    from radixway.core.pipeline import GuardUnavailableError
+    from radixway.semantics.encoders import start_service
+    from radixway.semantics.guard.pii.finder import DefaultPersonalDataFinder
+    from radixway.semantics.guard.pii.pii_head import PII_HEAD
 
     rows = [row for each in data or [ROWS] for row in read_rows(each)]
 

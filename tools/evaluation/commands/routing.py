@@ -39,7 +39,7 @@ def routing(
     """Routing within a pool of models and between a weak and a strong one, on tables of correctness."""
     try:
         from evaluation.routing import SAMPLE, read_tables
-        from radixway.encoders import EncoderError
+        from radixway.semantics.encoders import EncoderError
     except ImportError as error:
         exit_with_error(f"routing needs radixway[semantic]: {error}")
     try:
@@ -63,9 +63,9 @@ def _read(tables: Tables, cache: Path | None) -> dict[str, Readings]:
     from rich.progress import Progress
 
     from evaluation.routing import read_questions
-    from radixway.config import EncodersConfig
-    from radixway.encoders import load_encoder
-    from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
+    from radixway.core.config import EncodersConfig
+    from radixway.semantics.encoders import load_encoder
+    from radixway.semantics.encoders.heads import DOMAIN_HEAD, DomainHead
 
     encoder = load_encoder(EncodersConfig())
     head = DomainHead.load_file(DOMAIN_HEAD, encoder)

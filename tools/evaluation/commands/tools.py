@@ -50,8 +50,8 @@ def tools(
 def _figures(data: list[Path] | None, tools_file: Path | None, examples: int) -> ToolFigures:
     from evaluation.tool_queries import read_queries, read_tools
     from evaluation.tools import QUERIES, TOOLS, evaluate_tools
-    from radixway.config import EncodersConfig
-    from radixway.encoders import EncoderError, load_encoder
+    from radixway.core.config import EncodersConfig
+    from radixway.semantics.encoders import EncoderError, load_encoder
 
     queries = [query for path in data or QUERIES for query in read_queries(path)]
     try:

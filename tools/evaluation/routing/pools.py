@@ -17,9 +17,9 @@ from evaluation.routing.models import POOLS, cost_of
 from evaluation.routing.readings import Readings
 from evaluation.routing.tables import Table, near_duplicates, split
 from quality_fit import DOMAIN_SCALE, STRENGTH, ridge
-from radixway.config.semantic import ModelPricing, Preference
-from radixway.encoders.encoding import Floats
-from radixway.semantic.selection import ModelCandidate, choose_model, weigh_candidates
+from radixway.core.config.semantic import ModelPricing, Preference
+from radixway.semantics.decisions.model_selection import ModelCandidate, choose_model, weigh_candidates
+from radixway.semantics.encoders.base import Floats
 
 TRAIN_SHARE = 0.7
 SEEDS = 5

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from radixway.encoders import TextEncoder
-from radixway.encoders.encoding import Floats
-from radixway.encoders.heads import DomainHead
+from radixway.semantics.encoders import TextEncoder
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.encoders.heads import DomainHead
 
 _SAVE_EVERY = 1000
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evaluation.grouping import DisjointSets
 from evaluation.lines import numbered_lines
-from radixway.encoders.encoding import Floats
+from radixway.semantics.encoders.base import Floats
 
 SAMPLE = Path(__file__).parents[1] / "data" / "routing.jsonl.gz"
 """What ships: of MMLU-Pro the questions that no shipped head was trained on, samples of MMLU and GSM8K."""

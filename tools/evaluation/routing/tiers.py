@@ -17,8 +17,8 @@ from evaluation.routing.pools import SEEDS, TRAIN_SHARE, neighbours
 from evaluation.routing.readings import Readings
 from evaluation.routing.tables import Table, near_duplicates, split
 from quality_fit import STRENGTH, ridge
-from radixway.encoders.encoding import Floats
-from radixway.semantic.signals.complexity import lexical_complexity
+from radixway.semantics.encoders.base import Floats
+from radixway.semantics.signals.complexity import lexical_complexity
 
 POINTS = 100
 """Of a curve, besides its first."""

@@ -3,7 +3,7 @@
 `LoginService` sends somebody to a provider and takes them back; a `IdentityProvider` says who they are.
 """
 
-from radixway.chat.login.fetching import LoginError
 from radixway.chat.login.logins import LoginService
+from radixway.chat.login.provider_requests import LoginError
 
 __all__ = ["LoginError", "LoginService"]

@@ -22,16 +22,16 @@ from sqlalchemy import delete
 from sqlalchemy.dialects import postgresql, sqlite
 
 from radixway.chat.accounts import UserAccounts
-from radixway.chat.credentials import TokenIssuer, TokenPair
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
-from radixway.chat.hashing import hash_secret
-from radixway.chat.login.fetching import LoginError
+from radixway.chat.ids import hash_secret
 from radixway.chat.login.oidc import OidcProvider
+from radixway.chat.login.provider_requests import LoginError
 from radixway.chat.login.providers import IdentityProvider, LoginCallback, OAuthProvider, ProviderIdentity
 from radixway.chat.schema import used_logins
-from radixway.chat.secrets import ServerSecrets
-from radixway.config.chat_login import ChatLoginConfig
+from radixway.chat.server_secrets import ServerSecrets
+from radixway.chat.user_tokens import TokenIssuer, TokenPair
+from radixway.core.config.chat_login import ChatLoginConfig
 
 _HEADER = {"alg": "dir", "enc": "A256GCM"}
 _INFO = b"radixway: state of a login"

@@ -14,10 +14,10 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
-from radixway.chat.login.fetching import LoginError, ProviderUnavailableError, ask
+from radixway.chat.login.provider_requests import LoginError, ProviderUnavailableError, ask
 from radixway.chat.login.providers import LoginCallback, ProviderIdentity, called
 from radixway.chat.records import UserRole
-from radixway.config.chat_login import OidcLoginConfig, is_guarded_url
+from radixway.core.config.chat_login import OidcLoginConfig, is_guarded_url
 
 _SIGNED_BY = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from radixway.chat.login.fetching import LoginError, ask
+from radixway.chat.login.provider_requests import LoginError, ask
 from radixway.chat.records import UserRole
-from radixway.config.chat_login import OAuthLoginConfig
+from radixway.core.config.chat_login import OAuthLoginConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 `PluginRegistry` finds them, `PluginAnswers` answers with one where the gateway's own workers answer.
 """
 
-from radixway.chat.plugins.chains import PluginAnswers, find_chosen_plugin
-from radixway.chat.plugins.shelf import PluginRegistry
+from radixway.chat.plugins.plugin_answers import PluginAnswers, find_chosen_plugin
+from radixway.chat.plugins.plugin_registry import PluginRegistry
 
 __all__ = ["PluginAnswers", "PluginRegistry", "find_chosen_plugin"]

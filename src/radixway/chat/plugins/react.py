@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.chat.plugins.tools import ChatPlugin, PluginTool
+from radixway.chat.plugins.plugin import ChatPlugin, PluginTool
 
 STOP = "\nObservation:"
 """Where the model is to stop: what comes then, the tool says."""

@@ -3,8 +3,8 @@
 `owners.py` says for each table whose its rows are; nothing else does.
 """
 
-from radixway.chat.privacy.export import AccountExport
-from radixway.chat.privacy.forgetting import ErasedIds, UserErasure
-from radixway.chat.privacy.scrubbing import FileScrubber
+from radixway.chat.privacy.account_export import AccountExport
+from radixway.chat.privacy.file_scrubber import FileScrubber
+from radixway.chat.privacy.user_erasure import ErasedIds, UserErasure
 
 __all__ = ["AccountExport", "ErasedIds", "FileScrubber", "UserErasure"]

@@ -4,10 +4,10 @@
 they speak.
 """
 
-from radixway.chat.pull.connection import ConnectionGoneError, PullWorker, WorkerSocket, WorkerTimeouts
 from radixway.chat.pull.dialects import OVERVIEW, PUBLISHED, WorkerDialect
 from radixway.chat.pull.frames import InvalidFrameError, WorkerInfo, encode_server_frame
-from radixway.chat.pull.sessions import WorkerSession, WorkerSessions
+from radixway.chat.pull.worker_connection import ConnectionGoneError, PullWorker, WorkerSocket, WorkerTimeouts
+from radixway.chat.pull.worker_sessions import WorkerSession, WorkerSessions
 
 __all__ = [
     "OVERVIEW",

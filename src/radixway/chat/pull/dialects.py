@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from radixway.chat.attempt import AnswerAttempt
+from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.ids import new_id
 from radixway.chat.model_configs import ServedModelConfig
+from radixway.chat.published_shapes import format_time, to_message_read
 from radixway.chat.pull.frames import (
     UNREADABLE,
     AnyWorkerFrame,
@@ -29,8 +30,7 @@ from radixway.chat.pull.frames import (
     read_frame,
     read_info,
 )
-from radixway.chat.pull.work import to_readable_work
-from radixway.chat.shapes import format_time, to_message_read
+from radixway.chat.pull.published_work import to_readable_work
 
 _encode = msgspec.json.encode
 

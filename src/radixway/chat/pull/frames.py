@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from radixway.chat.storable import is_within_size
+from radixway.chat.sanitizer import is_within_size
 
 TokenLimit = Annotated[int, Meta(ge=1, le=2**31)]
 _ParallelRequests = Annotated[int, Meta(ge=1, le=4096)]

@@ -3,10 +3,16 @@
 Nothing of the database is imported here. Who judges is a `SafetyJudge`: a service over HTTP, or the guard.
 """
 
-from radixway.chat.safety.findings import label_findings
-from radixway.chat.safety.screen import SafetyJudge, SafetyScreen, SafetyUnavailableError, ScreenedQuestion
-from radixway.chat.safety.service import SafetyService
-from radixway.chat.safety.threads import (
+from radixway.chat.safety.guard_labels import label_findings
+from radixway.chat.safety.safety_screen import (
+    SafetyJudge,
+    SafetyScreen,
+    SafetyUnavailableError,
+    ScreenedQuestion,
+)
+from radixway.chat.safety.safety_service import SafetyService
+from radixway.chat.safety.safety_verdict import HARMLESS, SafetyVerdict, parse_verdict
+from radixway.chat.safety.shown_threads import (
     BLOCKED,
     REFUSED,
     build_worker_thread,
@@ -15,7 +21,6 @@ from radixway.chat.safety.threads import (
     has_words,
     to_shown_thread,
 )
-from radixway.chat.safety.verdict import HARMLESS, SafetyVerdict, parse_verdict
 
 __all__ = [
     "BLOCKED",

@@ -5,8 +5,7 @@ behind all answers: one at a time, at the least priority, and not while any answ
 that a user gave is never overwritten.
 """
 
-from radixway.chat.titles.jobs import TitleJob, TitleJobs
-from radixway.chat.titles.text import clean_title
-from radixway.chat.titles.titler import ChatTitler
+from radixway.chat.titles.title_jobs import TitleJob, TitleJobs
+from radixway.chat.titles.titler import ChatTitler, clean_title
 
 __all__ = ["ChatTitler", "TitleJob", "TitleJobs", "clean_title"]

@@ -5,10 +5,10 @@ there, signed as Standard Webhooks (standardwebhooks.com) are, and `WebhookStore
 """
 
 from radixway.chat.webhooks.deliverer import WebhookDeliverer
-from radixway.chat.webhooks.events import EVENTS, WebhookEvent, WebhookEventType
-from radixway.chat.webhooks.hooks import UndeliveredEvent, UserWebhook, WebhookStore
 from radixway.chat.webhooks.outbox import ConfiguredTarget, WebhookOutbox
-from radixway.chat.webhooks.signing import read_secret
+from radixway.chat.webhooks.signatures import read_secret
+from radixway.chat.webhooks.webhook_events import EVENTS, WebhookEvent, WebhookEventType
+from radixway.chat.webhooks.webhook_store import UndeliveredEvent, UserWebhook, WebhookStore
 
 __all__ = [
     "EVENTS",

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from radixway.chat.wake import wait_for_event
-from radixway.chat.webhooks.hooks import WebhookStore
+from radixway.chat.notifications import wait_for_event
 from radixway.chat.webhooks.outbox import WebhookDelivery, WebhookOutbox
-from radixway.chat.webhooks.signing import headers
-from radixway.net import FetchError, UrlFetcher
+from radixway.chat.webhooks.signatures import headers
+from radixway.chat.webhooks.webhook_store import WebhookStore
+from radixway.core.net import FetchError, UrlFetcher
 
 log = logging.getLogger(__name__)
 

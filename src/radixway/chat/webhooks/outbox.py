@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from radixway.chat.completion_hooks import EndedAnswer
 from radixway.chat.database import ChatDatabase
-from radixway.chat.ends import EndedAnswer
 from radixway.chat.ids import new_id
 from radixway.chat.schema import chats, deliveries, webhooks
-from radixway.chat.webhooks.events import WebhookEvent, ended
+from radixway.chat.webhooks.webhook_events import WebhookEvent, ended
 
 WAITING, GIVEN_UP = "waiting", "given_up"
 

@@ -3,10 +3,9 @@
 It needs nothing but the base installation, and speaks to the published server as well as to ours.
 """
 
-from radixway.chat.worker.engines import UpstreamEngine, UpstreamEngineError, detect_engine
-from radixway.chat.worker.prompts import PromptFormat
-from radixway.chat.worker.safety import WorkerSafetyClient
-from radixway.chat.worker.worker import ChatWorker, ServedModel, ServerRejectedError
+from radixway.chat.worker.chat_worker import ChatWorker, ServedModel, ServerRejectedError, WorkerSafetyClient
+from radixway.chat.worker.prompt_format import PromptFormat
+from radixway.chat.worker.upstream_engines import UpstreamEngine, UpstreamEngineError, detect_engine
 
 __all__ = [
     "ChatWorker",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from nicegui import ui
 
 from radixway.console.charts import MovingChart, Points
+from radixway.console.gateway_watch import KEPT_S, WatchSample
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.watching import KEPT_S, WatchSample
-from radixway.telemetry.figures import GatewayStats
+from radixway.core.telemetry.gateway_stats import GatewayStats
 
 Value = Callable[[GatewayStats], float | None]
 

@@ -8,8 +8,7 @@ from typing import Any
 from nicegui import events, ui
 
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.worker_actions import WorkerActions
-from radixway.console.worker_adding import open_add_dialog
+from radixway.console.worker_actions import WorkerActions, open_add_dialog
 from radixway.console.worker_details import WorkerDetails
 from radixway.console.worker_rows import BODY, STATES, worker_cells, worker_columns
 

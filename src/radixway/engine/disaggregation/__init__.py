@@ -4,12 +4,11 @@
 of their own; the engine thread waits for neither.
 """
 
-from radixway.engine.disaggregation.arrivals import DecodeKVManager
-from radixway.engine.disaggregation.departure import KVSender, notify_senders
-from radixway.engine.disaggregation.departures import PrefillKVManager
-from radixway.engine.disaggregation.identity import KVIdentity
-from radixway.engine.disaggregation.room import BootstrapRoom
-from radixway.engine.disaggregation.stats import TransferStats
+from radixway.engine.disaggregation.base import BootstrapRoom, TransferStats
+from radixway.engine.disaggregation.decode_kv_manager import DecodeKVManager
+from radixway.engine.disaggregation.kv_identity import KVIdentity
+from radixway.engine.disaggregation.kv_sender import KVSender, notify_senders
+from radixway.engine.disaggregation.prefill_kv_manager import PrefillKVManager
 
 __all__ = [
     "BootstrapRoom",

@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 
-from radixway.engine.disaggregation.wire import KVTransferError
+from radixway.engine.disaggregation.transfer_protocol import KVTransferError
 
 SLOTS = 4
 """Pieces that may be on their way at a time: one being filled, one being emptied, and some ease between."""

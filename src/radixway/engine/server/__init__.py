@@ -5,6 +5,6 @@ running event loop.
 """
 
 from radixway.engine.server.app import build_app
-from radixway.engine.server.run import AddressInUseError, run_engine, serve
+from radixway.engine.server.launcher import AddressInUseError, run_engine, serve
 
 __all__ = ["AddressInUseError", "build_app", "run_engine", "serve"]

@@ -10,27 +10,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from radixway.config.engine import EngineConfig
-from radixway.engine.engine import Engine
-from radixway.engine.errors import EngineError
-from radixway.engine.server import control, status, tracing, weights
-from radixway.engine.server.chat import chat_completions
-from radixway.engine.server.completions import completions
-from radixway.engine.server.errors import to_http_error, weight_update_error
-from radixway.engine.server.exchange import HttpExchange
-from radixway.engine.server.frontend import concatenate
-from radixway.engine.server.generate import generate
-from radixway.engine.server.loads import loads
-from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.openapi import describe_routes
-from radixway.engine.server.prefetch import prefetch
-from radixway.engine.server.sampling import SamplingDefaults
-from radixway.engine.server.service import EngineService
-from radixway.engine.server.tokens import detokenize, tokenize
-from radixway.telemetry import log_fields
-from radixway.telemetry.tracing import RequestTracer
-from radixway.tokenizer import TemplateError, Tokenizer
-from radixway.web import (
+from radixway.core.config.engine import EngineConfig
+from radixway.core.http import (
     AttemptLimiter,
     BadBodyError,
     ClientDisconnectedError,
@@ -43,6 +24,25 @@ from radixway.web import (
     ServerStoppingError,
     is_server_stopping,
 )
+from radixway.core.telemetry import log_fields
+from radixway.core.telemetry.tracing import RequestTracer
+from radixway.core.tokenizer import TemplateError, Tokenizer
+from radixway.engine.engine import Engine
+from radixway.engine.errors import EngineError
+from radixway.engine.server import generation_control, status, tracing, weight_routes
+from radixway.engine.server.chat_completions import chat_completions
+from radixway.engine.server.completions import completions
+from radixway.engine.server.engine_service import EngineService
+from radixway.engine.server.generate import generate
+from radixway.engine.server.generation_control import concatenate
+from radixway.engine.server.http_errors import to_http_error, weight_update_error
+from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.loads import loads
+from radixway.engine.server.metrics import ServerMetrics
+from radixway.engine.server.openapi import describe_routes
+from radixway.engine.server.prefetch import prefetch
+from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.tokenize import detokenize, tokenize
 
 log = logging.getLogger(__name__)
 
@@ -84,14 +84,14 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": status.abort_request},
-    "/pause_generation": {"POST": control.pause_generation},
-    "/continue_generation": {"POST": control.continue_generation},
-    "/update_weights_from_disk": {"POST": weights.update_from_disk},
-    "/update_weights_from_tensor": {"POST": weights.update_from_tensor},
-    "/update_weight_version": {"POST": weights.update_version},
-    "/get_weight_version": {"GET": weights.version},
-    "/weight_version": {"GET": weights.version},
-    "/get_weights_by_name": {"GET": weights.by_name, "POST": weights.by_name},
+    "/pause_generation": {"POST": generation_control.pause_generation},
+    "/continue_generation": {"POST": generation_control.continue_generation},
+    "/update_weights_from_disk": {"POST": weight_routes.update_from_disk},
+    "/update_weights_from_tensor": {"POST": weight_routes.update_from_tensor},
+    "/update_weight_version": {"POST": weight_routes.update_version},
+    "/get_weight_version": {"GET": weight_routes.version},
+    "/weight_version": {"GET": weight_routes.version},
+    "/get_weights_by_name": {"GET": weight_routes.by_name, "POST": weight_routes.by_name},
     "/openapi.json": {"GET": openapi},
 }
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})

@@ -6,23 +6,26 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from radixway.engine.constraint import StructuredOutputGrammar
-from radixway.engine.request import RequestOutput, TokenLogprob
-from radixway.engine.server.answers import GatheredOutput
-from radixway.engine.server.constraints import compile_constraint, find_constraint
-from radixway.engine.server.exchange import HttpExchange
+from radixway.core.http import BadBodyError, decode_json
+from radixway.engine.engine_request import RequestOutput, TokenLogprob
+from radixway.engine.server.constraint_fields import compile_constraint, find_constraint
+from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
+from radixway.engine.server.generation_group import GatheredOutput
+from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.openai_replies import (
     CompletionReply,
+    ReplyHead,
     TextChoice,
+    encode,
     finish_reason_name,
     make_prompt_logprobs,
     make_text_logprobs,
     make_weight_metadata,
     stop_reason_of,
+    stream_choices,
     sum_usage,
 )
-from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
-from radixway.engine.server.prompts import encode_prompts, split_prompts
+from radixway.engine.server.prompt_inputs import encode_prompts, split_prompts
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
     SamplingBody,
@@ -33,8 +36,7 @@ from radixway.engine.server.sampling import (
     make_sampling_params,
     unsupported_field_error,
 )
-from radixway.engine.server.service import EngineService, GenerationJob, prefix_namespace
-from radixway.web import BadBodyError, decode_json
+from radixway.engine.structured_output import StructuredOutputGrammar
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 

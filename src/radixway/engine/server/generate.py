@@ -1,4 +1,7 @@
-"""POST /generate: SGLang's own protocol, what reinforcement-learning frameworks speak."""
+"""The log-probabilities in a `meta_info` of /generate, in SGLang's lists.
+
+POST /generate: SGLang's own protocol, what reinforcement-learning frameworks speak.
+"""
 
 import time
 from collections.abc import Sequence
@@ -6,22 +9,73 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.request import FinishReason, RequestOutput
-from radixway.engine.server.answers import GatheredOutput, GenerationGroup
-from radixway.engine.server.constraints import compile_constraint
-from radixway.engine.server.exchange import HttpExchange
+from radixway.core.http import decode_json
+from radixway.core.http.server_sent_events import DONE_EVENT, write_event
+from radixway.core.tokenizer import Tokenizer
+from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
+from radixway.engine.server.constraint_fields import compile_constraint
+from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
 from radixway.engine.server.generate_body import (
     WIRE_NAMES,
     GenerateRequestBody,
     is_batch,
     parse_generate_items,
 )
-from radixway.engine.server.generate_logprobs import LogprobLists
-from radixway.engine.server.prompts import encode_prompts
+from radixway.engine.server.generation_group import GatheredOutput, GenerationGroup
+from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.prompt_inputs import encode_prompts
 from radixway.engine.server.sampling import field_names
-from radixway.engine.server.service import EngineService, GenerationJob, prefix_namespace
-from radixway.web import decode_json
-from radixway.web.server_sent_events import DONE_EVENT, write_event
+
+_MIN_LOGPROB = -9999.0  # JSON has no -inf
+
+LogprobEntry = tuple[float | None, int, str | None]
+"""Log-probability, token id, and its text where that is asked for."""
+
+
+class LogprobLists:
+    """One answer's lists, one entry a token; the first of a prompt is of the token before those scored.
+
+    They grow with the answer: each event of a stream repeats them all, and must not make them all anew.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, job: GenerationJob, *, with_text: bool) -> None:
+        params = job.params
+        self.lists: dict[str, list[Any]] = {"input_token_logprobs": [], "output_token_logprobs": []}
+        self._tokenizer = tokenizer
+        self._with_text = with_text
+        self._top, self._named = bool(params.logprobs), bool(params.logprob_ids)
+        if self._top:
+            self.lists |= {"input_top_logprobs": [], "output_top_logprobs": []}
+        if self._named:
+            self.lists |= {"input_token_ids_logprobs": [], "output_token_ids_logprobs": []}
+        if params.prompt_logprobs is not None:
+            for name in self.lists:
+                if name.startswith("input"):
+                    self.lists[name].append(None)
+            first = job.prompt_ids[params.prompt_logprobs_start]
+            self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
+
+    def append_part(self, part: GatheredOutput | RequestOutput) -> None:
+        """Append what is new of the answer."""
+        self._append_items("input", part.prompt_logprobs)
+        self._append_items("output", part.logprobs)
+
+    def _append_items(self, side: str, items: Sequence[TokenLogprob]) -> None:
+        self.lists[f"{side}_token_logprobs"] += [
+            self._make_entry(item.token_id, item.logprob) for item in items
+        ]
+        if self._top:
+            self.lists[f"{side}_top_logprobs"] += [self._make_entries(item.top) for item in items]
+        if self._named:
+            self.lists[f"{side}_token_ids_logprobs"] += [self._make_entries(item.named) for item in items]
+
+    def _make_entry(self, token_id: int, logprob: float | None) -> LogprobEntry:
+        text = self._tokenizer.piece(token_id) if self._with_text else None
+        return None if logprob is None else max(logprob, _MIN_LOGPROB), token_id, text
+
+    def _make_entries(self, pairs: Sequence[tuple[int, float]]) -> list[LogprobEntry]:
+        return [self._make_entry(token_id, logprob) for token_id, logprob in pairs]
+
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 

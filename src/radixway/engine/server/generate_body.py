@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from radixway.engine.constraint import StructuredOutputGrammar
-from radixway.engine.request import SamplingParams
-from radixway.engine.server.constraints import FieldConstraint, find_sampling_constraint
-from radixway.engine.server.prompts import split_prompts
+from radixway.core.http import BadBodyError
+from radixway.engine.engine_request import SamplingParams
+from radixway.engine.server.constraint_fields import FieldConstraint, find_sampling_constraint
+from radixway.engine.server.prompt_inputs import split_prompts
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
     MAX_CHOICES,
@@ -18,7 +18,7 @@ from radixway.engine.server.sampling import (
     parse_stop_strings,
     unsupported_field_error,
 )
-from radixway.web import BadBodyError
+from radixway.engine.structured_output import StructuredOutputGrammar
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from radixway import __version__
-from radixway.engine.info import EngineStats
-from radixway.engine.server.exchange import HttpExchange
+from radixway._version import __version__
+from radixway.core.http import BadBodyError, decode_query
+from radixway.engine.engine_info import EngineStats
+from radixway.engine.server.engine_service import EngineService
+from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.metrics import kv_usage_ratio
-from radixway.engine.server.service import EngineService
-from radixway.web import BadBodyError, decode_query
 
 _encode = msgspec.json.Encoder().encode
 

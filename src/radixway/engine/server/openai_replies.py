@@ -1,14 +1,20 @@
-"""The objects of OpenAI's chat and completions answers, whole and streamed, with vLLM's additions."""
+"""The objects of OpenAI's chat and completions answers, whole and streamed, with vLLM's additions.
 
-from collections.abc import Sequence
+Streaming OpenAI's answers: one write for each step of the engine, usage at the end when asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from radixway.engine.request import FinishReason, TokenLogprob
-from radixway.engine.server.answers import GatheredOutput
-from radixway.tokenizer import Tokenizer
+from radixway.core.http.server_sent_events import DONE_EVENT, write_event
+from radixway.core.tokenizer import Tokenizer
+from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
+from radixway.engine.server.generation_group import GatheredOutput, GenerationGroup
+from radixway.engine.server.http_exchange import HttpExchange
 
 _MIN_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 
@@ -191,3 +197,55 @@ def make_text_logprobs(
         "top_logprobs": [None if isinstance(item, int) else alternatives(item) for item in items],
         "text_offset": offsets,
     }
+
+
+encode = msgspec.json.Encoder().encode
+
+ReplyChoices = Sequence[ChatChoice | TextChoice]
+
+
+@dataclass(slots=True, frozen=True)
+class ReplyHead:
+    """What every object of one answer says about itself."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+
+    def make_reply(self, choices: ReplyChoices) -> CompletionReply:
+        """An object with these choices."""
+        return CompletionReply(
+            id=self.id, object=self.object, created=self.created, model=self.model, choices=choices
+        )
+
+
+async def stream_choices(
+    exchange: HttpExchange,
+    head: ReplyHead,
+    answers: GenerationGroup,
+    chunks_of: Callable[[int, RequestOutput], Sequence[CompletionReply]],
+    *,
+    per_prompt: int,
+    include_usage: bool,
+) -> None:
+    """Send what `chunks_of` (choice index, its next output) makes of each output, until all are finished."""
+    last: dict[int, RequestOutput] = {}
+    unfinished = len(answers)
+    async for index, output in answers:
+        last[index] = output
+        events = b""
+        for chunk in chunks_of(index, output):
+            chunk.usage = None if include_usage else UNSET
+            events += write_event(encode(chunk))
+        if output.finish is not None:
+            unfinished -= 1
+            if not unfinished:
+                if include_usage:
+                    chunk = head.make_reply([])
+                    chunk.usage = sum_usage([last[index] for index in sorted(last)], per_prompt)
+                    events += write_event(encode(chunk))
+                await exchange.end_events(events + DONE_EVENT)
+                return
+        if events:
+            await exchange.send_events(events)

@@ -8,16 +8,15 @@ from typing import Any
 
 import msgspec
 
-from radixway import __version__
-from radixway.engine.server.chat_body import ChatCompletionBody
+from radixway._version import __version__
+from radixway.engine.server.chat_completions import ChatCompletionBody
 from radixway.engine.server.completions import TextCompletionBody
-from radixway.engine.server.control import PauseBody
-from radixway.engine.server.frontend import ConcatenateBody
 from radixway.engine.server.generate_body import GenerateRequestBody
+from radixway.engine.server.generation_control import ConcatenateBody, PauseBody
 from radixway.engine.server.prefetch import PrefetchBody
 from radixway.engine.server.status import AbortBody
-from radixway.engine.server.tokens import DetokenizeBody, TokenizeBody
-from radixway.engine.server.weights import (
+from radixway.engine.server.tokenize import DetokenizeBody, TokenizeBody
+from radixway.engine.server.weight_routes import (
     DiskUpdateBody,
     TensorUpdateBody,
     WeightQueryBody,

@@ -4,13 +4,13 @@ import time
 
 import msgspec
 
-from radixway.engine.request import SamplingParams
-from radixway.engine.server.chat_body import ChatCompletionBody, render_chat_prompt
-from radixway.engine.server.exchange import HttpExchange
-from radixway.engine.server.prompts import encode_prompts
+from radixway.core.http import BadBodyError, HttpError, decode_json
+from radixway.engine.engine_request import SamplingParams
+from radixway.engine.server.chat_completions import ChatCompletionBody, render_chat_prompt
+from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
+from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.prompt_inputs import encode_prompts
 from radixway.engine.server.sampling import field_names
-from radixway.engine.server.service import EngineService, GenerationJob, prefix_namespace
-from radixway.web import BadBodyError, HttpError, decode_json
 
 
 class PrefetchBody(ChatCompletionBody, kw_only=True):

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from radixway.engine.constraint import StructuredOutputGrammar
+from radixway.core.http import BadBodyError
+from radixway.engine.engine_request import SamplingParams
 from radixway.engine.errors import InvalidRequestError
-from radixway.engine.request import SamplingParams
-from radixway.engine.server.constraints import ConstraintFields
-from radixway.engine.server.errors import to_http_error
-from radixway.web import BadBodyError
+from radixway.engine.server.constraint_fields import ConstraintFields
+from radixway.engine.server.http_errors import to_http_error
+from radixway.engine.structured_output import StructuredOutputGrammar
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from radixway import __version__
-from radixway.engine.request import SamplingParams
-from radixway.engine.server.exchange import HttpExchange
+from radixway._version import __version__
+from radixway.core.http import BadBodyError, HttpError, decode_json, decode_query
+from radixway.engine.engine_request import SamplingParams
+from radixway.engine.server.engine_service import EngineService, GenerationJob
+from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.metrics import kv_usage_ratio
-from radixway.engine.server.service import EngineService, GenerationJob
-from radixway.web import BadBodyError, HttpError, decode_json, decode_query
 
 _encode = msgspec.json.Encoder().encode
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, time
 
-from radixway.engine.generation import GenerationStream, RequestTimeline
-from radixway.engine.server.exchange import HttpExchange
-from radixway.telemetry.tracing import (
+from radixway.core.telemetry.tracing import (
     CallerSpan,
     RequestTracer,
     TimedStage,
@@ -15,7 +13,9 @@ from radixway.telemetry.tracing import (
     TraceSpan,
     build_spans,
 )
-from radixway.telemetry.tracing.span import Kind, Value
+from radixway.core.telemetry.tracing.span import Kind, Value
+from radixway.engine.generation_stream import GenerationStream, RequestTimeline
+from radixway.engine.server.http_exchange import HttpExchange
 
 _OPERATIONS = {"/v1/chat/completions": "chat"}
 

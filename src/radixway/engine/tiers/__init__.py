@@ -4,8 +4,8 @@
 it is told.
 """
 
-from radixway.engine.tiers.copies import TierLoad
-from radixway.engine.tiers.disk import DiskTier, KVFingerprint, open_disk_tier
-from radixway.engine.tiers.tiers import TieredKVCache, TierStats
+from radixway.engine.tiers.disk_tier import DiskTier, KVFingerprint, open_disk_tier
+from radixway.engine.tiers.host_pool import TierLoad
+from radixway.engine.tiers.tiered_cache import TieredKVCache, TierStats
 
 __all__ = ["DiskTier", "KVFingerprint", "TierLoad", "TierStats", "TieredKVCache", "open_disk_tier"]

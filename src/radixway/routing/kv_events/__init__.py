@@ -4,18 +4,10 @@
 all of that is free of I/O. `subscriber` has the sockets, `addresses` knows where, `service` does it for all.
 """
 
-from radixway.routing.kv_events.addresses import (
-    PublisherAddress,
-    PublisherUnreachableError,
-    publisher_addresses,
-    read_publisher_config,
-)
-from radixway.routing.kv_events.blocks import EngineBlockTracker
+from radixway.routing.kv_events.batch_sequencer import BatchSequencer
 from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.follower import BatchSequencer
-from radixway.routing.kv_events.following import WorkerKvFeed
-from radixway.routing.kv_events.service import KvEventService
-from radixway.routing.kv_events.wire import (
+from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
+from radixway.routing.kv_events.event_decoder import (
     BlocksCleared,
     BlocksRemoved,
     BlocksStored,
@@ -23,6 +15,14 @@ from radixway.routing.kv_events.wire import (
     UnreadableBatchError,
     decode_batch,
 )
+from radixway.routing.kv_events.service import KvEventService
+from radixway.routing.kv_events.subscription import (
+    PublisherAddress,
+    PublisherUnreachableError,
+    publisher_addresses,
+    read_publisher_config,
+)
+from radixway.routing.kv_events.worker_feed import WorkerKvFeed
 
 __all__ = [
     "BatchSequencer",

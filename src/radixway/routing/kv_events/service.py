@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from radixway.config import KvEventsConfig
+from radixway.core.config import KvEventsConfig
 from radixway.routing.block_index import BlockIndex
-from radixway.routing.kv_events.addresses import publisher_addresses
 from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.following import WorkerKvFeed
-from radixway.routing.kv_events.timing import SubscriptionTimeouts
-from radixway.routing.registry import WorkerRegistry
+from radixway.routing.kv_events.subscription import SubscriptionTimeouts, publisher_addresses
+from radixway.routing.kv_events.worker_feed import WorkerKvFeed
 from radixway.routing.worker import KvEventsState, KvEventsStatus, Worker, WorkerState
+from radixway.routing.worker_registry import WorkerRegistry
 
 if TYPE_CHECKING:
     import zmq.asyncio

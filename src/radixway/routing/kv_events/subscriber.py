@@ -12,9 +12,8 @@ import zmq
 import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
-from radixway.routing.kv_events.addresses import PublisherAddress
-from radixway.routing.kv_events.follower import BatchSequencer
-from radixway.routing.kv_events.timing import SubscriptionTimeouts
+from radixway.routing.kv_events.batch_sequencer import BatchSequencer
+from radixway.routing.kv_events.subscription import PublisherAddress, SubscriptionTimeouts
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import random
 
-from radixway.config import (
+from radixway.core.config import (
     AnyPolicy,
     CustomPolicyConfig,
     ExpectedTimePolicyConfig,
@@ -16,7 +16,7 @@ from radixway.config import (
     StickyLeastLoadedPolicyConfig,
 )
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.custom import load_custom_policy
+from radixway.routing.policies.custom_policy import load_custom_policy
 from radixway.routing.policies.expected_time import ExpectedTime
 from radixway.routing.policies.kv_aware import KvAware
 from radixway.routing.policies.least_loaded import LeastLoaded

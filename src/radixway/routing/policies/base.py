@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from radixway.routing.block_index import PrefixMatches
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

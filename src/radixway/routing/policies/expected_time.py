@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.config import ExpectedTimePolicyConfig
+from radixway.core.config import ExpectedTimePolicyConfig
 from radixway.routing.block_index import PrefixMatches
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

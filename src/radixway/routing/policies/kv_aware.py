@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.config import KvAwarePolicyConfig
+from radixway.core.config import KvAwarePolicyConfig
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from radixway.config import PrefixAffinityPolicyConfig
-from radixway.radix import RadixTree
+from radixway.core.config import PrefixAffinityPolicyConfig
+from radixway.core.radix import RadixTree
 from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.policies.power_of_two import power_of_two
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.request import RoutingRequest
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

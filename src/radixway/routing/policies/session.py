@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from xxhash import xxh3_64_intdigest
 
-from radixway.config import SessionPolicyConfig
+from radixway.core.config import SessionPolicyConfig
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.bonds import SessionBindings, session_key
 from radixway.routing.policies.least_loaded import LeastLoaded
-from radixway.routing.request import RoutingRequest
+from radixway.routing.policies.session_bindings import SessionBindings, session_key
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 _MAX_SESSIONS = 1_000_000

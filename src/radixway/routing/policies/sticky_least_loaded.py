@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.config import StickyLeastLoadedPolicyConfig
+from radixway.core.config import StickyLeastLoadedPolicyConfig
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.bonds import SessionBindings
-from radixway.routing.request import RoutingRequest
+from radixway.routing.policies.session_bindings import SessionBindings
+from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 

@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from radixway.trajectories.adapters.told import Sample, SampleRecord, join_sample_experts, read_sample
+from radixway.trajectories.adapters.sample_record import (
+    Sample,
+    SampleRecord,
+    join_sample_experts,
+    read_sample,
+)
 
 _STATUS = {"stop": "completed", "tool_calls": "completed", "length": "truncated", "abort": "aborted"}
 

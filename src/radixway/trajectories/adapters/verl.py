@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from radixway.trajectories.adapters.told import Sample, SampleRecord, join_sample_experts, read_sample
+from radixway.trajectories.adapters.sample_record import (
+    Sample,
+    SampleRecord,
+    join_sample_experts,
+    read_sample,
+)
 
 _DTYPES = {"rollout_log_probs": "float32", "rm_scores": "float32", "routed_experts": "int16"}
 """int64 for all others."""

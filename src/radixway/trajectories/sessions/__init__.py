@@ -1,15 +1,15 @@
 """Sessions: the conversations of agents that know nothing of tokens, each a tree of calls.
 
-Pure bookkeeping over the store; who calls workers and answers agents is `surfaces/agents/`.
+Pure bookkeeping over the store; who calls workers and answers agents is `api/sessions/`.
 """
 
 from radixway.trajectories.sessions.archive import SessionArchive
-from radixway.trajectories.sessions.book import SessionExistsError, SessionRegistry, TooManySessionsError
 from radixway.trajectories.sessions.call import Finish, PendingCall, SessionCall
-from radixway.trajectories.sessions.matching import CallRequest, KnownHistory, match_history
-from radixway.trajectories.sessions.prompting import PromptBuilder, SessionPrompt
-from radixway.trajectories.sessions.sample import TrainingSample, make_samples
+from radixway.trajectories.sessions.history_match import CallRequest, KnownHistory, match_history
+from radixway.trajectories.sessions.prompt_builder import PromptBuilder, SessionPrompt
+from radixway.trajectories.sessions.registry import SessionExistsError, SessionRegistry, TooManySessionsError
 from radixway.trajectories.sessions.session import AgentSession
+from radixway.trajectories.sessions.training_sample import TrainingSample, make_samples
 
 __all__ = [
     "AgentSession",

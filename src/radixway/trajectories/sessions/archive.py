@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from radixway.storage import open_sqlite
-from radixway.trajectories.records import TokenLabel
+from radixway.core.storage import open_sqlite
 from radixway.trajectories.sessions.call import AddedTokens, SessionCall
 from radixway.trajectories.sessions.session import AgentSession
 from radixway.trajectories.store import TrajectoryStore
+from radixway.trajectories.token_records import TokenLabel
 
 _CREATE_SESSIONS = """
 CREATE TABLE IF NOT EXISTS sessions (

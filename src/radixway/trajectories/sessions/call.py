@@ -11,8 +11,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from radixway.trajectories.records import Spans
 from radixway.trajectories.store import PathHold
+from radixway.trajectories.token_records import Spans
 
 Message: TypeAlias = dict[str, Any]
 Finish = Literal["stop", "length", "abort"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, Literal
 
-from radixway.trajectories.given import TokenSegment
-from radixway.trajectories.memory import StoreFullError
-from radixway.trajectories.records import Spans, TokenLabel, Version, join_spans
-from radixway.trajectories.replies import SampledTokens
+from radixway.trajectories.generate_replies import SampledTokens
+from radixway.trajectories.memory_budget import StoreFullError
 from radixway.trajectories.sessions.call import AddedTokens, Finish, Message, PendingCall, SessionCall
 from radixway.trajectories.store import PathHold, TrajectoryStore
+from radixway.trajectories.token_records import Spans, TokenLabel, Version, join_spans
+from radixway.trajectories.token_segment import TokenSegment
 
 State = Literal["open", "finished", "collected"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from radixway.console.calls import GatewayCalls, SignedOutError
+from radixway.console.gateway_calls import GatewayCalls, SignedOutError
 from radixway.console.page import PageVisit
 
 

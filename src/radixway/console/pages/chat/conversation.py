@@ -9,14 +9,13 @@ from typing import Any
 
 from nicegui import background_tasks, ui
 
-from radixway.console.confirming import ask_confirmation
+from radixway.console.dialogs import ask_confirmation, ask_for_text
 from radixway.console.page import PageVisit
 from radixway.console.pages.chat.account import OperatorAccount
+from radixway.console.pages.chat.answer_stream import follow_answer
+from radixway.console.pages.chat.chat_list import ChatList
 from radixway.console.pages.chat.composer import MessageComposer
-from radixway.console.pages.chat.hearing import follow_answer
-from radixway.console.pages.chat.listing import ChatList
 from radixway.console.pages.chat.message import Message, MessageBubble
-from radixway.console.pages.chat.wording import ask_for_text
 
 
 class ConversationView:

@@ -1,18 +1,48 @@
-"""One message: what was said, which of its siblings it is, and what can be done with it."""
+"""What a model wrote, as markdown: HTML in it is text, images are links, and links that would act are text.
+
+markdown-it takes time in proportion to the text, whatever stands there; a converter made of patterns can be
+made to fail, or to hold up every page, by an answer of nothing but brackets.
+
+One message: what was said, which of its siblings it is, and what can be done with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from html import escape
 from time import perf_counter
 from typing import Any, Protocol
 
+from markdown_it import MarkdownIt
 from nicegui import ui
 
+from radixway.console.components import draw_chip
 from radixway.console.page import PageVisit
-from radixway.console.pages.chat.hearing import AnswerProgress
-from radixway.console.pages.chat.markdown import SafeMarkdown
-from radixway.console.parts import draw_chip
+from radixway.console.pages.chat.answer_stream import AnswerProgress
+
+_LONGEST = 50_000
+"""Characters of an answer that are read as markdown; more is shown as it is."""
+
+_markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+
+
+class SafeMarkdown(ui.markdown):
+    """NiceGUI's element, which would take HTML as it is and leave all of it to the browser to clean."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, sanitize=True)
+
+    def _handle_content_change(self, content: str) -> None:
+        self.props["innerHTML"] = render_html(content)
+
+
+def render_html(text: str) -> str:
+    """The text as HTML that does nothing."""
+    if len(text) > _LONGEST:
+        return f"<div class='rw-text'>{escape(text)}</div>"
+    return str(_markdown.render(text))
+
 
 _REDRAW_S = 0.1
 _REDRAW_SHARE = 10

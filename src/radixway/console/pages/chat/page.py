@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from radixway.console.calls import CallRefusedError
+from radixway.console.components import draw_empty
+from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.chat.account import OperatorAccount
+from radixway.console.pages.chat.chat_list import ChatList
 from radixway.console.pages.chat.composer import MessageComposer
 from radixway.console.pages.chat.conversation import ConversationView
-from radixway.console.pages.chat.listing import ChatList
-from radixway.console.parts import draw_empty
 
 
 async def build_chat_page(visit: PageVisit) -> None:

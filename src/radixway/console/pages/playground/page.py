@@ -8,9 +8,10 @@ from typing import Any
 
 from nicegui import background_tasks, ui
 
-from radixway.console.calls import CallRefusedError, ConsoleCallError, SignedOutError
+from radixway.console.components import draw_card, draw_chip
+from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, SignedOutError
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.pages.playground.answering import AnswerPanel
+from radixway.console.pages.playground.answer_panel import AnswerPanel
 from radixway.console.pages.playground.findings import (
     draw_decision,
     draw_journal,
@@ -19,7 +20,6 @@ from radixway.console.pages.playground.findings import (
     draw_worker,
 )
 from radixway.console.pages.playground.form import FormError, PromptForm, TenantKeyHolder
-from radixway.console.parts import draw_card, draw_chip
 
 
 async def build_playground_page(visit: PageVisit) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from radixway.console.pages.prefixes.branches import HEATS, NAMED, HeatScale, prefix_name
+from radixway.console.pages.prefixes.charts import HEATS, NAMED, HeatScale, prefix_name
 from radixway.console.texts import TextCatalog
 
 BODY = r"""

@@ -1,15 +1,15 @@
 """*Requests*: the latest ones as a list that is searched, and each one's way through the house."""
 
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.pages.requests import explained, listing
+from radixway.console.pages.requests import explanation, request_list
 
 
 async def build_requests_page(visit: PageVisit) -> None:
     """One request where the address names one, else the list."""
     if "request_id" in visit.request.path_params:
-        await explained.build_explanation(visit)
+        await explanation.build_explanation(visit)
     else:
-        await listing.build_request_list(visit)
+        await request_list.build_request_list(visit)
 
 
 PAGE = ConsolePage(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from radixway.config.pricing import format_cost
 from radixway.console.texts import TextCatalog
+from radixway.core.config.pricing import format_cost
 
 _LOOKS = {"blocked": "bad", "error": "bad", "broken": "bad", "client_left": "warn", "cache_hit": "good"}
 _SHORT_ID = 10

@@ -7,14 +7,13 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.calls import CallRefusedError
-from radixway.console.confirming import ask_confirmation
+from radixway.console.components import draw_card, draw_chip, draw_empty
+from radixway.console.dialogs import ask_confirmation
+from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.pages.rules.differing import draw_diff
-from radixway.console.pages.rules.editing import RulesEditor, with_newlines
-from radixway.console.pages.rules.past import VersionHistory
-from radixway.console.pages.rules.trying import TryoutPanel
-from radixway.console.parts import draw_card, draw_chip, draw_empty
+from radixway.console.pages.rules.editor import RulesEditor, with_newlines
+from radixway.console.pages.rules.tryout_panel import TryoutPanel
+from radixway.console.pages.rules.version_history import VersionHistory, draw_diff
 
 _PATH = "/config/semantic/rules"
 

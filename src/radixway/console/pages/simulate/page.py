@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from radixway.console.calls import CallRefusedError
+from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import PageVisit
-from radixway.console.pages.simulate.order import SimulationForm
 from radixway.console.pages.simulate.outcome import draw_outcome
+from radixway.console.pages.simulate.simulation_form import SimulationForm
 
 _AGAIN_S = 1.0
 _NOT_FOUND = 404

@@ -1,0 +1,53 @@
+"""Wire protocols: each turns bytes into a Request and a Reply back into bytes, and decides nothing."""
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.authorization import PathAuthorization
+from radixway.api.dry_run import dry_run_routes
+from radixway.api.erasure import erasure_routes
+from radixway.api.health import health_routes
+from radixway.api.openai import model_routes
+from radixway.api.openapi import describe_raw_paths
+from radixway.api.request_handler import RequestHandler
+from radixway.api.selector import affinity_routes, selector_routes
+from radixway.api.semantic_config import semantic_routes
+from radixway.api.sessions import (
+    SessionCallRouter,
+    SessionDispatcher,
+    SessionRequestHandler,
+    SessionService,
+    count_routes,
+    session_routes,
+)
+from radixway.api.sglang import FleetControl, fleet_routes, sglang_routes
+from radixway.api.traffic import traffic_routes
+from radixway.api.trajectories import trajectory_routes
+from radixway.api.usage import usage_routes
+from radixway.api.workers import registration_routes, worker_routes
+
+__all__ = [
+    "AdminAccess",
+    "FleetControl",
+    "PathAuthorization",
+    "RequestHandler",
+    "SessionCallRouter",
+    "SessionDispatcher",
+    "SessionRequestHandler",
+    "SessionService",
+    "affinity_routes",
+    "count_routes",
+    "describe_raw_paths",
+    "dry_run_routes",
+    "erasure_routes",
+    "fleet_routes",
+    "health_routes",
+    "model_routes",
+    "registration_routes",
+    "selector_routes",
+    "semantic_routes",
+    "session_routes",
+    "sglang_routes",
+    "traffic_routes",
+    "trajectory_routes",
+    "usage_routes",
+    "worker_routes",
+]

@@ -1,0 +1,185 @@
+"""Who may use which of the gateway's paths. Without tenants: administrative calls need the admin's key.
+
+`/whoami`: what the key that a call brings, or the lack of one, allows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.requests import HTTPConnection
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.authentication import CallerAuthenticator
+from radixway.api.trusted_proxies import TrustedProxies, is_in_networks
+from radixway.core.config import GatewayConfig
+from radixway.core.http import OriginCheck, Scope, is_loopback_host
+from radixway.core.http.request_origin import ForeignHostError
+from radixway.core.pipeline import GatewayError, TenantPolicy, UnauthorizedError
+from radixway.core.tenants import TenantService
+
+log = logging.getLogger(__name__)
+
+_OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
+"""For probes, which have no keys; what they tell of depends on who asks (`shows_details`, `check_scrape`)."""
+_ANY_HOST = frozenset({"/health", "/ready"})
+"""Harmless to read for whoever has led a name here, and asked for by probes under all kinds of names."""
+_CONSOLE = "/console"
+"""Its own process checks the names of those who look at pages."""
+_FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
+
+
+class PathAuthorization:
+    """Asked for every path that FastAPI serves; it has nothing to do unless tenants have keys."""
+
+    def __init__(
+        self, config: GatewayConfig, room: TenantService | None, hosts: Collection[str] = ()
+    ) -> None:
+        """`hosts`: under which browsers reach the gateway, beside its addresses."""
+        ring = None if room is None else room.ring
+        self.callers = CallerAuthenticator(
+            TrustedProxies(config), ring, {} if room is None else room.tenancies
+        )
+        self.origins = OriginCheck(
+            hosts=hosts,
+            origins=config.cors_origins,
+            site_help="send a key with it, or name the site in gateway.cors_origins",
+            host_help="name it in gateway.hosts, or give tenants keys",
+        )
+        self.access = AdminAccess(config, self.callers, origins=self.origins)
+        self.workers_access = AdminAccess(
+            config, self.callers, scopes=("admin", "worker"), origins=self.origins
+        )
+        """Also for keys with which workers add themselves."""
+        self._metrics_access = AdminAccess(
+            config, self.callers, scopes=("admin", "metrics"), origins=self.origins
+        )
+        self._names_tenants = self.access.needs_key or room is not None
+        self._known_networks = (*config.admin_networks, *config.trusted_hops)
+        if not self.callers.needs_keys:
+            _warn_if_exposed(config.host)
+
+    def check_origin(self, scope: Scope) -> None:
+        """Raise CrossSiteRequest or ForeignHostError where a page of another site may be behind a request.
+
+        Of every request and WebSocket, before anything else is done with it.
+        """
+        self.origins.check_site(scope)
+        path: str = scope["path"]
+        if not self.callers.needs_keys and path not in _ANY_HOST and not path.startswith(_CONSOLE):
+            try:
+                self.origins.check_host(scope)
+            except ForeignHostError:
+                client = scope["client"][0]
+                if is_in_networks(client, self._known_networks) or self.access.has_admin_key(
+                    HTTPConnection(scope)
+                ):
+                    return
+                raise
+
+    def __call__(self, request: Request) -> None:
+        """Raises UnauthorizedError, Forbidden, TooManyWrongKeys."""
+        path = request.url.path
+        if not self.callers.needs_keys or path in _OPEN:
+            return
+        if path in _FOR_WORKERS:
+            self.workers_access(request)
+        elif not self.access.is_allowed(request):
+            try:
+                self.callers.tenant_policy_of(request.scope)
+            except UnauthorizedError:
+                self.callers.count_wrong_key(request.scope)
+                raise
+
+    def shows_details(self, request: Request) -> bool:
+        """Whether the call may see names, addresses and paths of what runs here."""
+        return self._metrics_access.is_allowed(request)
+
+    def authorize_scrape(self, request: Request) -> None:
+        """Raise UnauthorizedError or Forbidden where metrics name what the caller is not to know."""
+        if not self._names_tenants:
+            return
+        try:
+            self._metrics_access(request)
+        except UnauthorizedError:
+            raise UnauthorizedError(
+                "metrics name tenants and workers: scrape with `Authorization: Bearer KEY` (in Prometheus, "
+                "`authorization` of scrape_configs), with gateway.admin_key or a key of the scope metrics or "
+                "admin (tenants.NAME.keys), or from a network in gateway.admin_networks"
+            ) from None
+
+    def has_valid_key(self, scope: Scope) -> bool:
+        """Whether a request's head brings the key that it needs, if any: else there is no use in its body."""
+        if not self.callers.needs_keys or self.access.is_allowed(Request(scope)):
+            return True
+        try:
+            self.callers.tenant_policy_of(scope)
+        except GatewayError:
+            return False
+        return True
+
+    def tenant_policy_of(self, request: Request) -> TenantPolicy | None:
+        """Whose call it is, where tenants are configured and it is one's."""
+        try:
+            return self.callers.tenant_policy_of(request.scope)
+        except GatewayError:
+            return None  # an administrator's
+
+    def visible_tenant(self, request: Request) -> str | None:
+        """The tenant whose affairs alone the call may see; None: everybody's. Raises as `tenancy_of`."""
+        if self.access.is_allowed(request):
+            return None
+        tenancy = self.callers.tenant_policy_of(request.scope)
+        return None if tenancy is None else tenancy.name
+
+    def visible_tenant_or_admin(self, request: Request) -> str | None:
+        """As `confined_to`, where only tenants and administrators see anything. Raises as `access` too."""
+        if not self.callers.needs_keys:
+            self.access(request)
+            return None
+        return self.visible_tenant(request)
+
+
+def _warn_if_exposed(host: str) -> None:
+    """Say so where anybody on the network may ask."""
+    if not is_loopback_host(host):
+        log.warning(
+            "whoever reaches %s may ask: give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1", host
+        )
+
+
+class CallerInfo(BaseModel):
+    """Who is calling."""
+
+    admin: bool
+    """It may make administrative calls."""
+    by_key: bool
+    """Its key alone allows them, wherever it comes from."""
+    needs_key: bool
+    """There are keys with which one may; without any they are for this machine alone."""
+    tenant: str | None
+    """Whose call it is, where tenants are configured and it is one's."""
+
+
+def whoami_routes(gate: PathAuthorization) -> APIRouter:
+    """The one path. It asks for nothing: a call with a wrong key is nobody's, and too many are refused."""
+    router = APIRouter(tags=["gateway"])
+
+    @router.get("/whoami", response_model=CallerInfo)
+    async def whoami(request: Request) -> Any:
+        """Whether this call is an administrator's, and whose it is."""
+        tenancy, admin = gate.tenant_policy_of(request), gate.access.is_allowed(request)
+        if tenancy is None and not admin and gate.access.needs_key:
+            gate.callers.count_wrong_key(request.scope)
+        return CallerInfo(
+            admin=admin,
+            by_key=gate.access.has_admin_key(request),
+            needs_key=gate.access.needs_key,
+            tenant=None if tenancy is None else tenancy.name,
+        )
+
+    return router

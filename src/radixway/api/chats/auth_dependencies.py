@@ -1,0 +1,222 @@
+"""Who is asking: a user by their token or key, or the server they came through by its own.
+
+Whatever is shown is looked up with every call: who was deleted, and what was revoked, counts for nothing at
+once and in every process.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Annotated
+
+import msgspec
+from fastapi import HTTPException, Request
+from fastapi.routing import APIRoute
+from msgspec import Meta
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from radixway.api.admin_access import BY, NOBODY
+from radixway.chat.accounts import HOUSE
+from radixway.chat.api_keys import PREFIX, KeyScope
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.records import OF_TENANTS, PullWorkerRecord, User, UserRole
+from radixway.chat.service import ChatService
+from radixway.chat.user_tokens import InvalidTokenError
+from radixway.core.config import DEFAULT_TENANT
+from radixway.core.tenants import KeyRing, KnownKey
+
+_MAX_HEADER_BYTES = 8192
+"""Of the header `TrustedClient`."""
+_USER = "radixway.user"
+"""Where a scope says whose request it is, once that was looked up."""
+OPERATOR = "operator"
+"""The provider of the one user as whom whoever runs the gateway chats."""
+_RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, OF_TENANTS, OPERATOR})
+"""Providers that no trusted server is; those of OpenID Connect are URLs."""
+_Name = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\x00]*$")]
+
+
+class TrustedClient(msgspec.Struct, frozen=True):
+    """What the header `TrustedClient` holds: base64 of this, as JSON."""
+
+    api_key: str
+    client: _Name
+    """The server, which is its users' provider."""
+    user_id: _Name
+    """For somebody new."""
+    provider_account_id: _Name
+    username: _Name
+
+
+class ChatAuthenticator:
+    """Finds users, and the administrator, by what their requests bring."""
+
+    def __init__(self, room: ChatService, ring: KeyRing | None = None) -> None:
+        """`ring`: keys of the section `tenants`."""
+        self._room = room
+        self._ring = ring
+        self._trusted = [key.get_secret_value().encode() for key in room.config.trusted_client_keys]
+
+    async def require_user(self, request: Request) -> str:
+        """A FastAPI dependency: the user's id. Raises HTTPException, InvalidTokenError, ChatNotFoundError."""
+        found: str | None = request.scope.get(_USER)
+        if found is None:
+            found = request.scope[_USER] = await self._authenticate_user(request)
+        return found
+
+    async def _authenticate_user(self, request: Request) -> str:
+        if "trustedclient" in request.headers:
+            client, tenant = await self.require_trusted_client(request)
+            known = await self._room.accounts.find_provider_user(
+                tenant, client.client, client.provider_account_id
+            )
+            if known is None:
+                raise ChatNotFoundError("User not found")
+            return known.id
+        token = _bearer_token(request, 403, "Not authenticated")
+        if (named := self._tenant_key(token)) is not None:
+            return (await self._user_of_key(named)).id
+        user, _ = await self._user_of_token(token)
+        if user is None:
+            raise HTTPException(403, "This key is not for calls of users")
+        return user.id
+
+    async def require_admin(self, request: Request) -> None:
+        """A FastAPI dependency: administrators alone pass. Raises HTTPException, InvalidTokenError."""
+        request.scope[BY] = NOBODY
+        token = _bearer_token(request, 401, "Invalid token")
+        if secrets.compare_digest(token.encode(), self._room.secrets.root_token.encode()):
+            request.scope[BY] = "root_token"
+            return
+        named = self._tenant_key(token)
+        is_admin = (await self._user_of_token(token))[1] if named is None else "admin" in named.scopes
+        if not is_admin:
+            raise HTTPException(403, "Only administrators may do this")
+        request.scope[BY] = "chats" if named is None else f"tenant:{named.tenant}"
+
+    def authenticate_before_bodies(self, routes: Iterable[BaseRoute]) -> None:
+        """Find out who asks before a body is read; FastAPI reads it before it asks its dependencies."""
+        for route in routes:
+            if isinstance(route, APIRoute) and route.body_field is not None:
+                for dependency in route.dependant.dependencies:
+                    if dependency.call in (self.require_user, self.require_admin):
+                        route.app = _authenticate_first(route.app, dependency.call)
+
+    async def find_worker(self, key: str | None) -> PullWorkerRecord | None:
+        """Whose key it is, among those that may fetch jobs."""
+        if not key:
+            return None
+        if not key.startswith(PREFIX):
+            named = self._tenant_key(key)
+            if named is not None and "worker" in named.scopes:
+                return PullWorkerRecord(f"tenant:{named.tenant}", named.tenant, trusted=False, created_at=0.0)
+            return await self._room.workers.find_by_key(key)
+        try:
+            found = await self._room.api_keys.find_key(key)
+        except InvalidTokenError:
+            return None
+        if found is None or found[0].scope is not KeyScope.WORKER:
+            return None
+        return PullWorkerRecord(found[0].id, found[0].name, trusted=False, created_at=found[0].created_at)
+
+    async def require_trusted_client(self, request: Request) -> tuple[TrustedClient, str]:
+        """Whom a trusted server speaks for, and the tenant of its users. Raises HTTPException, 401."""
+        given = request.headers.get("trustedclient")
+        if given is None:
+            raise HTTPException(401, "Missing token")
+        try:
+            client = msgspec.json.decode(_decode_header(given), type=TrustedClient)
+        except ValueError:
+            raise HTTPException(401, "Invalid token") from None
+        tenant = await self._tenant_of_client(client)
+        if tenant is None or client.client in _RESERVED or "://" in client.client:
+            raise HTTPException(401, "Unauthorized client")
+        return client, tenant
+
+    async def enroll_user(self, request: Request) -> User:
+        """The user whom a trusted server speaks for, somebody new where there is none.
+
+        Raises HTTPException; ChatNotFoundError: the id is somebody else's.
+        """
+        client, tenant = await self.require_trusted_client(request)
+        # A server chooses ids of the tenant that all share by default; another tenant's would bump into them.
+        new_id = client.user_id if tenant == DEFAULT_TENANT else str(uuid.uuid4())
+        return await self._room.accounts.enroll_user(
+            tenant, client.client, client.provider_account_id, client.username, new_id=new_id
+        )
+
+    async def _tenant_of_client(self, client: TrustedClient) -> str | None:
+        """Of a trusted server's users; None: it is none."""
+        given = client.api_key.encode()
+        if any(secrets.compare_digest(given, key) for key in self._trusted):
+            return DEFAULT_TENANT
+        if client.api_key.startswith(PREFIX):
+            try:
+                found = await self._room.api_keys.find_key(client.api_key)
+            except InvalidTokenError:
+                return None
+            key = None if found is None else found[0]
+            may = key is not None and key.scope is KeyScope.TRUSTED and key.client in (None, client.client)
+            return key.tenant if key is not None and may else None
+        named = self._tenant_key(client.api_key)
+        return named.tenant if named is not None and "trusted" in named.scopes else None
+
+    async def _user_of_token(self, token: str) -> tuple[User | None, bool]:
+        """Whose token or key it is, and whether it is an administrator's. Raises InvalidTokenError."""
+        if token.startswith(PREFIX):
+            found = await self._room.api_keys.find_key(token)
+            if found is None:
+                raise InvalidTokenError("Invalid token")
+            key, user = found
+            return user, key.scope is KeyScope.ADMIN
+        try:
+            user = await self._room.accounts.find_user(self._room.token_issuer.find_user_id(token))
+        except ChatNotFoundError:
+            raise InvalidTokenError("Invalid token") from None
+        return user, user.role == UserRole.ADMIN
+
+    def _tenant_key(self, token: str) -> KnownKey | None:
+        return None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
+
+    async def _user_of_key(self, named: KnownKey) -> User:
+        """Somebody new with the first call. A key that names nobody is the tenant's, as one user."""
+        if not named.may_use_models:
+            raise HTTPException(403, "This key is not for calls of users")
+        account = named.user or ""
+        known = await self._room.accounts.find_provider_user(named.tenant, OF_TENANTS, account)
+        if known is not None:
+            return known
+        return await self._room.accounts.enroll_user(
+            named.tenant, OF_TENANTS, account, named.user or named.tenant, new_id=str(uuid.uuid4())
+        )
+
+
+def _authenticate_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]]) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await ask(Request(scope))
+        await app(scope, receive, send)
+
+    return answer
+
+
+def _decode_header(given: str) -> bytes:
+    """Raises ValueError."""
+    if len(given) > _MAX_HEADER_BYTES:
+        raise ValueError("too long")
+    return base64.b64decode(given, validate=True)
+
+
+def _bearer_token(request: Request, status: int, missing: str) -> str:
+    """From `Authorization: Bearer`, or, where there is no such header, from `X-API-Key`."""
+    given = request.headers.get("authorization")
+    if given is None:
+        kind, token = "bearer", request.headers.get("x-api-key", "")
+    else:
+        kind, _, token = given.partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise HTTPException(status, missing)
+    return token.strip()

@@ -1,0 +1,182 @@
+"""An answer as server-sent events, with signs of life while nothing is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.responses import Response
+
+from radixway.chat import published_shapes
+from radixway.chat.database_outages import is_outage
+from radixway.chat.job_queue import JobPosition
+from radixway.chat.records import Message
+from radixway.chat.service import ChatService
+from radixway.chat.token_log import TokenLogEntry, without_restarts
+from radixway.core.http import Receive, Scope, Send, uncancel_at_end
+from radixway.core.http.server_sent_events import write_comment, write_event
+
+_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+_LINE_END = b"\r\n"
+_PENDING_S = 1.0
+"""Between two words on where it stands in its queue."""
+_MAX_ENTRIES_AHEAD = 4096
+"""Events that are read ahead for a client that is slow to take them."""
+
+
+class ChatEventStream(Response):
+    """Every entry, and until the first one where the answer stands in its queue.
+
+    Whatever is there at one time is one write: answers come in batches, and writes are what they cost.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        room: ChatService,
+        message: Message,
+        entries: AsyncIterator[TokenLogEntry],
+        *,
+        restarts: bool = True,
+    ) -> None:
+        """`restarts`: the client knows the event of answers that begin anew."""
+        self.status_code = 200
+        self.background = None
+        self.init_headers(_HEADERS)
+        self._entries = (
+            entries if restarts else without_restarts(entries, published_shapes.encode_restarted())
+        )
+        self._signs = _Keepalive(room, message)
+        self._heard: list[bytes] = []
+        self._news = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, to its end or till the client leaves."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        hearing, leaving = (
+            asyncio.create_task(self._read_entries()),
+            asyncio.create_task(_wait_for_disconnect(receive)),
+        )
+        for task in (hearing, leaving):
+            task.add_done_callback(lambda _: self._news.set())
+        try:
+            await self._send_entries(send, hearing, leaving)
+        except asyncio.CancelledError:
+            if not uncancel_at_end(scope):
+                raise
+            # Not an error: the answer is not lost, and whoever comes again hears the rest.
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            for task in (hearing, leaving):
+                task.cancel()
+            await asyncio.gather(hearing, leaving, return_exceptions=True)
+            closing = getattr(self._entries, "aclose", None)
+            if closing is not None:
+                await closing()
+
+    async def _read_entries(self) -> None:
+        async for entry in self._entries:
+            self._heard.append(write_event(entry.event, event_id=entry.position, line_end=_LINE_END))
+            self._news.set()
+            if len(self._heard) >= _MAX_ENTRIES_AHEAD:
+                self._taken.clear()
+                await self._taken.wait()
+
+    async def _send_entries(
+        self, send: Send, hearing: asyncio.Task[None], leaving: asyncio.Task[None]
+    ) -> None:
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(0)  # what there is already is heard in this turn
+        while not leaving.done():
+            self._news.clear()
+            lines = b""
+            if self._heard:
+                lines, self._heard = b"".join(self._heard), []
+                self._taken.set()
+                self._signs.note_entry(now())
+            elif hearing.done():
+                hearing.result()
+                await send({"type": "http.response.body", "body": b""})
+                return
+            elif now() >= self._signs.due_at:
+                lines = await self._signs.next_event(now())
+            if lines:
+                await send({"type": "http.response.body", "body": lines, "more_body": True})
+            if not self._heard and not hearing.done():
+                self._wake_at(self._signs.due_at)
+                await self._news.wait()
+
+    def _wake_at(self, at: float) -> None:
+        """Or at an earlier time that was set before; then it is looked again."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._news.set()
+
+
+class _Keepalive:
+    """Of life, for one listener: where the answer stands, as long as it has not begun, and pings."""
+
+    def __init__(self, room: ChatService, message: Message) -> None:
+        self.due_at = 0.0
+        """When to ask for the next one."""
+        self._room = room
+        self._message = message
+        self._queue: str | None = None
+        self._knows_queue = False
+        self._silent_since: float | None = None
+        self._begun = message.state.is_final
+
+    def note_entry(self, now: float) -> None:
+        """The answer itself was heard."""
+        self._begun = True
+        self._silent_since = now
+        self.due_at = now + self._room.config.ping_s
+
+    async def next_event(self, now: float) -> bytes:
+        """What is to be said now; nothing, where something was said lately and it stands nowhere."""
+        if self._silent_since is None:  # the first time: one that has begun is rarely silent
+            self._silent_since = now
+        self.due_at = now + (self._room.config.ping_s if self._begun else _PENDING_S)
+        stands = None if self._begun else await self._find_queue_position()
+        if stands is not None:
+            self._silent_since = now
+            return write_event(
+                published_shapes.encode_pending(stands.position, stands.size), line_end=_LINE_END
+            )
+        if now - self._silent_since < self._room.config.ping_s:
+            return b""
+        self._silent_since = now
+        return write_comment(b"ping", line_end=_LINE_END)
+
+    async def _find_queue_position(self) -> JobPosition | None:
+        """None: it stands nowhere, or the database does not say so in time. The answer comes when it is back,
+        and words that are there already do not wait for it."""
+        try:
+            async with asyncio.timeout(_PENDING_S):
+                if not self._knows_queue:
+                    self._queue = await self._room.jobs.find_queue(self._message.id)
+                    self._knows_queue = True
+                if self._queue is None:
+                    return None
+                since = self._message.created_at
+                return await self._room.queue_positions.find_position(self._message.id, self._queue, since)
+        except TimeoutError:
+            return None
+        except SQLAlchemyError as error:
+            if not is_outage(error):
+                raise
+            return None
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,292 @@
+"""Chats, opened with the first call that is for them, or at the start where there are any already."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.chats.responses.paths import chats_unavailable_error, is_response_path
+from radixway.chat.answer_metrics import AnswerMetrics
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.core.config import ChatConfig, ConfigError, radixway_home
+from radixway.core.erasure import ErasureService
+from radixway.core.http import Receive, Scope, Send
+from radixway.core.pipeline import Reply, Request
+from radixway.core.tenants import TenantService
+from radixway.routing import WorkerRegistry
+
+if TYPE_CHECKING:
+    from radixway.api.chats.responses.service import ResponseService
+    from radixway.chat.local_completions import PipelineCall
+    from radixway.chat.safety import SafetyScreen
+    from radixway.chat.service import ChatService
+
+log = logging.getLogger(__name__)
+
+OPENAPI = "/openapi/chats.json"
+"""Where their OpenAPI is."""
+_ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
+_V1 = frozenset({"account", "chats", "webhooks"})
+_OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
+"""The rest of `/workers` is about those that the gateway sends requests to."""
+_COUNT_S = 1.0
+"""How long a scrape waits for the database."""
+_ADMIN = frozenset({"workers", "refresh_tokens", "users"})
+
+
+def is_chat_path(path: str) -> bool:
+    """Whether that path is one of theirs."""
+    first, _, rest = path[1:].partition("/")
+    if first == "v1" and rest.partition("/")[0] in _V1:
+        return True
+    if first in _ROOTS or path in _OF_WORKERS or path == OPENAPI or is_response_path(path):
+        return True
+    return first == "admin" and rest.partition("/")[0] in _ADMIN
+
+
+class ChatsApplication(Component):
+    """An ASGI application, in one event loop. What could not be opened is tried again with the next call.
+
+    To erase somebody, users are named by id, or as `provider:account`.
+    """
+
+    name = "chats"
+    erasable_by = frozenset({"tenant", "user"})
+
+    def __init__(
+        self,
+        config: ChatConfig,
+        registry: WorkerRegistry,
+        road: PipelineCall,
+        erasure: ErasureService | None = None,
+        screen: SafetyScreen | None = None,
+        metrics: AnswerMetrics | None = None,
+        *,
+        least_priority: int = -1,
+        tenants: TenantService | None = None,
+        named: Callable[[], Iterable[str]] = tuple,
+        access: AdminAccess | None = None,
+    ) -> None:
+        """`erasure`: forgets a user in all rooms, when they ask for it. `screen`: judges questions.
+        `metrics`: told of answers. `least_priority`: see `ChatService`. `tenants`: whose keys count.
+        `named`: what `road` knows besides models of workers. `access`: of whoever runs the gateway, who may
+        chat, too; None: nobody counts as that.
+        """
+        self.room: ChatService | None = None
+        """While they are open."""
+        self._config = config
+        self._registry = registry
+        self._road = road
+        self._erasure = erasure
+        self._least_priority = least_priority
+        self._named = named
+        self._access = access
+        self._screen = screen
+        self._metrics = metrics
+        self._tenants = tenants
+        self._responses: ResponseService | None = None
+        self._app: ASGIApp | None = None
+        self.warming: asyncio.Task[None] | None = None
+        """Imports what the first call needs."""
+        self._unopened: str | None = None
+        """What is wrong while there is no room."""
+        self._open = AsyncExitStack()
+        self._lock = asyncio.Lock()
+        self._listens = (registry.on_state, registry.on_learn, registry.on_remove)
+
+    async def start(self) -> None:
+        """Open them now where there are any already: what was under way when the last gateway ended goes on.
+
+        Raises ConfigError.
+        """
+        if self.has_database():
+            try:
+                await self._get_app()
+            except BaseException:
+                await self._open.aclose()
+                raise
+        for told in self._listens:
+            told.append(self._on_workers_changed)
+
+    async def stop(self) -> None:
+        """Close them, if they are open."""
+        for told in self._listens:
+            told.remove(self._on_workers_changed)
+        if self.warming is not None:
+            self.warming.cancel()
+        try:
+            await self._open.aclose()
+        finally:
+            self.room = self._responses = self._app = None
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many rows there were."""
+        if self.room is not None:
+            return await self.room.user_erasure.erase_users(subject.tenant, subject.user)
+        if self.has_database():
+            raise CannotErase("chats are not open yet")
+        return 0
+
+    def warm_up(self) -> None:
+        """Import what the first call needs, in a thread: for servers that listen already. Nothing is opened,
+        and no file is made; what fails is told to whoever calls."""
+        if self.room is None and self.warming is None:
+            self.warming = asyncio.create_task(_import_in_thread())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Opens them first, where that is still to be done; 503 where it cannot be done."""
+        try:
+            app = self._app or await self._get_app()
+        except ConfigError as error:
+            self._unopened = "chats could not be opened: the log says why"
+            log.warning("%s", error)
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1013})
+                return
+            closed = Response(chats_unavailable_error().body(), 503, media_type="application/json")
+            if not is_response_path(scope["path"]):
+                closed = JSONResponse({"detail": "Chats cannot be opened"}, 503)
+            await closed(scope, receive, send)
+            return
+        await app(scope, receive, send)
+
+    def has_database(self) -> bool:
+        """Whether there is a database, open or not."""
+        return (self._config.database or self._config.redis) is not None or (
+            radixway_home() / "chats.db"
+        ).exists()
+
+    def busy_pull_workers(self) -> list[tuple[str, float]]:
+        """Workers that are connected to fetch jobs, by model."""
+        if (room := self.room) is None:
+            return []
+        models = room.sessions.models
+        return [(room.models.find_name(models[queue]), float(n)) for queue, n in room.sessions.busy.items()]
+
+    def gpu_utilization(self) -> list[tuple[str, float]]:
+        """How busy their GPUs are, where they tell, by model."""
+        if (room := self.room) is None:
+            return []
+        models = room.sessions.models
+        return [(room.models.find_name(models[queue]), share) for queue, share in room.sessions.gpus.items()]
+
+    async def count_waiting(self) -> None:
+        """Look how many answers wait; where the database does not say in time, nothing is told."""
+        if self._metrics is None or self.room is None:
+            return
+        from sqlalchemy.exc import SQLAlchemyError
+
+        self._metrics.depths, self._metrics.jobs = {}, {}
+        try:
+            async with asyncio.timeout(_COUNT_S):
+                idle = dict.fromkeys((config.name for config in self.room.models.list_configs()), 0)
+                self._metrics.depths = idle | await self.room.jobs.queue_depths()
+                self._metrics.jobs = await self.room.jobs.job_ages()
+        except (SQLAlchemyError, OSError, TimeoutError) as error:  # a scrape tells of everything else
+            log.warning("how many answers wait is not known: %s", type(error).__name__)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: whether they are open, how processes hear each other, and what does not work."""
+        room = self.room
+        shared = None if room is None else room.reconnecting
+        told = (
+            {"over": None, "problem": None}
+            if shared is None
+            else {"over": shared.name, "problem": shared.problem}
+        )
+        said: dict[str, Any] = {"open": room is not None, "shared": told}
+        problem = self._unopened if room is None else room.database.problem
+        if problem is not None:
+            said["database"] = {"kind": None if room is None else room.database.kind, "problem": problem}
+        if problem is not None or told["problem"] is not None:
+            said["status"] = "degraded"
+        return said
+
+    def notification_states(self) -> list[tuple[str, float]]:
+        """Whether what this process hears the others by works: 1 or 0, by its name."""
+        shared = None if self.room is None else self.room.reconnecting
+        return [] if shared is None else [(shared.name, float(shared.problem is None))]
+
+    async def _get_app(self) -> ASGIApp:
+        async with self._lock:
+            if self._app is None:
+                self._app = await self._create_app()
+            return self._app
+
+    async def _create_app(self) -> ASGIApp:
+        try:
+            await asyncio.to_thread(_import_dependencies)  # a second of a core's time
+        except ImportError as error:
+            raise ConfigError(f"chats need radixway[chat]: {error}") from error
+        from radixway.api.chats.app import build_chat_app
+        from radixway.api.chats.auth_dependencies import ChatAuthenticator
+        from radixway.api.chats.responses.app import build_responses_app
+        from radixway.api.chats.responses.owners import ResponseOwners
+        from radixway.api.chats.responses.service import ResponseService
+        from radixway.api.chats.tenant_dispatch import send_as_tenant
+        from radixway.chat.service import ChatService
+
+        tenants = self._tenants
+
+        async def road(request: Request) -> Reply:
+            return await send_as_tenant(
+                request, room.accounts, None if tenants is None else tenants.tenancies, self._road
+            )
+
+        room = ChatService(
+            self._config,
+            radixway_home(),
+            road,
+            self._served_models,
+            least_priority=self._least_priority,
+            screen=self._screen,
+        )
+        await self._open.enter_async_context(room.running())
+        self.room = room
+        if self._metrics is not None:
+            room.add_answer_metrics(self._metrics)
+            self._metrics.active_workers, self._metrics.look = self.busy_pull_workers, self.count_waiting
+            self._metrics.sharing, self._metrics.gpus = self.notification_states, self.gpu_utilization
+        ring = None if tenants is None else tenants.ring
+        app = build_chat_app(room, self._erasure, ring, self._access)
+        responses = ResponseService(room, road, self._registry)
+        await self._open.enter_async_context(responses.running())
+        self._responses = responses
+        owners = ResponseOwners(room, ChatAuthenticator(room, ring), keys_are_needed=bool(ring))
+        theirs = build_responses_app(responses, owners)
+
+        async def both(scope: Scope, receive: Receive, send: Send) -> None:
+            is_theirs = scope["type"] == "http" and is_response_path(scope["path"])
+            await (theirs if is_theirs else app)(scope, receive, send)
+
+        return both
+
+    def _served_models(self) -> frozenset[str]:
+        """That the road answers for."""
+        served = self._registry.known_models()
+        return served.union(self._named()) if served else served
+
+    def _on_workers_changed(self, _: object) -> None:
+        if self.room is not None:
+            self.room.update_local_queues()
+        if self._responses is not None:
+            self._responses.update_queues()
+
+
+async def _import_in_thread() -> None:
+    try:
+        await asyncio.to_thread(_import_dependencies)
+    except Exception:  # whatever it is, it harms nobody who does not chat
+        log.debug("chats cannot be imported", exc_info=True)
+
+
+def _import_dependencies() -> None:
+    import radixway.api.chats.app
+    import radixway.api.chats.responses.app  # noqa: F401

@@ -1,0 +1,73 @@
+"""`/plugins/{name}/…`: the plugins of this house, as manifests describe them; workers call them here."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from radixway.chat.plugins.builtin_plugins import BuiltinPlugin, render_icon
+from radixway.chat.plugins.plugin import ToolError, strip_unstorable
+from radixway.chat.service import ChatService
+
+_ANYWHERE = {"access-control-allow-origin": "*"}
+"""Web pages of others read manifests, too."""
+_MAX_PARAMETER_CHARS = 8192
+"""Characters of a parameter."""
+
+
+def plugin_routes(room: ChatService) -> APIRouter:
+    """Manifests, interfaces, pictures and calls. Nobody logs in: manifests say so."""
+    router = APIRouter(prefix="/plugins/{name}", tags=["plugins"])
+    Name = Annotated[str, Path(max_length=64)]
+
+    def found(name: str) -> BuiltinPlugin:
+        plugin = room.plugins.find_builtin(name)
+        if plugin is None:
+            raise HTTPException(404, "Plugin not found")
+        return plugin
+
+    @router.get("/ai-plugin.json")
+    async def manifest(name: Name, request: Request) -> JSONResponse:
+        """What it is, and where its interface is described."""
+        return JSONResponse(found(name).to_manifest(str(request.base_url)), headers=_ANYWHERE)
+
+    @router.get("/openapi.json")
+    async def openapi(name: Name) -> JSONResponse:
+        """Its interface."""
+        return JSONResponse(found(name).to_openapi(), headers=_ANYWHERE)
+
+    @router.get("/icon.png", response_class=Response)
+    async def picture(name: Name) -> Response:
+        """Its picture."""
+        return Response(render_icon(found(name).name), media_type="image/png", headers=_ANYWHERE)
+
+    @router.get("/{operation}/", response_class=PlainTextResponse)
+    async def call(name: Name, operation: Annotated[str, Path(max_length=64)], request: Request) -> Response:
+        """What it says; an error where it cannot."""
+        plugin = found(name)
+        if plugin.path != f"/{operation}/":
+            raise HTTPException(404, "Not Found")
+        try:
+            text = await plugin.answer(_read_parameters(plugin, request))
+        except ToolError as error:
+            told = f"Sorry, {error}\nYou should report this message to the user!"
+            return JSONResponse({"error": told}, 400, _ANYWHERE)
+        return PlainTextResponse(text, headers=_ANYWHERE)
+
+    return router
+
+
+def _read_parameters(plugin: BuiltinPlugin, request: Request) -> dict[str, str]:
+    """Its parameters, all of them. Raises RequestValidationError."""
+    given = {name: strip_unstorable(text) for name, text in request.query_params.items()}
+    wrong: list[dict[str, Any]] = []
+    for name in plugin.parameters:
+        if name not in given:
+            wrong.append({"loc": ("query", name), "type": "missing", "msg": "field required"})
+        elif len(given[name]) > _MAX_PARAMETER_CHARS:
+            context = {"max_length": _MAX_PARAMETER_CHARS}
+            wrong.append({"loc": ("query", name), "type": "string_too_long", "msg": "", "ctx": context})
+    if wrong:
+        raise RequestValidationError(wrong)
+    return {name: given[name] for name in plugin.parameters}

@@ -1,0 +1,174 @@
+"""`WS /workers/work` and `WS /work`: workers that connect to fetch jobs."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Depends, WebSocket, WebSocketDisconnect
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.api.chats.auth_dependencies import ChatAuthenticator
+from radixway.chat.ids import new_id
+from radixway.chat.pull import (
+    OVERVIEW,
+    PUBLISHED,
+    ConnectionGoneError,
+    InvalidFrameError,
+    PullWorker,
+    WorkerDialect,
+    WorkerSession,
+    WorkerTimeouts,
+    encode_server_frame,
+)
+from radixway.chat.records import PullWorkerRecord
+from radixway.chat.service import ChatService
+
+log = logging.getLogger(__name__)
+
+Known = Callable[[], Awaitable[PullWorkerRecord | None]]
+_CLOSE_S = 1.0
+_WRONG_KEY, _WRONG_VERSION, _BAD_FRAME, _LATER = 4401, 4426, 1008, 1013
+
+
+class WebSocketLink:
+    """A WebSocket of Starlette's, as a `Link`."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def receive(self) -> str | bytes:
+        """See `Link`."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise ConnectionGoneError
+        given: str | bytes | None = message.get("text")
+        return message["bytes"] if given is None else given
+
+    async def send(self, frame: bytes) -> None:
+        """See `Link`."""
+        try:
+            await self._socket.send_text(frame.decode())
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:  # as Starlette says of closed ones
+            raise ConnectionGoneError from error
+
+    async def close(self, code: int, reason: str) -> None:
+        """See `Link`. A reason is cut to what a frame holds. Nobody waits for one who does not read."""
+        with suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+    """Where workers connect. They are let in first, and then told why they are refused."""
+    router = APIRouter(tags=["workers"])
+
+    @router.get("/workers/sessions", dependencies=[Depends(who.require_admin)])
+    async def sessions() -> list[dict[str, Any]]:
+        """Workers that are connected, to any process; for the administrator."""
+        return await room.sessions.list_shapes()
+
+    @router.websocket("/workers/work")
+    async def published(socket: WebSocket) -> None:
+        """The published protocol: key and version in headers."""
+        await socket.accept()
+        link, headers = WebSocketLink(socket), socket.headers
+        if headers.get("x-protocol-version") != "1":
+            await _refuse_registration(
+                link, encode_server_frame(new_id(), "upgrade_protocol"), _WRONG_VERSION
+            )
+            return
+        key = headers.get("x-api-key")
+        if not await _serve_connection(room, link, PUBLISHED, lambda: who.find_worker(key)):
+            await _refuse_registration(link, encode_server_frame(new_id(), "wrong_api_key"), _WRONG_KEY)
+
+    @router.websocket("/work")
+    async def overview(socket: WebSocket) -> None:
+        """As the overview has it: key and version in the query."""
+        await socket.accept()
+        link, query = WebSocketLink(socket), socket.query_params
+        if query.get("protocol_version") != "v2":
+            await _refuse_registration(link, _refusal_frame("upgrade_protocol"), _WRONG_VERSION)
+            return
+        key = query.get("api_key")
+        if not await _serve_connection(room, link, OVERVIEW, lambda: who.find_worker(key)):
+            await _refuse_registration(link, _refusal_frame("wrong_api_key"), _WRONG_KEY)
+
+    return router
+
+
+async def _serve_connection(
+    room: ChatService, link: WebSocketLink, dialect: WorkerDialect, known: Known
+) -> bool:
+    """See `_serve`; a database that is away is told, so that it comes again."""
+    try:
+        worker = await known()
+        return worker is not None and await _serve_worker(room, link, dialect, worker, known)
+    except SQLAlchemyError as error:
+        log.warning("the database does not answer: %s", type(error).__name__)
+        await link.close(_LATER, "the database does not answer")
+        return True
+
+
+async def _serve_worker(
+    room: ChatService, link: WebSocketLink, dialect: WorkerDialect, worker: PullWorkerRecord, known: Known
+) -> bool:
+    """Until it leaves, or has to. Returns whether its key counted to the end."""
+    config = room.config.workers
+    try:
+        async with asyncio.timeout(config.first_frame_s):
+            info = dialect.read_info(await link.receive(), room.models.find_config)
+    except (InvalidFrameError, TimeoutError) as error:
+        await link.close(_BAD_FRAME, str(error) or "no first frame")
+        return True
+    except ConnectionGoneError:
+        return True
+    session = WorkerSession(worker.id, info, room.clock())
+    patience = WorkerTimeouts(
+        config.ping_s, config.inactivity_timeout_s, config.answer_silence_s, config.unread_s
+    )
+    try:
+        await room.sessions.open_session(session)
+        welcome = dialect.encode_welcome(info, worker.id, session.model.compat_hash)
+        if welcome is not None:
+            await link.send(welcome)
+        serving = PullWorker(link, dialect, session, room.answers, room.clock, patience, config.safety_level)
+        if not await _serve_while_authorized(serving, known, room.config.lease_s / 3):
+            return False
+    except ConnectionGoneError:
+        pass
+    finally:
+        await room.sessions.close_session(session)
+    await link.close(1001, "")
+    return True
+
+
+async def _serve_while_authorized(serving: PullWorker, known: Known, every_s: float) -> bool:
+    """Whether it left by itself: a key that was revoked ends its connections, too."""
+    running = asyncio.create_task(serving.serve_worker())
+    try:
+        while not running.done():
+            await asyncio.wait({running}, timeout=every_s)
+            with suppress(SQLAlchemyError):  # nobody is shut out for a database that is away
+                if not running.done() and await known() is None:
+                    return False
+        await running
+        return True
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _refuse_registration(link: WebSocketLink, frame: bytes, code: int) -> None:
+    try:
+        await link.send(frame)
+    except ConnectionGoneError:
+        return
+    await link.close(code, "")
+
+
+def _refusal_frame(why: str) -> bytes:
+    refusal: dict[str, Any] = {"type": "RegistrationResponse", "registered": False, "error": why}
+    return msgspec.json.encode(refusal)

@@ -1,0 +1,202 @@
+"""Clients that wait for an answer, or read it as it comes, and may leave.
+
+A response as server-sent events, from its beginning or after the last event that a client has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+
+from radixway.api.chats.responses.completion_parser import decode_part
+from radixway.api.chats.responses.shapes import (
+    finish_info_of_message,
+    stored_answer,
+    stored_failure,
+    stored_response_object,
+)
+from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.api.protocols.responses_reply import ResponsesEventWriter
+from radixway.chat import published_shapes
+from radixway.chat.database_outages import retry_through_outages
+from radixway.chat.records import MessageState
+from radixway.chat.stored_responses import ResponseStore, StoredResponse
+from radixway.chat.token_log import ATTEMPT, LAST, TokenLogEntry
+from radixway.core.http import ClientDisconnectedError, ServerStoppingError
+from radixway.core.http.server_sent_events import write_comment
+from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
+
+T = TypeVar("T")
+
+_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+
+
+async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives. The request's body has been read. Raises ClientDisconnectedError: the client left;
+    work ends.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnectedError
+        return working.result()
+    finally:
+        for each in (working, leaving):
+            each.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+def sse_response(events: AsyncGenerator[bytes, None]) -> StreamingResponse:
+    """Server-sent events."""
+    return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
+
+
+PING = write_comment(b"ping")
+_ENDS = frozenset({"message", "error"})
+_decode = msgspec.json.Decoder().decode
+
+
+async def stream_response_events(
+    responses: ResponseStore,
+    kept: StoredResponse,
+    entries: AsyncIterator[TokenLogEntry | None] | None,
+    after: int = -1,
+    ending: Callable[[], bool] = lambda: False,
+) -> AsyncGenerator[bytes, None]:
+    """Every event after number `after`, to the last.
+
+    `entries`: the whole of its token log, with None for every moment of silence; None: it has ended and been
+    forgotten. `ending`: whether the server ends what is cancelled; the last event then says so, and the
+    response itself goes on elsewhere.
+
+    Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
+    heard something of it already is told its end alone, which holds all of it.
+    """
+    writer = ResponsesEventWriter(stored_response_object(kept), after=after)
+    begun = writer.encode_start(queued=kept.background)
+    resumes = not begun and after >= writer.event_count
+    if begun:
+        yield begun
+    void, in_log = False, False
+    try:
+        async for entry in entries or _no_entries():
+            if entry is None:
+                yield PING
+                continue
+            event = _decode(entry.event)
+            if not in_log and await _is_complete_log(responses, kept, event):
+                break
+            void = (
+                void
+                or entry.event == published_shapes.encode_restarted()
+                or (not in_log and resumes and _is_later_attempt(entry))
+            )
+            in_log = True
+            if event["event_type"] in _ENDS:
+                break
+            part = decode_part(event)
+            if part is not None and not void and (grown := writer.encode_delta(AnswerDelta((part,)))):
+                yield grown
+    except asyncio.CancelledError:
+        if not ending():
+            raise
+        yield writer.encode_error_event(ServerStoppingError())
+        return
+    ended = await _current_response(responses, kept) or kept
+    if not in_log:
+        void = resumes
+        for known in _parts_of_answer(stored_answer(ended)) if not void else ():
+            if grown := writer.encode_delta(AnswerDelta((known,))):
+                yield grown
+    yield _final_events(writer, ended, void=void)
+
+
+async def _is_complete_log(responses: ResponseStore, kept: StoredResponse, first: dict[str, Any]) -> bool:
+    """Whether a log's first event is the end, or all the words: those of an answer that ended in another
+    process, whose thoughts and calls the log does not have.
+    """
+    if first["event_type"] in _ENDS:
+        return True
+    if first["event_type"] != "token":
+        return False
+    now = await _current_response(responses, kept)
+    return now is not None and now.message.state.is_final and now.message.content == first["text"]
+
+
+async def _current_response(responses: ResponseStore, kept: StoredResponse) -> StoredResponse | None:
+    """As it is now, once the database says so: streams outlive its outages, as answers do."""
+    return await retry_through_outages(lambda: responses.get_response(kept.message.id), asyncio.Event())
+
+
+def _is_later_attempt(entry: TokenLogEntry) -> bool:
+    """Of another attempt than the first one."""
+    return ATTEMPT < entry.position < LAST
+
+
+async def with_ping_gaps(
+    entries: AsyncIterator[TokenLogEntry], ping_s: float
+) -> AsyncGenerator[TokenLogEntry | None, None]:
+    """The entries, and None for every `ping_s` without one."""
+    coming = asyncio.ensure_future(anext(entries, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait([coming], timeout=ping_s)
+            if not done:
+                yield None
+                continue
+            entry = coming.result()
+            if entry is None:
+                return
+            coming = asyncio.ensure_future(anext(entries, None))
+            yield entry
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        closing = getattr(entries, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
+def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: bool) -> bytes:
+    """The last events: the response as it is kept, or, as far as that is not written yet, as it was heard."""
+    made, state = stored_response_object(ended), ended.message.state
+    answer = stored_answer(ended) if void or ended.output is not None else writer.answer
+    if state is MessageState.COMPLETE:
+        status = made.last_status(finish_info_of_message(ended.message))
+        kind, response = f"response.{status}", made.finished(answer, finish_info_of_message(ended.message))
+    elif state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT):
+        if not void:
+            return writer.encode_failure(stored_failure(ended))
+        kind, response = "response.failed", made.failed(answer, stored_failure(ended))
+    else:
+        # No published event is called `cancelled`; this one ends a stream for every client.
+        kind, response = "response.incomplete", made.cancelled(answer)
+    if void:
+        return writer.encode_single_event(kind, response)
+    return writer.encode_close("completed" if kind == "response.completed" else "incomplete", kind, response)
+
+
+def _parts_of_answer(answer: GeneratedAnswer) -> list[ReadPart]:
+    """An answer that has been told already, as one part for each of its blocks."""
+    parts: list[ReadPart] = []
+    for index, block in enumerate(answer.blocks):
+        match block.kind:
+            case "thinking":
+                parts.append(ThinkingPart(block.text))
+            case "text":
+                parts.append(TextPart(block.text))
+            case "call":
+                parts.append(CallDelta(index, block.call_id, block.name, block.text))
+    return parts
+
+
+async def _no_entries() -> AsyncGenerator[TokenLogEntry | None, None]:
+    return
+    yield

@@ -1,0 +1,140 @@
+"""Responses as they are kept, in the published shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from radixway.api.chats.responses import ids
+from radixway.api.chats.responses.completion_parser import stop_reason_of
+from radixway.api.protocols import NormalizedRequest
+from radixway.api.protocols.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.api.protocols.responses_reply import ResponseObject
+from radixway.chat.records import Message, MessageState
+from radixway.chat.stored_responses import ResponseItems, StoredResponse
+from radixway.core.http import HttpError
+
+_MORE: dict[str, Any] = {
+    "max_tool_calls": None,
+    "prompt_cache_key": None,
+    "safety_identifier": None,
+    "service_tier": "default",
+    "top_logprobs": 0,
+}
+"""Published fields that sessions' responses do not have."""
+_ENDS = {
+    MessageState.TIMEOUT: "no worker was free in time",
+    MessageState.ABORTED_BY_WORKER: "the worker broke off",
+}
+
+
+def stored_response_object(kept: StoredResponse) -> ResponseObject:
+    """What makes its objects."""
+    message = kept.message
+    conversation = (
+        {"id": ids.external_id(ids.CONVERSATION, message.chat_id)} if kept.is_conversation else None
+    )
+    return build_response_object(
+        message.id,
+        message.model or "",
+        message.created_at,
+        kept.request,
+        background=kept.background,
+        conversation=conversation,
+        completed_at=message.work_end_at if message.state is MessageState.COMPLETE else None,
+    )
+
+
+def build_response_object(
+    message_id: str, model: str, created_at: float, request: dict[str, Any], **more: Any
+) -> ResponseObject:
+    """For a response that has, or would have, that message's id."""
+    head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
+    told = {name: request.get(name, default) for name, default in _MORE.items()}
+    ask = NormalizedRequest(model=model, body=request)
+    return ResponseObject(ask, head, ids.external_id(ids.RESPONSE, message_id), told | more)
+
+
+def render_response(kept: StoredResponse) -> dict[str, Any]:
+    """The response as it stands."""
+    made, state = stored_response_object(kept), kept.message.state
+    if state is MessageState.COMPLETE:
+        return made.finished(stored_answer(kept), finish_info_of_message(kept.message))
+    if state is MessageState.CANCELLED:
+        return made.cancelled(stored_answer(kept))
+    if state.is_final:
+        return made.failed(stored_answer(kept), stored_failure(kept))
+    return made.started() | {"status": "queued" if state is MessageState.PENDING else "in_progress"}
+
+
+def render_output_items(kept: StoredResponse) -> ResponseItems:
+    """The items that an answer is made of so far."""
+    output: ResponseItems = render_response(kept)["output"]
+    return output
+
+
+def stored_answer(kept: StoredResponse) -> GeneratedAnswer:
+    """What was said, as far as it is known here."""
+    if kept.output is not None:
+        return answer_from_blocks(kept.output)
+    content = kept.message.content
+    return answer_from_blocks([{"kind": "text", "text": content}] if content else [])
+
+
+def answer_from_blocks(blocks: ResponseItems) -> GeneratedAnswer:
+    """From `blocks_of`."""
+    answer = GeneratedAnswer()
+    for block in blocks:
+        names = block.get("call_id", ""), block.get("name", "")
+        answer.blocks.append(ContentBlock(block["kind"], [block["text"]], *names))
+    return answer
+
+
+def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
+    """An answer as JSON."""
+    return [
+        {"kind": block.kind, "text": block.text}
+        | ({"call_id": block.call_id, "name": block.name} if block.kind == "call" else {})
+        for block in answer.blocks
+    ]
+
+
+def finish_info_of_message(message: Message) -> FinishInfo:
+    """How a whole answer ended, and what it took."""
+    return build_finish_info(message.finish_reason, message.usage)
+
+
+def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
+    """The same, by a worker's word; what it did not count is 0."""
+    told = usage or {}
+
+    def count(within: Any, name: str) -> int:
+        value = within.get(name) if isinstance(within, dict) else None
+        return value if isinstance(value, int) else 0
+
+    return FinishInfo(
+        stop_reason_of(finish_reason),
+        count(told, "prompt_tokens"),
+        count(told, "completion_tokens"),
+        count(told.get("prompt_tokens_details"), "cached_tokens"),
+        count(told.get("completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def stored_failure(kept: StoredResponse) -> HttpError:
+    """Why there is no answer, or no more of it."""
+    if kept.failure is not None:
+        return HttpError(**kept.failure)
+    state = kept.message.state
+    status, code = (503, "timeout") if state is MessageState.TIMEOUT else (502, "worker_failed")
+    return HttpError(kept.message.error or _ENDS.get(state, "it failed"), status=status, code=code)
+
+
+def failure_fields(error: HttpError) -> dict[str, Any]:
+    """What of an error is kept."""
+    return {
+        "message": error.client_message,
+        "status": error.status,
+        "code": error.code,
+        "param": error.param,
+        "retry_after_s": error.retry_after_s,
+    }

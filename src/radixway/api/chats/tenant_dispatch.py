@@ -1,0 +1,31 @@
+"""What users ask for is asked for in their tenant's name: its models, its limits, its part of every cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from radixway.chat.accounts import UserAccounts
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.local_completions import PipelineCall
+from radixway.core.pipeline import ForbiddenError, Reply, Request, TenantPolicy
+
+
+async def send_as_tenant(
+    request: Request, accounts: UserAccounts, tenancies: Mapping[str, TenantPolicy] | None, road: PipelineCall
+) -> Reply:
+    """Send a user's request down the road. `tenancies`: None where no tenants are configured.
+
+    Raises ForbiddenError: the user was deleted, or the tenant is not configured any more; and what the road
+    does.
+    """
+    try:
+        user = await accounts.find_user(request.user or "")
+    except ChatNotFoundError:
+        raise ForbiddenError("there is no such user any more") from None
+    request.tenant, request.user = user.tenant, user.gateway_user
+    if tenancies:
+        if user.tenant not in tenancies:
+            raise ForbiddenError(f"there is no tenant {user.tenant!r} any more")
+        request.tenant_policy = tenancies[user.tenant]
+        request.journal.add("tenant", request.tenant_policy)
+    return await road(request)

@@ -1,0 +1,235 @@
+"""`/v1/chats`: chats, listed and changed.
+
+`/v1/chats/search` and `/v1/chats/tags`.
+
+`/v1/chats/export` and `/v1/chats/import`: chats as JSON lines.
+
+`/v1/chats/{chat}/shares`, and `/v1/chats/shared/{token}` for whoever has a link.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from radixway.api.chats.auth_dependencies import ChatAuthenticator
+from radixway.api.chats.v1.bodies import ChatChange, ChatFields, NewShareLink
+from radixway.api.chats.v1.shapes import (
+    ChatPage,
+    ChatRead,
+    ChatWithMessages,
+    ImportedChats,
+    MessageRead,
+    SearchHitRead,
+    SearchResultsRead,
+    SharedThread,
+    ShareRead,
+    ShareWithToken,
+    TagCount,
+    ThreadRead,
+)
+from radixway.chat import threads
+from radixway.chat.import_export import encode_chat, to_portable_chat
+from radixway.chat.records import Chat
+from radixway.chat.service import ChatService
+
+Id = Annotated[str, Path(max_length=64, pattern=r"^[^\x00]*$")]
+QueryId = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00]*$")]
+
+
+def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+    """Lists of chats, and single ones."""
+    router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
+    User = Annotated[str, Depends(who.require_user)]
+
+    async def changed(user: str, chat_id: str, given: dict[str, Any]) -> ChatRead:
+        tags = given.pop("tags", None)
+        if tags is not None:
+            await room.tags.set_tags(user, chat_id, tags)
+        await room.chats.update_chat(user, chat_id, **given)
+        return ChatRead.from_record(
+            await room.chats.find_chat(user, chat_id), (await room.tags.tags_of_chats([chat_id]))[chat_id]
+        )
+
+    @router.get("")
+    async def chats(
+        user: User,
+        limit: Annotated[int, Query(ge=1, le=100)] = 20,
+        after: QueryId = None,
+        before: QueryId = None,
+        hidden: bool = False,
+        archived: bool | None = False,
+        tag: Annotated[str | None, Query(max_length=50, pattern=r"^[^\x00]*$")] = None,
+    ) -> ChatPage:
+        """A page of the user's chats, newest first: those in the archive for `archived=true` alone."""
+        if after is not None and before is not None:
+            raise HTTPException(400, "Only one of after and before can be given")
+        page = await room.chats.list_chats(
+            user, limit=limit, after=after, before=before, hidden=hidden, archived=archived, tag=tag
+        )
+        tags = await room.tags.tags_of_chats([chat.id for chat in page.chats])
+        read = [ChatRead.from_record(chat, tags[chat.id]) for chat in page.chats]
+        return ChatPage(chats=read, next=page.next, previous=page.prev)
+
+    @router.post("", status_code=201)
+    async def create(user: User, body: ChatFields) -> ChatRead:
+        """A new chat."""
+        chat = await room.chats.create_chat(user)
+        return await changed(user, chat.id, body.given_fields())
+
+    @router.get("/{chat_id}")
+    async def chat(chat_id: Id, user: User) -> ChatWithMessages:
+        """A chat with all its messages."""
+        found = await room.chats.find_chat(user, chat_id)
+        tags = (await room.tags.tags_of_chats([chat_id]))[chat_id]
+        return ChatWithMessages.from_records(found, tags, await room.messages.list_messages(user, chat_id))
+
+    @router.patch("/{chat_id}")
+    async def change(chat_id: Id, user: User, body: ChatChange) -> ChatRead:
+        """Change what is given."""
+        given = body.given_fields()
+        tail = given.pop("tail_id", None)
+        if tail is not None:
+            if (await room.messages.find_message(user, tail)).chat_id != chat_id:
+                raise HTTPException(404, "Message not found")
+            given["active_thread_tail_message_id"] = tail
+        return await changed(user, chat_id, given)
+
+    @router.delete("/{chat_id}", status_code=204)
+    async def delete(chat_id: Id, user: User) -> Response:
+        """With all that belongs to it; answers under way end."""
+        await room.answers.cancel_chat(user, chat_id)
+        await room.chats.delete_chat(user, chat_id)
+        return Response(status_code=204)
+
+    @router.get("/{chat_id}/thread")
+    async def thread(chat_id: Id, user: User, through: QueryId = None) -> ThreadRead:
+        """The thread that is open, or the newest one through a message."""
+        found = await room.chats.find_chat(user, chat_id)
+        messages = await room.messages.list_messages(user, chat_id)
+        tail = found.active_thread_tail_message_id
+        if through is not None:
+            tail = threads.find_newest_tail(messages, through)
+        if tail is None or not (way := threads.build_thread(messages, tail)):
+            raise HTTPException(404, "Message not found")
+        families = threads.find_siblings(messages)
+        read = [MessageRead.from_record(message, families[message.id]) for message in way]
+        return ThreadRead(tail_id=tail, messages=read)
+
+    return router
+
+
+def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+    """Where things are."""
+    router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
+    User = Annotated[str, Depends(who.require_user)]
+
+    @router.get("/search")
+    async def search(
+        user: User,
+        q: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")],
+        limit: Annotated[int, Query(ge=1, le=100)] = 20,
+        before: QueryId = None,
+        chat: QueryId = None,
+    ) -> SearchResultsRead:
+        """Messages that contain every word of `q`, newest first."""
+        hits = await room.search.search_messages(user, q, limit=limit, before=before, chat_id=chat)
+        read = [
+            SearchHitRead(
+                message=MessageRead.from_record(hit.message), chat_title=hit.chat_title, snippet=hit.snippet
+            )
+            for hit in hits
+        ]
+        return SearchResultsRead(hits=read, next=hits[-1].message.id if len(hits) == limit else None)
+
+    @router.get("/tags")
+    async def tags(user: User) -> list[TagCount]:
+        """The user's tags, and how many chats have each."""
+        return [TagCount(tag=tag, chats=count) for tag, count in (await room.tags.count_tags(user)).items()]
+
+    return router
+
+
+_LINES = "application/x-ndjson"
+_TEXT: dict[str, Any] = {"content": {_LINES: {"schema": {"type": "string"}}}}
+_RESPONSES: dict[int | str, dict[str, Any]] = {200: _TEXT}
+_CHATS_PER_PAGE = 100
+
+
+def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+    """Out of here, and in."""
+    router = APIRouter(prefix="/v1/chats", tags=["v1 moving"])
+    User = Annotated[str, Depends(who.require_user)]
+
+    async def lines(user: str, chats: list[Chat]) -> bytes:
+        tags = await room.tags.tags_of_chats([chat.id for chat in chats])
+        parts = [
+            encode_chat(
+                to_portable_chat(chat, tags[chat.id], await room.messages.list_messages(user, chat.id))
+            )
+            for chat in chats
+        ]
+        return b"".join(parts)
+
+    async def everything(user: str) -> AsyncIterator[bytes]:
+        after: str | None = None
+        while True:
+            page = await room.chats.list_chats(user, limit=_CHATS_PER_PAGE, after=after, hidden=True)
+            yield await lines(user, page.chats)
+            if page.next is None:
+                return
+            after = page.next
+
+    @router.get("/export", responses=_RESPONSES, response_class=Response)
+    async def export(user: User) -> Response:
+        """All chats of the user, hidden and archived ones too."""
+        return StreamingResponse(everything(user), media_type=_LINES)
+
+    @router.post("/import", status_code=201, openapi_extra={"requestBody": _TEXT | {"required": True}})
+    async def take_in(user: User, request: Request) -> ImportedChats:
+        """The chats of a file, all of them or none, under new ids."""
+        await room.accounts.find_user(user)
+        return ImportedChats(chats=await room.importer.import_chats(user, await request.body()))
+
+    @router.get("/{chat_id}/export", responses=_RESPONSES, response_class=Response)
+    async def export_one(chat_id: Id, user: User) -> Response:
+        """One chat, with all its branches."""
+        chat = await room.chats.find_chat(user, chat_id)
+        return Response(await lines(user, [chat]), media_type=_LINES)
+
+    return router
+
+
+_PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-robots-tag": "noindex"}
+
+
+def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+    """Links, and what they open."""
+    router = APIRouter(prefix="/v1/chats", tags=["v1 shares"])
+    User = Annotated[str, Depends(who.require_user)]
+
+    @router.get("/shared/{token}")
+    async def shared(token: Annotated[str, Path(max_length=64)], response: Response) -> SharedThread:
+        """A thread as it was shared. Needs no login."""
+        response.headers.update(_PRIVATE)
+        return SharedThread.from_records(*await room.share_links.open_link(token))
+
+    @router.post("/{chat_id}/shares", status_code=201)
+    async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:
+        """A link to a thread; its token is told now and never again."""
+        made, token = await room.share_links.create_link(user, chat_id, body.message_id, body.expires_in_s)
+        return ShareWithToken.from_record_with_token(made, token)
+
+    @router.get("/{chat_id}/shares")
+    async def shares(chat_id: Id, user: User) -> list[ShareRead]:
+        """Links of a chat that still open something."""
+        return [ShareRead.from_record(each) for each in await room.share_links.list_links(user, chat_id)]
+
+    @router.delete("/{chat_id}/shares/{share_id}", status_code=204)
+    async def revoke(chat_id: Id, share_id: Id, user: User) -> Response:
+        """The link opens nothing any more."""
+        await room.share_links.revoke_link(user, chat_id, share_id)
+        return Response(status_code=204)
+
+    return router

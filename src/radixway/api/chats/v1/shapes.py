@@ -1,0 +1,267 @@
+"""What `/v1/chats` answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from radixway.chat import records, share_links
+from radixway.chat.records import MessageState, Role
+from radixway.chat.threads import find_siblings
+
+
+class QueuePlaceRead(BaseModel):
+    """Where an answer stands in its queue."""
+
+    position: int
+    """How many go before it."""
+    size: int
+    eta_s: float | None
+    """Until it is begun, at the pace of the last minutes; null: none of its model was begun in them."""
+
+
+class SafetyRead(BaseModel):
+    """How a question was made safe before it was answered."""
+
+    level: int | None
+    label: str | None
+    rots: str | None
+    """Rules of thumb."""
+    prompt: str
+    """What the model was shown."""
+
+
+class MessageRead(BaseModel):
+    """One message; its parents make the thread that it belongs to."""
+
+    id: str
+    chat_id: str
+    parent_id: str | None
+    role: Role
+    state: MessageState
+    content: str | None
+    error: str | None
+    created_at: datetime
+    score: int
+    model: str | None
+    usage: dict[str, Any] | None
+    finish_reason: str | None
+    waited_s: float | None
+    """Between the question and a worker."""
+    time_to_first_token_s: float | None
+    """Between the question and the first word."""
+    took_s: float | None
+    """Between the question and the end."""
+    used_plugin: dict[str, Any] | None
+    """Of an answer: the plugin, and in `execution_details` what was done with it."""
+    safety: SafetyRead | None = None
+    """Of a question that was made safe."""
+    queue: QueuePlaceRead | None = None
+    """Where a pending answer stands; where the message alone is told."""
+    siblings: list[str] | None = None
+    """What stands in its place, itself included; where the whole chat is told."""
+
+    @classmethod
+    def from_record(cls, message: records.Message, family: list[str] | None = None) -> MessageRead:
+        """`family`: its siblings."""
+
+        def since(at: float | None) -> float | None:
+            return None if at is None else max(0.0, at - message.created_at)
+
+        return cls(
+            **{name: getattr(message, name) for name in _PLAIN},
+            created_at=_utc_time(message.created_at),
+            waited_s=since(message.work_begin_at),
+            time_to_first_token_s=since(message.first_token_at),
+            took_s=since(message.work_end_at),
+            siblings=family,
+            safety=_safety_read(message),
+        )
+
+
+def _safety_read(message: records.Message) -> SafetyRead | None:
+    if message.safe_content is None:
+        return None
+    level, label, rots = message.safety_level, message.safety_label, message.safety_rots
+    return SafetyRead(level=level, label=label, rots=rots, prompt=message.safe_content)
+
+
+_PLAIN = (
+    *("id", "chat_id", "parent_id", "role", "state", "content", "error"),
+    *("score", "model", "usage", "finish_reason", "used_plugin"),
+)
+
+
+class ChatRead(BaseModel):
+    """A chat, without its messages."""
+
+    id: str
+    title: str | None
+    created_at: datetime
+    modified_at: datetime
+    archived: bool
+    hidden: bool
+    allow_data_use: bool
+    tags: list[str]
+    tail_id: str | None
+    """The end of the thread that is open."""
+
+    @classmethod
+    def from_record(cls, chat: records.Chat, tags: list[str]) -> ChatRead:
+        """The shape of a row."""
+        return cls(**_chat_fields(chat), tags=tags)
+
+
+class ChatWithMessages(ChatRead):
+    """A chat with all its messages, in the order in which they were made."""
+
+    messages: list[MessageRead]
+
+    @classmethod
+    def from_records(
+        cls, chat: records.Chat, tags: list[str], messages: Sequence[records.Message]
+    ) -> ChatWithMessages:
+        """The shape of rows."""
+        families = find_siblings(messages)
+        read = [MessageRead.from_record(message, families[message.id]) for message in messages]
+        return cls(**_chat_fields(chat), tags=tags, messages=read)
+
+
+class ChatPage(BaseModel):
+    """Some chats, newest first."""
+
+    chats: list[ChatRead]
+    next: str | None
+    """For `after`, where older ones follow."""
+    previous: str | None
+    """For `before`, where newer ones come first."""
+
+
+class ThreadRead(BaseModel):
+    """From the first message of a chat to one of its ends."""
+
+    tail_id: str
+    messages: list[MessageRead]
+
+
+class TurnRead(BaseModel):
+    """What a user said, and its answer, where one was asked for."""
+
+    message: MessageRead
+    answer: MessageRead | None
+
+
+class SearchHitRead(BaseModel):
+    """A message that was found."""
+
+    message: MessageRead
+    chat_title: str | None
+    snippet: str
+
+
+class SearchResultsRead(BaseModel):
+    """Some messages, newest first."""
+
+    hits: list[SearchHitRead]
+    next: str | None
+    """For `before`, where there may be older ones."""
+
+
+class ImportedChats(BaseModel):
+    """The new ids of chats, in the order of their file."""
+
+    chats: list[str]
+
+
+class TagCount(BaseModel):
+    """How many chats have a tag."""
+
+    tag: str
+    chats: int
+
+
+class ShareRead(BaseModel):
+    """A link, without the secret that opens it."""
+
+    id: str
+    chat_id: str
+    message_id: str
+    title: str | None
+    created_at: datetime
+    expires_at: datetime | None
+
+    @classmethod
+    def from_record(cls, share: share_links.ShareLink) -> ShareRead:
+        """The shape of a row."""
+        return cls(**_share_fields(share))
+
+
+class ShareWithToken(ShareRead):
+    """A link, with the secret that opens it."""
+
+    token: str
+    path: str
+
+    @classmethod
+    def from_record_with_token(cls, share: share_links.ShareLink, token: str) -> ShareWithToken:
+        """With its token, this once."""
+        return cls(**_share_fields(share), token=token, path=f"/v1/chats/shared/{token}")
+
+
+class SharedMessage(BaseModel):
+    """A message as strangers see it."""
+
+    role: Role
+    content: str | None
+    created_at: datetime
+    model: str | None
+
+
+class SharedThread(BaseModel):
+    """A thread as strangers see it."""
+
+    title: str | None
+    shared_at: datetime
+    messages: list[SharedMessage]
+
+    @classmethod
+    def from_records(cls, share: share_links.ShareLink, thread: Sequence[records.Message]) -> SharedThread:
+        """The shape of rows."""
+        read = [
+            SharedMessage(
+                role=each.role, content=each.content, created_at=_utc_time(each.created_at), model=each.model
+            )
+            for each in thread
+        ]
+        return cls(title=share.title, shared_at=_utc_time(share.created_at), messages=read)
+
+
+def _share_fields(share: share_links.ShareLink) -> dict[str, Any]:
+    return {
+        "id": share.id,
+        "chat_id": share.chat_id,
+        "message_id": share.message_id,
+        "title": share.title,
+        "created_at": _utc_time(share.created_at),
+        "expires_at": None if share.expires_at is None else _utc_time(share.expires_at),
+    }
+
+
+def _chat_fields(chat: records.Chat) -> dict[str, Any]:
+    return {
+        "id": chat.id,
+        "title": chat.title,
+        "created_at": _utc_time(chat.created_at),
+        "modified_at": _utc_time(chat.modified_at),
+        "archived": chat.archived,
+        "hidden": chat.hidden,
+        "allow_data_use": chat.allow_data_use,
+        "tail_id": chat.active_thread_tail_message_id,
+    }
+
+
+def _utc_time(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)

@@ -1,0 +1,163 @@
+"""`/v1/webhooks`: addresses that are told what happens in a user's chats."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+
+from radixway.api.chats.auth_dependencies import ChatAuthenticator
+from radixway.api.chats.v1.bodies import StrictRequestBody
+from radixway.api.chats.v1.chats import Id
+from radixway.chat import webhooks
+from radixway.chat.service import ChatService
+from radixway.chat.webhooks import WebhookEventType
+
+_Url = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^[^\x00]*$")]
+_Events = Annotated[list[WebhookEventType], Field(max_length=32)]
+
+
+class NewWebhook(StrictRequestBody):
+    """Where to, and what."""
+
+    url: _Url
+    events: _Events = Field(default=[])
+    """Empty: all."""
+
+
+class WebhookChange(StrictRequestBody):
+    """What is to be changed; what is not named stays."""
+
+    url: _Url | None = None
+    events: _Events | None = None
+    enabled: bool | None = None
+
+
+class WebhookRead(BaseModel):
+    """An address, without the secret that what it is sent is signed with."""
+
+    id: str
+    url: str
+    events: list[str]
+    enabled: bool
+    created_at: datetime
+    delivered_at: datetime | None
+    """When something arrived there last."""
+    failed_at: datetime | None
+    """When an attempt failed last."""
+
+    @classmethod
+    def from_record(cls, hook: webhooks.UserWebhook, **more: Any) -> "WebhookRead":
+        """The shape of a row."""
+        return cls(
+            id=hook.id,
+            url=hook.url,
+            events=hook.events,
+            enabled=hook.enabled,
+            created_at=datetime.fromtimestamp(hook.created_at, UTC),
+            delivered_at=_optional_utc_time(hook.delivered_at),
+            failed_at=_optional_utc_time(hook.failed_at),
+            **more,
+        )
+
+
+class WebhookWithSecret(WebhookRead):
+    """With its secret, this once."""
+
+    secret: str
+
+
+class WebhookDeliveryRead(BaseModel):
+    """What has not arrived, or not yet."""
+
+    id: str
+    """Its `webhook-id`."""
+    type: str
+    chat_id: str | None
+    state: Literal["waiting", "given_up"]
+    created_at: datetime
+    next_attempt_at: datetime | None
+    attempts: int
+    last_status: int | None
+    """Of HTTP; null: there was no answer."""
+    last_error: str | None
+
+    @classmethod
+    def from_record(cls, row: webhooks.UndeliveredEvent) -> "WebhookDeliveryRead":
+        """The shape of a row."""
+        waits = row.state == "waiting"
+        return cls(
+            id=row.id,
+            type=row.type,
+            chat_id=row.chat_id or None,
+            state="waiting" if waits else "given_up",
+            created_at=datetime.fromtimestamp(row.created_at, UTC),
+            next_attempt_at=_optional_utc_time(row.available_at if waits else None),
+            attempts=row.attempts,
+            last_status=row.last_status,
+            last_error=row.last_error,
+        )
+
+
+def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+    """Addresses, and what has not arrived there."""
+    router = APIRouter(prefix="/v1/webhooks", tags=["v1 webhooks"])
+    User = Annotated[str, Depends(who.require_user)]
+    hooks = room.webhook_service.webhooks
+
+    @router.post("", status_code=201)
+    async def add(user: User, body: NewWebhook) -> WebhookWithSecret:
+        """A new address; the secret is told now and never again."""
+        hook, secret = await hooks.add(user, body.url, body.events)
+        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
+
+    @router.get("")
+    async def listed(user: User) -> list[WebhookRead]:
+        """All of the user's."""
+        return [WebhookRead.from_record(hook) for hook in await hooks.of(user)]
+
+    @router.get("/{webhook_id}")
+    async def one(webhook_id: Id, user: User) -> WebhookRead:
+        """One of them."""
+        return WebhookRead.from_record(await hooks.find(user, webhook_id))
+
+    @router.patch("/{webhook_id}")
+    async def change(webhook_id: Id, user: User, body: WebhookChange) -> WebhookRead:
+        """Change what is given."""
+        given = {name: value for name, value in body.model_dump().items() if value is not None}
+        return WebhookRead.from_record(await hooks.change(user, webhook_id, **given))
+
+    @router.delete("/{webhook_id}", status_code=204)
+    async def remove(webhook_id: Id, user: User) -> Response:
+        """With what waits for it."""
+        await hooks.remove(user, webhook_id)
+        return Response(status_code=204)
+
+    @router.post("/{webhook_id}/rotate")
+    async def rotate(webhook_id: Id, user: User) -> WebhookWithSecret:
+        """Another secret; for a day what is sent is signed with the one before, too."""
+        hook, secret = await hooks.rotate(user, webhook_id)
+        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
+
+    @router.post("/{webhook_id}/test", status_code=202)
+    async def test(webhook_id: Id, user: User) -> Response:
+        """Send it `webhook.test`."""
+        await hooks.test(user, webhook_id)
+        return Response(status_code=202)
+
+    @router.get("/{webhook_id}/deliveries")
+    async def deliveries(webhook_id: Id, user: User) -> list[WebhookDeliveryRead]:
+        """The latest hundred that have not arrived: those that wait, and those that were given up."""
+        return [WebhookDeliveryRead.from_record(row) for row in await hooks.undelivered(user, webhook_id)]
+
+    @router.post("/{webhook_id}/deliveries/{delivery_id}/retry", status_code=202)
+    async def retry(webhook_id: Id, delivery_id: Id, user: User) -> Response:
+        """Try what was given up once more."""
+        await hooks.retry(user, webhook_id, delivery_id)
+        return Response(status_code=202)
+
+    return router
+
+
+def _optional_utc_time(at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC)

@@ -1,0 +1,119 @@
+"""`/api/v1/embeddings` and `/api/v1/similarity`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request
+from msgspec import Meta
+
+from radixway.api.classification.errors import ClassificationApiError, translate_errors
+from radixway.api.classification.lazy_service import LazyClassificationService
+from radixway.api.classification.request_bodies import (
+    cancel_on_disconnect,
+    check_text_given,
+    check_texts_given,
+    decode_body,
+)
+
+if TYPE_CHECKING:
+    from radixway.semantics.classification import TextSimilarity
+
+Answer = dict[str, Any]
+
+
+class _ModelFields(msgspec.Struct):
+    model: str = "auto"
+    dimension: int | None = None
+
+
+class _EmbeddingsBody(_ModelFields):
+    texts: list[str] | None = None
+
+
+class _SimilarityBody(_ModelFields):
+    text1: str | None = None
+    text2: str | None = None
+
+
+class _SearchBody(_ModelFields):
+    query: str | None = None
+    candidates: list[str] | None = None
+    top_k: Annotated[int, Meta(ge=0)] = 0
+
+
+_texts = msgspec.json.Decoder(_EmbeddingsBody)
+_pair = msgspec.json.Decoder(_SimilarityBody)
+_query = msgspec.json.Decoder(_SearchBody)
+
+
+def embedding_routes(room: LazyClassificationService) -> APIRouter:
+    """Vectors of texts, the cosine of two, the nearest of many; and which model makes them."""
+    router = APIRouter(tags=["classification"])
+
+    @router.post("/api/v1/embeddings")
+    async def embeddings(request: Request) -> Answer:
+        """A vector for each of `texts`, of unit length."""
+        with translate_errors():
+            asked = await decode_body(request, _texts)
+            if not asked.texts:
+                check_texts_given(asked.texts, 0)
+            vectors, most = await open_vectors()
+            texts = check_texts_given(asked.texts, most)
+            await check_embedding_model(vectors, asked)
+            return await cancel_on_disconnect(request, vectors.embed_texts(texts))
+
+    @router.post("/api/v1/similarity")
+    async def similarity(request: Request) -> Answer:
+        """The cosine of `text1` and `text2`."""
+        with translate_errors():
+            asked = await decode_body(request, _pair)
+            one, other = check_text_given(asked.text1, "text1"), check_text_given(asked.text2, "text2")
+            vectors, _ = await open_vectors()
+            await check_embedding_model(vectors, asked)
+            return await cancel_on_disconnect(request, vectors.compare_texts(one, other))
+
+    @router.post("/api/v1/similarity/batch")
+    async def nearest(request: Request) -> Answer:
+        """The `top_k` of `candidates` nearest to `query`; 0: all, in that order."""
+        with translate_errors():
+            asked = await decode_body(request, _query)
+            query = check_text_given(asked.query, "query")
+            if not asked.candidates:
+                check_texts_given(asked.candidates, 0, "candidates")
+            vectors, most = await open_vectors()
+            candidates = check_texts_given(asked.candidates, most, "candidates")
+            await check_embedding_model(vectors, asked)
+            return await cancel_on_disconnect(
+                request, vectors.rank_candidates(query, candidates, asked.top_k)
+            )
+
+    @router.get("/api/v1/embeddings/models")
+    async def models() -> Answer:
+        """The model that makes vectors."""
+        with translate_errors():
+            vectors, _ = await open_vectors()
+            encoder = await vectors.ready_encoder()
+            told = {"name": encoder.id, "dimension": encoder.size, "loaded": True}
+            return {"models": [told], "count": 1}
+
+    async def open_vectors() -> tuple[TextSimilarity, int]:
+        tasks = await room.tasks()
+        from radixway.semantics.classification import TextSimilarity
+
+        limits = tasks.room.snapshot.section.api.batch_classification
+        return TextSimilarity(tasks.room, limits.max_concurrency), limits.max_batch_size
+
+    return router
+
+
+async def check_embedding_model(vectors: TextSimilarity, asked: _ModelFields) -> None:
+    """Raises ClassificationApiError where another model or length is asked for than there is."""
+    encoder = await vectors.ready_encoder()
+    if asked.model not in ("", "auto") and not encoder.id.startswith(asked.model.rpartition("/")[2]):
+        raise ClassificationApiError(f"vectors are made by {encoder.id} here (or say auto)", param="model")
+    if asked.dimension not in (None, 0, encoder.size):
+        raise ClassificationApiError(
+            f"vectors of {encoder.id} have {encoder.size} numbers", param="dimension"
+        )

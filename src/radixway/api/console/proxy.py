@@ -1,0 +1,227 @@
+"""What stands at `/console` in the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
+from importlib.util import find_spec
+from pathlib import Path
+
+import aiohttp
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.requests import HTTPConnection
+from starlette.routing import Route, WebSocketRoute
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.console.process import ConsoleProcess, ConsoleUnavailableError, find_console_socket
+from radixway.api.console.reverse_proxy import Headers, forward_request, forward_websocket
+from radixway.core.component import Component
+from radixway.core.config import ConsoleConfig
+from radixway.core.http import App, Message, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+
+_ANSWERS_WITHIN_S = 60.0
+"""Longer than a page takes, and than the pause between two signs of life of one that is polled."""
+_STARTING_PAGE = """<!doctype html><html lang="{lang}"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<title>Radixway</title><noscript><meta http-equiv="refresh" content="3"></noscript>
+<body style="font: 16px system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh">
+<p role="status">{text}</p>
+<script>
+const again = () => location.reload();
+fetch("/console/favicon.ico", {{cache: "no-store", headers: {{accept: "*/*"}}}})
+  .then(again, () => setTimeout(again, 2000));
+</script></body></html>
+"""
+_KEYS = (b"authorization", b"x-api-key")
+_INSTALL = "pip install 'radixway[console]'"
+
+
+class ConsoleProxy(Component):
+    """An ASGI application: finds the console that knows the visitor, and passes on."""
+
+    name = "console"
+
+    def __init__(self, config: ConsoleConfig, app: App, access: AdminAccess) -> None:
+        self._process = ConsoleProcess(config, app)
+        self._access = access
+        self._sessions: dict[Path, aiohttp.ClientSession] = {}
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process answers, so that a visitor sees pages at once."""
+        return self._process.is_ready
+
+    def routes(self) -> APIRouter:
+        """Return what is served at `/console`."""
+        router = APIRouter()
+        for path in ("/console", "/console/{path:path}"):
+            router.routes.append(Route(path, self, include_in_schema=False))
+            router.routes.append(WebSocketRoute(path, self))
+        return router
+
+    def preload(self, port: int) -> None:
+        """Start the process in the background, if it does not run. `port`: the gateway's."""
+        if self.is_ready or (self._starting is not None and not self._starting.done()):
+            return
+        if find_spec("nicegui") is not None:
+            self._starting = asyncio.create_task(self._start(port), name="console-start")
+
+    async def _start(self, port: int) -> None:
+        with suppress(ConsoleUnavailableError, OSError):
+            await self._process.ensure_running(port)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if find_spec("nicegui") is None:
+            await _send_not_installed(scope, receive, send)
+            return
+        port = scope["server"][1] if scope.get("server") else 0
+        cookie = f"radixway_console_{port or 0}"
+        known = _cookie(scope, cookie)
+        told = self._visitor_headers(scope)
+        repeatable = scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD")
+        try:
+            if known is not None and known != self._process.name:
+                other = find_console_socket(known, port or 0)
+                if other is not None:
+                    if await self._forward(other, scope, receive, send, told, ()):
+                        return
+                    if not repeatable:
+                        await _send_unavailable(scope, receive, send)
+                        return
+            if _is_page_visit(scope) and not (self.is_ready or self._process.has_failed):
+                self.preload(port or 0)
+                await _send_starting_page(scope, receive, send)
+                return
+            for again in (repeatable, False):
+                own = await self._process.ensure_running(port or 0)
+                answer: list[tuple[bytes, bytes]] = []
+                if known != self._process.name:
+                    value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
+                    answer.append((b"set-cookie", value.encode("ascii")))
+                if await self._forward(own, scope, receive, send, told, answer):
+                    return
+                if not (again and await self._process.has_ended()):
+                    break
+        except (ConsoleUnavailableError, OSError):
+            pass
+        await _send_unavailable(scope, receive, send)
+
+    async def stop(self) -> None:
+        """End the process, and what is passed on to it or to others."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        for session in self._sessions.values():
+            await session.close()
+        await self._process.stop_process()
+
+    async def _forward(
+        self, to: Path, scope: Scope, receive: Receive, send: Send, told: Headers, answer: Headers
+    ) -> bool:
+        """False if nobody answered there, and so nothing was sent."""
+        answered = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            if scope["type"] == "http":
+                await forward_request(self._client_session(to), scope, receive, send_noting, told, answer)
+            else:
+                await forward_websocket(self._client_session(to), scope, receive, send_noting, told)
+        except (aiohttp.ClientError, ConnectionError) as error:
+            log.log(
+                logging.DEBUG if answered else logging.WARNING,
+                "the console %s: %s",
+                "broke off" if answered else "does not answer",
+                error or type(error).__name__,
+            )
+            return answered
+        return True
+
+    def _client_session(self, to: Path) -> aiohttp.ClientSession:
+        if to not in self._sessions:
+            self._sessions[to] = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(to), limit=0),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=_ANSWERS_WITHIN_S, sock_read=_ANSWERS_WITHIN_S
+                ),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._sessions[to]
+
+    def _visitor_headers(self, scope: Scope) -> Headers:
+        """Who it is as seen from here: its address, and whether it may do an administrator's calls as it
+        is."""
+        host = scope["client"][0] if scope.get("client") else ""
+        bare = {**scope, "headers": [header for header in scope["headers"] if header[0] not in _KEYS]}
+        admitted = b"1" if self._access.is_allowed(HTTPConnection(bare)) else b"0"
+        return ((b"x-radixway-visitor", host.encode("latin-1")), (b"x-radixway-admitted", admitted))
+
+
+def _cookie(scope: Scope, name: str) -> str | None:
+    for header, value in scope["headers"]:
+        if header == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1")).get(name)
+            except CookieError:
+                continue
+            if found is not None:
+                return found.value
+    return None
+
+
+def _is_page_visit(scope: Scope) -> bool:
+    """Whether it is a browser that goes to a page."""
+    return (
+        scope["type"] == "http"
+        and scope["method"] == "GET"
+        and "text/html" in Request(scope).headers.get("accept", "")
+    )
+
+
+async def _send_starting_page(scope: Scope, receive: Receive, send: Send) -> None:
+    """A page at once. It asks for a file, which is answered when the process is there, and loads anew."""
+    is_chinese = Request(scope).headers.get("accept-language", "").lower().startswith("zh")
+    text = "控制台正在启动…" if is_chinese else "The console is starting…"
+    page = _STARTING_PAGE.format(lang="zh-CN" if is_chinese else "en", text=text)
+    await HTMLResponse(page, headers={"cache-control": "no-store"})(scope, receive, send)
+
+
+async def _send_not_installed(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1013})
+        return
+    text = "The console is not installed here."
+    await _send_message(scope, receive, send, 200, text, _INSTALL)
+
+
+async def _send_unavailable(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1013})
+        return
+    await _send_message(
+        scope, receive, send, 503, "The console does not answer.", "the gateway's log says why"
+    )
+
+
+async def _send_message(
+    scope: Scope, receive: Receive, send: Send, status: int, text: str, hint: str
+) -> None:
+    accepts = Request(scope).headers.get("accept", "")
+    answer: Response
+    if "text/html" in accepts:
+        page = f"<!doctype html><title>Radixway</title><p>{text}<p><code>{hint}</code>"
+        answer = HTMLResponse(page, status)
+    else:
+        answer = JSONResponse({"console": text, "hint": hint}, status)
+    await answer(scope, receive, send)

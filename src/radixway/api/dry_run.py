@@ -1,0 +1,152 @@
+"""`POST /rehearse`: what would become of a chat completion, step by step, without asking a worker.
+
+The request goes down the road of real ones, the same middlewares, up to where a worker would get it; its
+journal is the answer. For the operator alone: what the model would be told, system prompt and all, is part of
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, Protocol
+
+import msgspec
+from fastapi import APIRouter, Depends
+from fastapi import Request as HttpRequest
+from pydantic import BaseModel
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.request_headers import apply_gateway_headers, read_headers
+from radixway.api.selector import WorkerChooser
+from radixway.core.http import HttpError
+from radixway.core.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
+from radixway.core.telemetry import Journal
+from radixway.routing import PromptReader, Selector, WorkerRegistry
+
+
+class DryRunRefusal(BaseModel):
+    """Why a request would be refused, as its client would read it."""
+
+    status: int
+    code: str | None
+    message: str
+    param: str | None
+
+
+class DryRunReport(BaseModel):
+    """What would become of the request."""
+
+    outcome: Literal["worker", "answered", "refused"]
+    """It would go to a worker; be answered on the way, from the cache or by the guard; or be refused."""
+    model: str | None
+    """That the worker would be asked for."""
+    worker: str | None
+    """That would be asked, or `semantic-cache`, or `guard`."""
+    steps: list[dict[str, Any]]
+    """As `/explain/{request_id}` tells them: signals, decision, cache, tools, candidates and their scores."""
+    sent: dict[str, Any] | None
+    """The body that the worker would get."""
+    answer: dict[str, Any] | None
+    """What was answered on the way."""
+    refusal: DryRunRefusal | None
+
+
+_ASKED: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A body of /v1/chat/completions.",
+        "content": {"application/json": {"schema": {"type": "object", "required": ["messages"]}}},
+    }
+}
+
+
+class DryRunTarget(Protocol):
+    """What stands between a request that knows its model and its worker."""
+
+    selector: Selector
+    prompts: PromptReader
+
+
+class _WorkerChosen(Exception):
+    """There is a worker that would be asked."""
+
+    def __init__(self, model: str | None, worker: str, sent: bytes) -> None:
+        self.model = model
+        self.worker = worker
+        self.sent = sent
+
+
+def dry_run_routes(
+    middlewares: Iterable[Middleware], registry: WorkerRegistry, road: DryRunTarget, access: AdminAccess
+) -> APIRouter:
+    """`middlewares`: those that read a request, and decide about it."""
+    router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
+    chooser = WorkerChooser(registry, road.selector, road.prompts)
+
+    async def look(request: Request) -> Reply:
+        choice = await chooser.choose_worker(request)
+        request.journal.add("select", choice)
+        models = choice.worker.models
+        model = request.model if request.model not in (None, "auto") else next(iter(models), None)
+        raise _WorkerChosen(model, choice.worker.name, request.raw)
+
+    rehearsal = Pipeline(list(middlewares), look)
+
+    @router.post("/rehearse", response_model=DryRunReport, openapi_extra=_ASKED)
+    async def rehearse(http: HttpRequest) -> DryRunReport:
+        """Every step of the road for a body of `/v1/chat/completions`, as a real one's journal has them.
+
+        No worker is asked and nothing is reserved, kept or entered in the audit log.
+        """
+        raw = await http.body()
+        request_id, headers, own = read_headers(http.scope["headers"])
+        asked = CHAT_COMPLETIONS.read(raw)
+        request = Request(
+            id=request_id,
+            endpoint=CHAT_COMPLETIONS,
+            path=CHAT_COMPLETIONS.path,
+            journal=Journal(request_id),
+            raw=raw,
+            model=asked.model,
+            headers=headers,
+            is_dry_run=True,
+        )
+        if own:
+            apply_gateway_headers(request, own)
+        return await _run_pipeline(rehearsal, request)
+
+    return router
+
+
+async def _run_pipeline(road: Pipeline, request: Request) -> DryRunReport:
+    told = DryRunReport(
+        outcome="worker", model=None, worker=None, steps=[], sent=None, answer=None, refusal=None
+    )
+    try:
+        reply = await road(request)
+        told.outcome, told.worker = "answered", reply.worker
+        told.model = request.model
+        told.answer = _decode_object(reply.body)
+    except _WorkerChosen as arrived:
+        told.model, told.worker, told.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
+    except GatewayError as error:
+        told.outcome = "refused"
+        told.refusal = _describe_refusal(error)
+    finally:
+        for chunks in request.open_streams:
+            await chunks.aclose()
+    told.steps = request.journal.explain()["steps"]
+    return told
+
+
+def _describe_refusal(error: HttpError) -> DryRunRefusal:
+    return DryRunRefusal(
+        status=error.status, code=error.code, message=error.client_message, param=error.param
+    )
+
+
+def _decode_object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,239 @@
+"""One answer between three: the application that gives it, the worker whose frames Envoy brings, and Envoy.
+
+    worker   response_headers      response_body …                     end_of_stream
+                  │                     │  ▲ what the application made of the frame
+    Envoy    ─────┴── waits for us ─────┴──┴─ waits for us ─────────── waits for us ──► client
+
+Envoy takes one word for each of its frames, in order. What the application sends goes with the frame in hand;
+that one is let go when the application asks for the next, because then it has made of it what it wanted to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
+
+from radixway.api.ext_proc import messages
+from radixway.api.ext_proc.headers import Header, split_response_headers
+from radixway.core.http import Message
+from radixway.core.pipeline import GatewayError
+
+Write = Callable[[ProcessingResponse], Awaitable[None]]
+"""Tells Envoy. Raises ClientGone: it is not there any more."""
+
+
+_HEADERS_TIMEOUT_S = 0.05
+"""How long a stream that is read already waits for its head: middlewares of Starlette's kind hand it on a
+little later, and one that reads before it answers has none to give.
+"""
+_LAST_FRAME_TIMEOUT_S = 2.0
+"""How long the end of a stream waits for a frame of the worker's to go with."""
+
+
+class BodyFrame(NamedTuple):
+    """A piece of the worker's answer."""
+
+    body: bytes
+    ends: bool
+    """It is the last."""
+
+
+class EnvoyAnswer:
+    """`send` is ASGI's; `hear_…` is told what comes from Envoy; the others are for whoever has it carry the
+    request.
+    """
+
+    def __init__(self, write: Write, *, clear_route_cache: bool) -> None:
+        self._write = write
+        self._clear_route_cache = clear_route_cache
+        self.handed_over = False
+        """Envoy carries the request: there will be a worker's answer."""
+        self.over = False
+        """All has been said."""
+        self._cut = False
+        """By an answer of ours in place of the worker's: Envoy listens no more."""
+        self._upstream: asyncio.Future[tuple[list[Header], bool]] | None = None
+        self._status = 0
+        self._headers: list[Header] = []
+        self._gone: list[bytes] = []
+        self._body_mode: Literal["undecided", "streamed", "buffered", "none"] = "undecided"
+        self._frames: deque[BodyFrame] = deque()
+        self._arrived = asyncio.Event()
+        self._in_hand: BodyFrame | None = None
+        self._ending = False
+        """Whoever still reads the worker's answer reads in vain."""
+        self._start: tuple[int, list[Header]] | None = None
+        self._started = asyncio.Event()
+        self._said = bytearray()
+
+    # What comes from Envoy.
+
+    def on_upstream_headers(self, headers: list[Header], ends: bool) -> None:
+        """The worker's answer begins; `ends`: it has no body."""
+        if self._upstream is not None and not self._upstream.done():
+            self._upstream.set_result((headers, ends))
+
+    async def on_upstream_body(self, frame: BodyFrame) -> None:
+        """The answer goes on."""
+        if not self.over:
+            self._frames.append(frame)
+            self._arrived.set()
+        elif not self._cut:
+            await self._write(messages.continue_response_body(b""))  # the application has ended it before
+
+    # For whoever has Envoy carry the request.
+
+    async def forward_request(
+        self, headers: list[Header], gone: list[bytes], had: list[Header], body: bytes | None
+    ) -> None:
+        """Let the request go on to its worker."""
+        self.handed_over = True
+        self._upstream = asyncio.get_running_loop().create_future()
+        if body is not None:
+            gone = [*gone, b"content-length"]
+        changes = messages.header_mutation(headers, had, removed=gone)
+        await self._write(messages.continue_request(changes, body, clear_route_cache=self._clear_route_cache))
+
+    async def upstream_head(self) -> tuple[int, list[Header], bool]:
+        """Status and headers of the worker's answer, and whether that is all of it."""
+        assert self._upstream is not None
+        raw, ends = await self._upstream
+        self._status, self._headers, self._gone = split_response_headers(raw)
+        if ends:
+            self._body_mode = "none"
+        return self._status, list(self._headers), ends
+
+    async def read_whole_body(self, max_bytes: int) -> bytes:
+        """The worker's whole answer; its head waits for it. Raises GatewayError (502) beyond `max_bytes`."""
+        self._body_mode = "buffered"
+        await self._write(messages.SHOW_WHOLE)
+        body = bytearray()
+        while True:
+            frame = self._in_hand = await self._next_frame()
+            body += frame.body
+            if len(body) > max_bytes:
+                raise GatewayError(
+                    f"the worker's answer has more than {max_bytes} bytes (limits.workers.max_answer_bytes)",
+                    status=502,
+                    code="worker_failed",
+                )
+            if frame.ends:
+                return bytes(body)
+            await self._release_frame(b"")  # Envoy streams it although it was asked not to
+
+    async def next_frame(self) -> BodyFrame:
+        """The next frame of a streamed answer; of the one before it everything has been made that will be."""
+        if self._body_mode == "undecided":
+            await self._begin_stream()
+        if self._in_hand is not None:
+            await self._release_frame(self._take_pending())
+        frame = self._in_hand = await self._next_frame()
+        return frame
+
+    async def _next_frame(self) -> BodyFrame:
+        while self._ending or not self._frames:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._frames.popleft()
+
+    # What the application says.
+
+    async def send(self, message: Message) -> None:
+        """ASGI's. Raises ClientGone."""
+        if self.over:
+            return
+        if message["type"] == "http.response.start":
+            self._start = message["status"], list(message["headers"])
+            self._started.set()
+            return
+        self._said += message.get("body", b"")
+        if not message.get("more_body", False):
+            await self._finish_answer()
+
+    async def send_immediate_reply(self, status: int, headers: list[Header], body: bytes) -> None:
+        """A whole answer in place of whatever there is; none if all has been said."""
+        if not self.over:
+            self.over = self._cut = True
+            await self._write(messages.immediate_response(status, headers, body))
+
+    async def _finish_answer(self) -> None:
+        assert self._start is not None
+        self._ending = True
+        status, headers = self._start
+        if self._body_mode == "streamed":
+            await self._finish_stream(status, headers)
+        elif self._body_mode == "buffered" and self._in_hand is not None and status == self._status:
+            await self._release_frame(self._take_pending(), self._header_changes(headers))
+            self.over = True
+        elif self._body_mode == "none" and status == self._status and not self._said:
+            await self._write(
+                messages.continue_response_headers(self._header_changes(headers), has_body=False)
+            )
+            self.over = True
+        else:
+            await self.send_immediate_reply(status, headers, self._take_pending())
+
+    async def _finish_stream(self, status: int, headers: list[Header]) -> None:
+        if self._in_hand is None and not await self._has_another_frame():
+            await self.send_immediate_reply(
+                status, headers, self._take_pending()
+            )  # nothing to say it with: the stream breaks off
+            return
+        await self._release_frame(self._take_pending())
+        while self._frames:
+            self._frames.popleft()
+            await self._write(messages.continue_response_body(b""))
+        self.over = True
+
+    async def _has_another_frame(self) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_FRAME_TIMEOUT_S):
+                while not self._frames:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                self._in_hand = self._frames.popleft()
+        return self._in_hand is not None
+
+    async def _begin_stream(self) -> None:
+        """The head may go on; without what a middleware would add that reads the stream before it answers,
+        because Envoy brings no body before that.
+        """
+        self._body_mode = "streamed"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEADERS_TIMEOUT_S):
+                await self._started.wait()
+        status, headers = self._start or (self._status, self._headers)
+        changes = self._header_changes(headers, b"content-length")
+        if status != self._status:
+            changes.MergeFrom(messages.header_mutation([(b":status", b"%d" % status)]))
+        await self._write(messages.continue_response_headers(changes, has_body=True))
+
+    async def _release_frame(self, body: bytes, changes: messages.Changes | None = None) -> None:
+        frame, self._in_hand = self._in_hand, None
+        assert frame is not None
+        if body == frame.body:
+            await self._write(messages.continue_response_body(None, changes))
+            return
+        if changes is not None:
+            changes.remove_headers.append("content-length")
+        await self._write(messages.continue_response_body(body, changes))
+
+    def _header_changes(self, headers: list[Header], *gone: bytes) -> messages.Changes:
+        kept = {name for name, _ in headers}
+        taken_off = [name for name, _ in self._headers if name not in kept]
+        return messages.header_mutation(
+            headers, self._headers, removed=dict.fromkeys([*self._removed_except(kept), *taken_off, *gone])
+        )
+
+    def _removed_except(self, kept: set[bytes]) -> list[bytes]:
+        return [name for name in self._gone if name not in kept]
+
+    def _take_pending(self) -> bytes:
+        said = bytes(self._said)
+        self._said.clear()
+        return said

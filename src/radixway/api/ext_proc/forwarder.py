@@ -1,0 +1,139 @@
+"""Envoy as the carrier of one request: the place that was found becomes headers, frames become a Reply."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from radixway.api.ext_proc.answer import EnvoyAnswer
+from radixway.api.ext_proc.destinations import DestinationResolver
+from radixway.api.ext_proc.headers import RequestHead, worker_headers
+from radixway.core.http.server_sent_events import EventBuffer
+from radixway.core.pipeline import (
+    Chunks,
+    GatewayError,
+    IncompleteReplyError,
+    Reply,
+    Request,
+    StreamBrokenError,
+    StreamEndDetector,
+    check_complete_reply,
+)
+from radixway.routing import Worker, WorkerLease
+from radixway.routing.transports import CHUNKS_PER_BLOCK, RequestForwarder
+
+
+class EnvoyForwarder(RequestForwarder):
+    """Carries the one request that Envoy has asked about."""
+
+    def __init__(
+        self, answer: EnvoyAnswer, destinations: DestinationResolver, via: bytes, max_answer_bytes: int
+    ) -> None:
+        """`via`: the gateway's mark. `max_answer_bytes`: of an answer that is not a stream."""
+        self._answer = answer
+        self._destinations = destinations
+        self._via = via
+        self._max_answer_bytes = max_answer_bytes
+        self.head: RequestHead | None = None
+        self.body = b""
+        """As they came."""
+
+    @property
+    def is_free(self) -> bool:
+        return not self._answer.handed_over
+
+    async def forward_request(self, request: Request, worker: Worker, lease: WorkerLease) -> Reply:
+        """See `RequestForwarder`. Raises NoWorkers where Envoy cannot reach the worker."""
+        assert self.head is not None
+        try:
+            destination, base_path = await self._destinations.resolve_worker(worker)
+            wanted, gone = worker_headers(
+                request, self.head, base_path, destination, worker.api_key, self._via
+            )
+            body = None if request.raw == self.body else request.raw
+            await self._answer.forward_request(wanted, gone, list(self.head.headers), body)
+            status, headers, ends = await self._answer.upstream_head()
+            if 300 <= status < 400:
+                raise GatewayError(f"worker {worker.name} answered {status}, a redirect", status=502)
+            reply = Reply(status, headers, worker.name)
+            if request.stream and status == 200 and not ends:
+                end = StreamEndDetector(request.endpoint.reply_form, request.answers)
+                reply.chunks = EnvoyChunks(self._answer, worker.name, lease, end)
+                request.open_streams.append(reply.chunks)
+            else:
+                reply.body = b"" if ends else await self._answer.read_whole_body(self._max_answer_bytes)
+                if status == 200:
+                    _check_complete_body(worker.name, reply.body)
+                lease.release()
+            return reply
+        except BaseException:
+            lease.release()
+            raise
+
+
+class EnvoyChunks(Chunks):
+    """The events of one answer, as Envoy's frames bring them, held back until each is whole."""
+
+    def __init__(self, answer: EnvoyAnswer, worker: str, lease: WorkerLease, end: StreamEndDetector) -> None:
+        self._answer = answer
+        self._worker = worker
+        self._lease = lease
+        self._end = end
+        self._cut: str | None = None
+        """Why the answer, which has ended, is not whole."""
+        self._buffer = EventBuffer()
+        self._ended = False
+        self._chunks = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._ended:
+            frame = await self._answer.next_frame()
+            self._ended = frame.ends
+            chunk = self._buffer.take_events(frame.body)
+            if chunk:
+                self._end.note(chunk)
+            if self._buffer.too_large:
+                raise StreamBrokenError(
+                    self._worker, f"an event of more than {self._buffer.max_event_bytes} bytes"
+                )
+            if self._ended:
+                chunk += self._check_stream_end()
+            if chunk:
+                self._count_attempt()
+                return chunk
+        await self.aclose()
+        if self._cut is not None:
+            raise StreamBrokenError(self._worker, self._cut, truncated=True)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Envoy's connection to the worker is Envoy's to close: it does so when it is left, or answered."""
+        self._ended = True
+        self._lease.release()
+
+    def _check_stream_end(self) -> bytes:
+        """The last frame has come. Returns what belongs to the stream of what no blank line ends."""
+        try:
+            return self._end.check_complete(self._buffer.take_rest())
+        except IncompleteReplyError as error:
+            self._cut = str(error)
+            return b""
+
+    def _count_attempt(self) -> None:
+        if not self._chunks:
+            self._lease.mark_prefill_done()
+        self._chunks += 1
+        if not self._chunks % CHUNKS_PER_BLOCK:
+            self._lease.add_output_blocks()
+
+
+def _check_complete_body(worker: str, body: bytes) -> None:
+    """Raise GatewayError for a reply that is not whole."""
+    try:
+        check_complete_reply(body)
+    except IncompleteReplyError as error:
+        raise GatewayError(
+            f"worker {worker} did not finish its answer: {error}", status=502, code="worker_failed"
+        ) from None

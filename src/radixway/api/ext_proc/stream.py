@@ -1,0 +1,271 @@
+"""What Envoy asks about one request, from its head to the last byte of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
+
+from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    CommonResponse,
+    HeadersResponse,
+    HttpBody,
+    ProcessingRequest,
+    ProcessingResponse,
+)
+
+from radixway.api.ext_proc import messages
+from radixway.api.ext_proc.answer import BodyFrame, EnvoyAnswer, Write
+from radixway.api.ext_proc.destinations import DestinationResolver
+from radixway.api.ext_proc.forwarder import EnvoyForwarder
+from radixway.api.ext_proc.headers import RequestHead
+from radixway.api.request_handler import CALLER_SPAN
+from radixway.core.http import App, ClientDisconnectedError, HttpError, Message
+from radixway.core.http.asgi import FORWARDER
+from radixway.core.telemetry.tracing import CallerSpan
+
+log = logging.getLogger(__name__)
+
+_ATTRIBUTES = "envoy.filters.http.ext_proc"
+_CLIENT = "source.address"
+_NEEDED = "ext_proc needs request_body_mode BUFFERED"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """What is the same for all conversations."""
+
+    app: App
+    """The gateway."""
+    is_ours: Callable[[str, str], bool]
+    """Whether requests of that method and path go down the road."""
+    destinations: DestinationResolver
+    via: bytes
+    clear_route_cache: bool
+    other_paths: Literal["refuse", "pass"]
+    answer_within_s: float
+    max_answer_bytes: int
+    """Of a worker's answer that is not a stream."""
+
+
+class ProcessingStream:
+    """Hears Envoy's messages in order and has each of them answered, whatever happens.
+
+    An RPC that ended with an error, or early, would have Envoy pass the request or the answer on as they are
+    where it fails open: so it ends when Envoy ends it, and every defect becomes an answer.
+    """
+
+    def __init__(self, terms: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
+        """`write` tells Envoy; raises ClientGone. `caller`: Envoy's span of its call, where it traces."""
+        self._terms = terms
+        self._caller = caller
+        self._tell = write
+        self._lock = asyncio.Lock()
+        self._unanswered = 0
+        self._waits_since = 0.0
+        """When the oldest message without an answer came, in the event loop's time."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._left = asyncio.Event()
+        self._passed_by = False
+        self._mode_is_known = False
+        """Envoy has said that bodies come whole."""
+        self.answer = EnvoyAnswer(self._write_response, clear_route_cache=terms.clear_route_cache)
+        self._carrier = EnvoyForwarder(self.answer, terms.destinations, terms.via, terms.max_answer_bytes)
+        self._client: tuple[str, int] | None = None
+        self._body: bytes | None = b""
+        self.task: asyncio.Task[None] | None = None
+        """The application, once it has been called."""
+
+    async def handle_message(self, message: ProcessingRequest) -> None:
+        """Envoy's next message. Raises ClientDisconnectedError."""
+        kind = message.WhichOneof("request")
+        self._arm_deadline()
+        if self._passed_by:
+            await self._write_response(_continue_unchanged(kind))
+        elif kind == "request_headers":
+            await self._handle_request_headers(message)
+        elif kind == "request_body":
+            await self._handle_request_body(message.request_body)
+        elif kind == "response_headers":
+            await self._handle_response(message)
+        elif kind == "response_body":
+            body = message.response_body
+            await self.answer.on_upstream_body(BodyFrame(body.body, body.end_of_stream))
+        else:
+            await self._write_response(messages.continue_trailers(kind == "request_trailers"))
+
+    async def send_error(self, error: HttpError) -> None:
+        """Answer with an error in place of everything else."""
+        with suppress(ClientDisconnectedError):
+            await self.answer.send_immediate_reply(error.status, error.headers(), error.body())
+
+    def mark_disconnected(self) -> None:
+        """Envoy is gone, or has been told all: whoever still works on it is told that its client left."""
+        self._left.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def wait_until_idle(self) -> None:
+        """Wait until nothing is being said any more; call `leave` first."""
+        async with self._lock:
+            pass
+
+    async def _handle_request_headers(self, message: ProcessingRequest) -> None:
+        head = RequestHead.from_envoy(messages.decode_headers(message.request_headers.headers))
+        if not self._terms.is_ours(head.method, head.path):
+            await self._handle_other_path(head)
+            return
+        self._carrier.head = head
+        self._client = _client_address(message)
+        if message.request_headers.end_of_stream:
+            self._start_request(b"")
+        elif (problem := _misconfiguration_of(message)) is not None:
+            await self._fail_misconfigured(problem)
+        else:
+            self._mode_is_known = message.HasField("protocol_config")
+            await self._write_response(messages.GO_ON)
+
+    async def _handle_other_path(self, head: RequestHead) -> None:
+        if self._terms.other_paths == "pass":
+            self._passed_by = True
+            changes = messages.header_mutation((), removed=head.spoofed_headers())
+            await self._write_response(
+                messages.pass_through(changes, clear_route_cache=self._terms.clear_route_cache)
+            )
+        else:
+            message = f"Not Found: {head.method} {head.path}"
+            await self.send_error(HttpError(message, status=404, code="not_found"))
+
+    async def _handle_request_body(self, body: HttpBody) -> None:
+        # In BUFFERED mode it is whole, though trailers may follow it.
+        if self.task is None and (body.end_of_stream or self._mode_is_known):
+            self._start_request(body.body)
+        else:
+            await self._fail_misconfigured(f"the request's body comes in pieces: {_NEEDED}")
+
+    def _start_request(self, body: bytes) -> None:
+        """The request is complete: it goes down the road."""
+        assert self._carrier.head is not None
+        self._carrier.body = self._body = body
+        scope = self._carrier.head.to_scope(self._client)
+        scope[FORWARDER] = self._carrier
+        if self._caller is not None:
+            scope[CALLER_SPAN] = self._caller
+        self.task = asyncio.get_running_loop().create_task(
+            self._run_request(self._terms.app(scope, self._receive, self.answer.send))
+        )
+
+    async def _run_request(self, answering: Awaitable[None]) -> None:
+        try:
+            await answering
+        except ClientDisconnectedError:
+            pass
+        except Exception as error:  # the rim: Envoy must be answered
+            log.exception("a request from Envoy met a defect of the gateway")
+            await self.send_error(HttpError(f"internal error ({type(error).__name__})"))
+        if not self.answer.over and not self._left.is_set():
+            await self.send_error(HttpError("internal error (no answer)"))
+
+    async def _receive(self) -> Message:
+        """ASGI's."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _handle_response(self, message: ProcessingRequest) -> None:
+        head = message.response_headers
+        if self.task is None:  # it went on without having been looked at: its answer does not
+            await self._fail_misconfigured(f"Envoy sent no request body: {_NEEDED}")
+            return
+        self.answer.on_upstream_headers(messages.decode_headers(head.headers), head.end_of_stream)
+
+    async def _fail_misconfigured(self, problem: str) -> None:
+        """Envoy would let pass what nobody has seen."""
+        log.error("ext_proc: %s", problem)
+        await self.send_error(HttpError(problem, code="ext_proc_misconfigured"))
+
+    async def _write_response(self, response: ProcessingResponse) -> None:
+        async with self._lock:
+            if self._left.is_set():
+                raise ClientDisconnectedError
+            self._unanswered = max(0, self._unanswered - 1)
+            if self._unanswered:
+                self._waits_since = asyncio.get_running_loop().time()
+            await self._tell(response)
+
+    def _arm_deadline(self) -> None:
+        """One more message waits for an answer."""
+        loop = asyncio.get_running_loop()
+        if not self._unanswered:
+            self._waits_since = loop.time()
+        self._unanswered += 1
+        if self._timer is None:
+            self._timer = loop.call_later(self._terms.answer_within_s, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        """Whether a message has waited too long by now."""
+        self._timer = None
+        if not self._unanswered or self._left.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        left_s = self._waits_since + self._terms.answer_within_s - loop.time()
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._check_deadline)
+        else:
+            self._expiring = loop.create_task(self._fail_deadline())
+
+    async def _fail_deadline(self) -> None:
+        """Envoy would not wait much longer, and might then let pass what has not been looked at."""
+        message = f"no decision within {self._terms.answer_within_s:g} s"
+        log.warning("ext_proc: %s", message)
+        await self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
+        self.mark_disconnected()
+
+
+def _client_address(message: ProcessingRequest) -> tuple[str, int] | None:
+    """Who Envoy's client is, if Envoy says (`request_attributes`); nobody's network is trusted otherwise."""
+    if _ATTRIBUTES not in message.attributes:
+        return None
+    fields = message.attributes[_ATTRIBUTES].fields
+    if _CLIENT not in fields:
+        return None
+    host, _, port = fields[_CLIENT].string_value.rpartition(":")
+    try:
+        return str(ip_address(host.strip("[]"))), int(port)
+    except ValueError:
+        return None  # a socket in the file system
+
+
+def _misconfiguration_of(message: ProcessingRequest) -> str | None:
+    """What in Envoy's configuration would let a request pass without having been looked at."""
+    if message.observability_mode:
+        return "ext_proc must not run in observability_mode: what is decided there has no effect"
+    if not message.HasField("protocol_config"):
+        return None
+    request, answer = (
+        message.protocol_config.request_body_mode,
+        message.protocol_config.response_body_mode,
+    )
+    if request != ProcessingMode.BUFFERED:
+        return f"{_NEEDED}, not {ProcessingMode.BodySendMode.Name(request)}"
+    if answer not in (ProcessingMode.BUFFERED, ProcessingMode.STREAMED):
+        name = ProcessingMode.BodySendMode.Name(answer)
+        return f"ext_proc needs response_body_mode BUFFERED, with allow_mode_override, not {name}"
+    return None
+
+
+def _continue_unchanged(kind: str | None) -> ProcessingResponse:
+    if kind == "request_body":
+        return messages.continue_request(messages.header_mutation(()), None, clear_route_cache=False)
+    if kind == "response_headers":
+        return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse()))
+    if kind == "response_body":
+        return messages.continue_response_body(None)
+    return messages.continue_trailers(kind == "request_trailers")

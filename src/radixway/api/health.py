@@ -1,0 +1,132 @@
+"""What the gateway says of itself: health, readiness, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from radixway._version import __version__
+from radixway.api.authorization import PathAuthorization
+from radixway.core.pipeline import BadRequest, NoWorkersError, TenantPolicy
+from radixway.core.telemetry import Journal, MetricsRegistry
+from radixway.routing import Worker, WorkerRegistry, WorkerState
+
+
+def health_routes(
+    registry: WorkerRegistry,
+    metrics: MetricsRegistry,
+    reports: Mapping[str, Callable[[], Any]] | None = None,
+    cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
+    gate: PathAuthorization | None = None,
+) -> APIRouter:
+    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
+
+    `reports`: what components have to say in `/health`, by name; `{}`: nothing. `cache`: the figures of the
+    store of trajectories under the Slime router's names, None while there is no store. `gate`: knows who may
+    see names, addresses and paths; None: everybody.
+    """
+    router = APIRouter(tags=["gateway"])
+
+    def ready_workers() -> int:
+        return sum(worker.state is WorkerState.READY for worker in registry)
+
+    @router.get("/health")
+    async def health(request: Request) -> dict[str, Any]:
+        """The gateway is alive; `degraded` names the parts of which something does not work. Administrators,
+        and keys of the scope `metrics`, are told how each part is; all others whether it works."""
+        parts = {name: part for name, report in (reports or {}).items() if (part := report()) != {}}
+        degraded = [name for name, part in parts.items() if _reports_problem(part)]
+        told: dict[str, Any] = {
+            "status": "degraded" if degraded else "ok",
+            "degraded": degraded,
+            "version": __version__,
+            "workers": {"ready": ready_workers(), "total": len(registry)},
+        }
+        if gate is not None and not gate.shows_details(request):
+            return told | {"components": {name: "down" if name in degraded else "up" for name in parts}}
+        told["breakers"] = {
+            worker.name: state for worker in registry if (state := _breaker_state(worker)) != "closed"
+        }
+        told["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
+        return told | parts
+
+    @router.get("/ready")
+    async def ready() -> dict[str, Any]:
+        """At least one worker can answer; 503 otherwise."""
+        if not registry.candidates(None):
+            raise NoWorkersError(f"none of {len(registry)} workers can answer")
+        return {"status": "ready", "workers": ready_workers()}
+
+    @router.get("/metrics")
+    async def metrics_json_or_text(request: Request) -> Response:
+        """Loads and cache as JSON, as the Slime router gives them; Prometheus text when Accept asks for text.
+
+        `?format=json` and `?format=prometheus` say it whatever Accept says.
+        """
+        if _wants_prometheus(request):
+            return await prometheus(request)
+        if gate is not None:
+            gate.authorize_scrape(request)
+        loads = {worker.url: worker.load.requests for worker in registry}
+        told: dict[str, Any] = {
+            "router": {
+                "active_workers": ready_workers(),
+                "worker_loads": loads,
+                "total_in_flight": sum(loads.values()),
+            }
+        }
+        if (figures := cache()) is not None:
+            told["cache"] = figures
+        return JSONResponse(told)
+
+    @router.get("/metrics/prometheus")
+    async def prometheus(request: Request) -> Response:
+        """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
+        if gate is not None:
+            gate.authorize_scrape(request)
+        told = await metrics.scrape(request.headers.get("accept", ""))
+        return Response(told.body, media_type=told.content_type)
+
+    return router
+
+
+def _reports_problem(part: Any) -> bool:
+    """Whether a part's own report says, at any depth, that something of it does not work."""
+    if isinstance(part, list):
+        return any(map(_reports_problem, part))
+    if not isinstance(part, Mapping):
+        return False
+    return (
+        any(part.get(name) for name in ("problem", "error", "failure", "skipped"))
+        or part.get("status") == "degraded"
+        or part.get("state") in ("down", "failing")
+        or part.get("store", "ok") != "ok"
+        or any(map(_reports_problem, part.values()))
+    )
+
+
+def _breaker_state(worker: Worker) -> str:
+    return worker.breaker.state(monotonic()).value
+
+
+def tenant_of_journal(journal: Journal) -> str | None:
+    """Whose request it was; None where no tenants are configured."""
+    for step, _, said in journal.entries:
+        if step == "tenant" and isinstance(said, TenantPolicy):
+            return said.name
+    return None
+
+
+def _wants_prometheus(request: Request) -> bool:
+    """Raises BadRequest for a format that there is not."""
+    asked = request.query_params.get("format")
+    if asked is not None:
+        if asked not in ("json", "prometheus"):
+            raise BadRequest("format is json or prometheus", param="format")
+        return asked == "prometheus"
+    accept = request.headers.get("accept", "")
+    return ("text/plain" in accept or "openmetrics" in accept) and "application/json" not in accept

@@ -1,0 +1,64 @@
+"""What is served raw has its place in `/openapi.json`, too: the declared endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+
+from radixway.core.pipeline import ENDPOINTS, Endpoint
+
+_ERRORS = {
+    "400": "The body is wrong; `error.param` names the field.",
+    "401": "Tenants have keys, and this is none.",
+    "404": "No worker serves the model.",
+    "413": "The body is over `gateway.max_body_bytes`.",
+    "429": "Workers are busy, or a limit of the tenant is used up; `error.code` names it.",
+    "502": "Every worker that was asked failed before its first byte.",
+    "503": "No worker can answer now.",
+    "504": "`gateway.request_timeout_s` passed.",
+}
+
+
+def describe_raw_paths(app: FastAPI) -> None:
+    """`app` tells of the endpoints, too, with the fields that the gateway itself reads; all others travel on.
+
+    Nothing is made before somebody asks.
+    """
+    own = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = own()
+        endpoints = [*ENDPOINTS]
+        if endpoints[0].path not in document["paths"]:
+            schemas, components = msgspec.json.schema_components(
+                [endpoint.body for endpoint in endpoints], ref_template="#/components/schemas/{name}"
+            )
+            for endpoint, schema in zip(endpoints, schemas, strict=True):
+                for path in endpoint.paths:
+                    document["paths"][path] = {"post": _openapi_operation(endpoint, path, schema)}
+            document.setdefault("components", {}).setdefault("schemas", {}).update(components)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _openapi_operation(endpoint: Endpoint, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+    ok: dict[str, Any] = {"application/json": {}}
+    if endpoint.streams:
+        ok["text/event-stream"] = {}
+    operation: dict[str, Any] = {
+        "operationId": path.strip("/").replace("/", "_").replace("{", "").replace("}", "") + "_post",
+        "tags": ["answering"],
+        "summary": path,
+        "description": endpoint.description,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {"200": {"description": "The worker's own bytes.", "content": ok}}
+        | {status: {"description": words} for status, words in _ERRORS.items()},
+    }
+    if endpoint.is_in_session:
+        operation["parameters"] = [
+            {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string"}}
+        ]
+    return operation

@@ -1,0 +1,183 @@
+"""An answer, whole or growing, whatever protocol it is told in.
+
+thinking ─ text ─ call ─ call ─ text …      the blocks, in the order in which the model wrote them
+
+An assistant's turn from what a client sends back of it, piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from radixway.api.protocols.request import Message
+from radixway.core.parsers import CallDelta, ReadPart, ThinkingPart
+
+StopReason = Literal["stop", "length", "abort", "content_filter"]
+"""`content_filter`: the guard ended it."""
+FinishReason = Literal["stop", "length", "abort", "content_filter", "tool_calls"]
+BlockKind = Literal["thinking", "text", "call"]
+
+
+@dataclass(slots=True, frozen=True)
+class SampledTokenLogprob:
+    """One sampled token and its log-probability, natural logarithm."""
+
+    token: bytes
+    logprob: float
+    top: Sequence[tuple[bytes, float]] = ()
+    """The most likely tokens in its place."""
+
+
+@dataclass(slots=True, frozen=True)
+class AnswerDelta:
+    """What is added to an answer: of its text what is certain, and the tokens that made it grow.
+
+    Text may come later than its tokens, never earlier.
+    """
+
+    parts: Sequence[ReadPart] = ()
+    token_ids: Sequence[int] = ()
+    scores: Sequence[SampledTokenLogprob] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class FinishInfo:
+    """How an answer ended, and what it took. Counts are tokens."""
+
+    reason: StopReason
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    """Of the prompt's, those that the worker did not have to compute."""
+    reasoning_tokens: int = 0
+    """Of the answer's, those that the model thought with, where somebody counted."""
+    stop: str | None = None
+    """The stop string that ended it, if one did."""
+
+
+@dataclass(slots=True, frozen=True)
+class ReplyMetadata:
+    """What a reply says about itself."""
+
+    id: str
+    """Of the request. Each protocol puts a prefix of its own before it."""
+    model: str
+    created: int
+    """Seconds since the epoch."""
+    prompt_ids: Sequence[int] = ()
+    """What the model was given."""
+
+
+@dataclass(slots=True)
+class ContentBlock:
+    """A run of the answer: thinking, text, or one tool call with its arguments (JSON, as it was written)."""
+
+    kind: BlockKind
+    pieces: list[str] = field(default_factory=list)
+    call_id: str = ""
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return "".join(self.pieces)
+
+
+class GeneratedAnswer:
+    """What has come of an answer; the same whatever pieces it came in."""
+
+    def __init__(self) -> None:
+        self.blocks: list[ContentBlock] = []
+        self.token_ids: list[int] = []
+        self.scores: list[SampledTokenLogprob] = []
+
+    def apply_delta(self, growth: AnswerDelta) -> None:
+        """Take in what is added."""
+        for part in growth.parts:
+            self.add_part(part)
+        self.token_ids += growth.token_ids
+        self.scores += growth.scores
+
+    def add_part(self, part: ReadPart) -> bool:
+        """Take in what comes next of the text. Whether a new block began with it."""
+        if isinstance(part, CallDelta):
+            begins = part.name is not None
+            if begins:
+                self.blocks.append(ContentBlock("call", call_id=part.id or "", name=part.name or ""))
+            text = part.arguments
+        else:
+            kind: BlockKind = "thinking" if isinstance(part, ThinkingPart) else "text"
+            begins = not self.blocks or self.blocks[-1].kind != kind
+            if begins:
+                self.blocks.append(ContentBlock(kind))
+            text = part.text
+        if text:
+            self.blocks[-1].pieces.append(text)
+        return begins
+
+    @property
+    def reasoning(self) -> str:
+        """All that was thought."""
+        return self._joined_text("thinking")
+
+    @property
+    def content(self) -> str:
+        """All that was said, before calls and after."""
+        return self._joined_text("text")
+
+    @property
+    def calls(self) -> list[ContentBlock]:
+        """The tool calls."""
+        return [block for block in self.blocks if block.kind == "call"]
+
+    def finish_reason(self, reason: StopReason) -> FinishReason:
+        """The finish reason as chat completions name it: who stops after calling waits for tools."""
+        return "tool_calls" if reason == "stop" and self.calls else reason
+
+    def to_message(self) -> Message:
+        """The answer as a message of the conversation. Each protocol reads its own reply back as this."""
+        return build_assistant_message(self.reasoning, self.content, self.calls)
+
+    def _joined_text(self, kind: BlockKind) -> str:
+        return "".join(block.text for block in self.blocks if block.kind == kind)
+
+
+def build_assistant_message(reasoning: str, content: str, calls: Iterable[ContentBlock]) -> Message:
+    """An assistant's message in the form of chat completions."""
+    tool_calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+        for call in calls
+    ]
+    message: Message = {"role": "assistant", "content": content or (None if tool_calls else "")}
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if tool_calls:
+        message["tool_calls"] = tool_calls
+    return message
+
+
+class AssistantTurn:
+    """Gathers the pieces of one assistant's message, in the order of chat completions whatever theirs."""
+
+    def __init__(self) -> None:
+        self.reasoning: list[str] = []
+        self.content: list[str] = []
+        self.calls: list[ContentBlock] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.reasoning or self.content or self.calls)
+
+    def add_tool_call(self, call_id: str, name: str, arguments: str) -> None:
+        """One more tool call; `arguments` is JSON."""
+        self.calls.append(ContentBlock("call", [arguments], call_id, name))
+
+    def to_message(self) -> Message:
+        """The message, equal to `Answer.message()` of the answer that came back."""
+        return build_assistant_message("".join(self.reasoning), "".join(self.content), self.calls)
+
+
+def join_text_content(texts: Sequence[str]) -> str | list[dict[str, Any]]:
+    """Content of texts: one is a string, several are parts, which the chat template joins in its own way."""
+    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]

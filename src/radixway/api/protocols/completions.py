@@ -1,0 +1,177 @@
+"""Completions: a plain prompt, as text or token ids, and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from radixway.api.protocols.answer import (
+    AnswerDelta,
+    FinishInfo,
+    GeneratedAnswer,
+    ReplyMetadata,
+    SampledTokenLogprob,
+)
+from radixway.api.protocols.base import EventWriter, encode, encode_event
+from radixway.api.protocols.chat import OpenAIRequestFields
+from radixway.api.protocols.chat_events import chat_usage, finite_logprob
+from radixway.api.protocols.request import NormalizedRequest
+from radixway.api.protocols.request_fields import field_error, require_single_answer
+from radixway.core.http import HttpError, decode_open_struct
+from radixway.core.http.server_sent_events import DONE_EVENT
+
+_DEFAULT_MAX_TOKENS = 16  # OpenAI's
+
+
+class _CompletionsBody(OpenAIRequestFields, kw_only=True):
+    prompt: str | list[Any]
+    best_of: int | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+
+
+class CompletionsAdapter:
+    """`POST …/v1/completions`."""
+
+    name = "openai.completions"
+
+    def parse_request(self, raw: bytes) -> NormalizedRequest:
+        """What a body asks: `prompt` is one text or one list of ids. Raises BadBody (400)."""
+        body, fields, extra = decode_open_struct(raw, _CompletionsBody)
+        body.check_supported()
+        require_single_answer("best_of", body.best_of)
+        for name in ("echo", "suffix"):
+            if getattr(body, name):
+                raise field_error(name, "is not supported in a session", code="unsupported")
+        max_tokens = _DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+        return NormalizedRequest(
+            model=body.model,
+            prompt=_parse_prompt(body.prompt),
+            sampling=body.sampling(max_tokens=max_tokens, stop=body.stop),
+            stream=bool(body.stream),
+            include_usage=body.include_usage,
+            top_logprobs=body.logprobs,
+            return_token_ids=bool(body.return_token_ids),
+            body=fields,
+            extra=extra,
+        )
+
+    def reply_id(self, head: ReplyMetadata) -> str:
+        """`cmpl-…`"""
+        return f"cmpl-{head.id}"
+
+    def encode_reply(
+        self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
+    ) -> bytes:
+        """A `text_completion`."""
+        events = _CompletionEventWriter(ask, head, self.reply_id(head))
+        growth = AnswerDelta(token_ids=answer.token_ids, scores=answer.scores)
+        reply = events.build_chunk(answer.content, growth, finish=ending.reason, stop=ending.stop)
+        reply["usage"] = chat_usage(ending)
+        return encode(reply)
+
+    def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
+        """The same in pieces, and `[DONE]`."""
+        return _CompletionEventWriter(ask, head, self.reply_id(head))
+
+    def encode_error_body(self, error: HttpError) -> bytes:
+        """OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
+        return error.body()
+
+
+class _CompletionEventWriter:
+    """Writes the text in pieces; knows how far the tokens' text has come."""
+
+    def __init__(self, ask: NormalizedRequest, head: ReplyMetadata, reply_id: str) -> None:
+        self._ask = ask
+        self._head = head
+        self._id = reply_id
+        self._offset = 0
+        """Characters of the tokens whose log-probabilities have been told."""
+        self._told_prompt = False
+
+    def encode_start(self) -> bytes:
+        """Nothing: a completion has no role."""
+        return b""
+
+    def encode_delta(self, growth: AnswerDelta) -> bytes:
+        """One chunk with all that is added, or nothing."""
+        answer = GeneratedAnswer()
+        answer.apply_delta(growth)
+        has_tokens = growth.token_ids and self._ask.return_token_ids
+        has_scores = growth.scores and self._ask.top_logprobs is not None
+        if not (answer.content or has_tokens or has_scores):
+            return b""
+        return self._chunk_event(self.build_chunk(answer.content, growth))
+
+    def encode_end(self, ending: FinishInfo) -> bytes:
+        """The finish reason, usage if asked for, and `[DONE]`."""
+        events = self._chunk_event(
+            self.build_chunk("", AnswerDelta(), finish=ending.reason, stop=ending.stop)
+        )
+        if self._ask.include_usage:
+            events += encode_event({**self._base_fields(), "choices": [], "usage": chat_usage(ending)})
+        return events + DONE_EVENT
+
+    def encode_failure(self, error: HttpError) -> bytes:
+        """An error event, which OpenAI's SDK raises."""
+        return error.event()
+
+    def build_chunk(
+        self, text: str, growth: AnswerDelta, *, finish: str | None = None, stop: str | None = None
+    ) -> dict[str, Any]:
+        """An object with this text; the prompt's ids are in the first, if ids are asked for."""
+        choice: dict[str, Any] = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+        if self._ask.top_logprobs is not None and growth.scores:
+            choice["logprobs"] = self._logprobs(growth.scores)
+        if stop is not None:
+            choice["stop_reason"] = stop
+        if self._ask.return_token_ids:
+            choice["token_ids"] = list(growth.token_ids)
+            if not self._told_prompt:
+                choice["prompt_token_ids"] = list(self._head.prompt_ids)
+                self._told_prompt = True
+        return {**self._base_fields(), "choices": [choice]}
+
+    def _logprobs(self, scores: Iterable[SampledTokenLogprob]) -> dict[str, Any]:
+        told: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        for score in scores:
+            token = score.token.decode("utf-8", "replace")
+            told["tokens"].append(token)
+            told["token_logprobs"].append(finite_logprob(score.logprob))
+            told["top_logprobs"].append(
+                {token: finite_logprob(score.logprob)}
+                | {top.decode("utf-8", "replace"): finite_logprob(logprob) for top, logprob in score.top}
+            )
+            told["text_offset"].append(self._offset)
+            self._offset += len(token)
+        return told
+
+    def _chunk_event(self, chunk: dict[str, Any]) -> bytes:
+        return encode_event({**chunk, "usage": None} if self._ask.include_usage else chunk)
+
+    def _base_fields(self) -> dict[str, Any]:
+        head = self._head
+        return {"id": self._id, "object": "text_completion", "created": head.created, "model": head.model}
+
+
+def _parse_prompt(given: str | list[Any]) -> str | list[int]:
+    """The one prompt. Raises BadBody (400) for none, several, or something else."""
+    if isinstance(given, str):
+        return given
+    prompts = given if given and all(isinstance(item, str | list) for item in given) else [given]
+    if len(prompts) > 1:
+        raise field_error(
+            "prompt", f"must be one prompt in a session, not {len(prompts)}", code="unsupported"
+        )
+    prompt = prompts[0]
+    if isinstance(prompt, str):
+        return prompt
+    if not prompt:
+        raise field_error("prompt", "is empty", code="empty_prompt")
+    if not all(type(token_id) is int and token_id >= 0 for token_id in prompt):
+        raise field_error("prompt", "must be a text or a list of token ids")
+    return [*prompt]

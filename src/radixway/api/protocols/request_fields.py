@@ -1,0 +1,140 @@
+"""Sampling parameters as clients give them, under the names of /generate.
+
+`tools` and `tool_choice`, checked, in the form of chat completions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from radixway.api.protocols.request import Tool
+from radixway.core.http import BadBodyError
+
+Count = Annotated[int, Meta(ge=1)]
+_SAME_NAME = (
+    *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
+    *("repetition_penalty", "stop_token_ids", "ignore_eos", "logit_bias", "regex", "ebnf"),
+)
+
+
+class SamplingFields(msgspec.Struct, kw_only=True):
+    """What a body of any protocol may say about sampling, OpenAI's fields and what engines add to them."""
+
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: int | None = None
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    min_tokens: Annotated[int, Meta(ge=0)] | None = None
+    seed: int | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    logit_bias: dict[str, float] | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+
+    def sampling(
+        self,
+        *,
+        max_tokens: int | None,
+        stop: str | Sequence[str] | None = None,
+        json_schema: str | None = None,
+    ) -> dict[str, Any]:
+        """/generate's `sampling_params`, with what was given and nothing else."""
+        stops = [stop] if isinstance(stop, str) else list(stop or ())
+        given = {name: getattr(self, name) for name in _SAME_NAME} | {
+            "max_new_tokens": max_tokens,
+            "min_new_tokens": self.min_tokens,
+            "sampling_seed": self.seed,
+            "stop": stops or None,
+            "json_schema": json_schema,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def response_json_schema(
+    form: Mapping[str, Any] | None, place: str, *, nested: str | None = None
+) -> str | None:
+    """The schema that the answer must follow; None where it may be any text.
+
+    `form` is `{"type": "text" | "json_object" | "json_schema", …}`, with the schema itself under `nested`.
+    Raises BadBodyError (400).
+    """
+    match form:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return '{"type": "object"}'
+        case {"type": "json_schema"}:
+            within = form.get(nested) if nested else form
+            schema = within.get("schema") if isinstance(within, dict) else None
+            where = ".".join(filter(None, [place, nested, "schema"]))
+            if not isinstance(schema, dict):
+                raise field_error(where, "must be a JSON schema, which is an object")
+            return json.dumps(schema, ensure_ascii=False)
+    raise field_error(f"{place}.type", "must be text, json_object or json_schema")
+
+
+def require_single_answer(name: str, count: int | None) -> None:
+    """Raises BadBodyError (400) for a request of more than one answer: a session goes on from one."""
+    if count not in (None, 1):
+        raise field_error(name, f"must be 1 in a session, not {count}", code="unsupported")
+
+
+def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
+    """The error (400) that names the field at fault."""
+    return BadBodyError(f"{param}: {why}", param=param, code=code)
+
+
+def shorten_value(value: Any) -> str:
+    """A client's value in an error message, at a bearable length."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def build_function_tool(function: dict[str, Any], place: str, *, schema_at: str) -> Tool:
+    """A tool of these fields, without those that are null. Raises BadBody (400) naming the one at fault.
+
+    `schema_at`: what the protocol calls the parameters' schema.
+    """
+    if not isinstance(function.get("name"), str) or not function["name"]:
+        raise field_error(f"{place}.name", "must be a string")
+    if not isinstance(function.get("description"), str | None):
+        raise field_error(f"{place}.description", "must be a string")
+    schema = function.get("parameters")
+    if not isinstance(schema, dict | None):
+        raise field_error(f"{place}.{schema_at}", "must be a JSON schema, which is an object")
+    if (schema or {}).get("type", "object") != "object":
+        raise field_error(f"{place}.{schema_at}", "must describe an object: arguments have names")
+    given = {name: value for name, value in function.items() if value is not None}
+    return {"type": "function", "function": given}
+
+
+def parse_tool_choice(given: Any, tools: Sequence[Tool] | None) -> str | dict[str, Any] | None:
+    """`tool_choice` in the form of chat completions, from that or from Responses' flat one.
+
+    Raises BadBody (400): not a choice, or one of a tool that is not there.
+    """
+    match given:
+        case None | "auto":
+            return "auto" if tools else None
+        case "none":
+            return "none"
+        case "required" if tools:
+            return "required"
+        case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
+            if not any(tool["function"]["name"] == name for tool in tools or ()):
+                raise field_error(
+                    "tool_choice", f"names a function that is not among the tools: {shorten_value(name)}"
+                )
+            return {"type": "function", "function": {"name": name}}
+        case "required":
+            raise field_error("tool_choice", "needs tools to choose from")
+    raise field_error("tool_choice", "must be auto, none, required or name a function")

@@ -1,0 +1,298 @@
+"""The `response` object and its output items.
+
+A response as a stream of events, numbered from 0.
+
+response.created, response.in_progress
+  response.output_item.added
+    response.content_part.added, …text.delta …, …text.done, response.content_part.done
+    or response.function_call_arguments.delta …, …arguments.done
+  response.output_item.done
+response.completed | response.incomplete | error, response.failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from radixway.api.protocols.answer import (
+    AnswerDelta,
+    ContentBlock,
+    FinishInfo,
+    GeneratedAnswer,
+    ReplyMetadata,
+)
+from radixway.api.protocols.base import encode_event
+from radixway.api.protocols.request import NormalizedRequest
+from radixway.api.protocols.responses_items import encode_reasoning
+from radixway.core.http import HttpError
+from radixway.core.parsers import CallDelta
+
+Status = Literal["in_progress", "completed", "incomplete"]
+"""Of an item."""
+
+_SEALED = "reasoning.encrypted_content"
+_INCOMPLETE = {"length": "max_output_tokens", "abort": "abort", "content_filter": "content_filter"}
+_ECHOED: dict[str, Any] = {
+    "instructions": None,
+    "previous_response_id": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "reasoning": {"effort": None, "summary": None},
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+"""What a response repeats of its request, and what it says where that said nothing."""
+
+
+class ResponseObject:
+    """Makes the objects of one response at each stage of it."""
+
+    def __init__(
+        self,
+        ask: NormalizedRequest,
+        head: ReplyMetadata,
+        response_id: str,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`more`: further fields, or other values of these."""
+        self._head = head
+        self._id = response_id
+        self._sealed = _SEALED in (ask.body.get("include") or ())
+        self._echo = {
+            name: default if (given := ask.body.get(name)) is None else given
+            for name, default in _ECHOED.items()
+        } | dict(more)
+
+    def started(self) -> dict[str, Any]:
+        """The response before anything of it is there."""
+        return self._response_object("in_progress", [])
+
+    def finished(self, answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
+        """The response with everything in it."""
+        last = self.last_status(ending)
+        response = self._response_object(last, self._output_items(answer, last))
+        if last == "incomplete":
+            response["incomplete_details"] = {"reason": _INCOMPLETE[ending.reason]}
+        response["usage"] = {
+            "input_tokens": ending.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": ending.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": ending.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": ending.reasoning_tokens},
+            "total_tokens": ending.prompt_tokens + ending.completion_tokens,
+        }
+        return response
+
+    def cancelled(self, answer: GeneratedAnswer) -> dict[str, Any]:
+        """The response as far as it came before its client had enough."""
+        return self._response_object("cancelled", self._output_items(answer, "incomplete"))
+
+    def failed(self, answer: GeneratedAnswer, error: HttpError) -> dict[str, Any]:
+        """The response as far as it came."""
+        response = self._response_object("failed", self._output_items(answer, "incomplete"))
+        response["error"] = {"code": "server_error", "message": error.client_message}
+        return response
+
+    def item(self, index: int, block: ContentBlock, status: Status) -> dict[str, Any]:
+        """A block as output item; its ids follow from the response's and the call's."""
+        if block.kind == "call":
+            return {
+                "type": "function_call",
+                "id": self.item_id(index, block),
+                "call_id": block.call_id,
+                "name": block.name,
+                "arguments": block.text,
+                "status": status,
+            }
+        part = content_part(block)
+        content = [part] if part["text"] or status != "in_progress" else []
+        if block.kind == "text":
+            return {
+                "type": "message",
+                "id": self.item_id(index, block),
+                "role": "assistant",
+                "content": content,
+                "status": status,
+            }
+        item = {
+            "type": "reasoning",
+            "id": self.item_id(index, block),
+            "summary": [],
+            "content": content,
+            "status": status,
+        }
+        return {**item, "encrypted_content": encode_reasoning(block.text)} if self._sealed else item
+
+    def item_id(self, index: int, block: ContentBlock) -> str:
+        """The id of an output item."""
+        if block.kind == "call":
+            return f"fc_{block.call_id.removeprefix('call_')}"
+        return f"{'msg' if block.kind == 'text' else 'rs'}_{self._head.id}_{index}"
+
+    def last_status(self, ending: FinishInfo) -> Literal["completed", "incomplete"]:
+        """Of the response, and of its last item."""
+        return "completed" if ending.reason == "stop" else "incomplete"
+
+    def _output_items(self, answer: GeneratedAnswer, last: Status) -> list[dict[str, Any]]:
+        end = len(answer.blocks) - 1
+        return [
+            self.item(index, block, last if index == end else "completed")
+            for index, block in enumerate(answer.blocks)
+        ]
+
+    def _response_object(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._head.created,
+            "status": status,
+            "model": self._head.model,
+            "output": output,
+            "error": None,
+            "incomplete_details": None,
+            "usage": None,
+            **self._echo,
+        }
+
+
+def content_part(block: ContentBlock) -> dict[str, Any]:
+    """The one content part of a thinking or text item."""
+    if block.kind == "thinking":
+        return {"type": "reasoning_text", "text": block.text}
+    return {"type": "output_text", "text": block.text, "annotations": [], "logprobs": []}
+
+
+_STEM = {
+    "thinking": "response.reasoning_text",
+    "text": "response.output_text",
+    "call": "response.function_call_arguments",
+}
+"""What the events of a block's growth are called, before `.delta` and `.done`."""
+
+
+class ResponsesEventWriter:
+    """Writes the events of one response."""
+
+    def __init__(self, response: ResponseObject, *, after: int = -1) -> None:
+        """`after`: events up to that number are counted, but not written again."""
+        self._response = response
+        self._answer = GeneratedAnswer()
+        self._number = 0
+        self._after = after
+
+    @property
+    def event_count(self) -> int:
+        """Of events so far, those that were not written again included."""
+        return self._number
+
+    @property
+    def answer(self) -> GeneratedAnswer:
+        """What has come so far."""
+        return self._answer
+
+    def encode_start(self, *, queued: bool = False) -> bytes:
+        """`response.created`, `response.queued` where it was, `response.in_progress`."""
+        begun = self._response.started()
+        if not queued:
+            return self._numbered_event("response.created", response=begun) + self._numbered_event(
+                "response.in_progress", response=begun
+            )
+        waiting = {**begun, "status": "queued"}
+        events = [
+            self._numbered_event(f"response.{step}", response=waiting) for step in ("created", "queued")
+        ]
+        return b"".join(events) + self._numbered_event("response.in_progress", response=begun)
+
+    def encode_delta(self, growth: AnswerDelta) -> bytes:
+        """The end of the item before where a new one begins, its beginning, and what is added to it."""
+        events = b""
+        for part in growth.parts:
+            before = self._answer.blocks[-1] if self._answer.blocks else None
+            if self._answer.add_part(part):
+                if before is not None:
+                    events += self._item_done(len(self._answer.blocks) - 2, before, "completed")
+                events += self._item_added()
+            text = part.arguments if isinstance(part, CallDelta) else part.text
+            events += self._item_delta(text) if text else b""
+        return events
+
+    def encode_end(self, ending: FinishInfo) -> bytes:
+        """The end of the last item, and the whole response."""
+        last = self._response.last_status(ending)
+        return self.encode_close(last, f"response.{last}", self._response.finished(self._answer, ending))
+
+    def encode_failure(self, error: HttpError) -> bytes:
+        """`error`, and `response.failed` with what has come."""
+        failed = self._response.failed(self._answer, error)
+        return self.encode_error_event(error) + self._numbered_event("response.failed", response=failed)
+
+    def encode_error_event(self, error: HttpError) -> bytes:
+        """`error` alone: the stream ends, and the response may go on."""
+        return self._numbered_event("error", code=error.code, message=error.client_message, param=error.param)
+
+    def encode_close(
+        self, last: Literal["completed", "incomplete"], kind: str, response: dict[str, Any]
+    ) -> bytes:
+        """The end of the last item, if there is one, and the event `kind` with the response."""
+        events = b""
+        if self._answer.blocks:
+            events = self._item_done(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
+        return events + self._numbered_event(kind, response=response)
+
+    def encode_single_event(self, kind: str, response: dict[str, Any]) -> bytes:
+        """The event `kind` with the response alone: what led there is void, or forgotten."""
+        self._number = max(self._number, self._after + 1)
+        return self._numbered_event(kind, response=response)
+
+    def _item_added(self) -> bytes:
+        index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
+        empty = ContentBlock(block.kind, [], block.call_id, block.name)
+        item = self._response.item(index, empty, "in_progress")
+        events = self._numbered_event("response.output_item.added", output_index=index, item=item)
+        if block.kind == "call":
+            return events
+        return events + self._numbered_event(
+            "response.content_part.added", **self._item_position(index), part=content_part(empty)
+        )
+
+    def _item_delta(self, text: str) -> bytes:
+        index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
+        more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
+        return self._numbered_event(
+            f"{_STEM[block.kind]}.delta", **self._item_position(index), delta=text, **more
+        )
+
+    def _item_done(
+        self, index: int, block: ContentBlock, status: Literal["completed", "incomplete"]
+    ) -> bytes:
+        place, stem = self._item_position(index), _STEM[block.kind]
+        if block.kind == "call":
+            done = self._numbered_event(f"{stem}.done", **place, name=block.name, arguments=block.text)
+        else:
+            more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
+            done = self._numbered_event(f"{stem}.done", **place, text=block.text, **more)
+            done += self._numbered_event("response.content_part.done", **place, part=content_part(block))
+        item = self._response.item(index, block, status)
+        return done + self._numbered_event("response.output_item.done", output_index=index, item=item)
+
+    def _item_position(self, index: int) -> dict[str, Any]:
+        block = self._answer.blocks[index]
+        place: dict[str, Any] = {
+            "item_id": self._response.item_id(index, block),
+            "output_index": index,
+        }
+        return place if block.kind == "call" else {**place, "content_index": 0}
+
+    def _numbered_event(self, kind: str, **fields: Any) -> bytes:
+        number, self._number = self._number, self._number + 1
+        if number <= self._after:
+            return b""
+        return encode_event({"type": kind, "sequence_number": number, **fields}, named=True)

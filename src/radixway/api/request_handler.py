@@ -1,0 +1,300 @@
+"""One HTTP exchange on the hot path: bytes in, the pipeline, bytes out. Raw ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+from msgspec import UNSET
+
+from radixway.api.authentication import CallerAuthenticator
+from radixway.api.request_headers import apply_gateway_headers, read_headers
+from radixway.api.request_log import deferred_request_spans, log_request, summarize_request
+from radixway.core.http import (
+    ClientDisconnectedError,
+    ClientWatch,
+    HttpError,
+    LoopGuard,
+    MethodNotAllowedError,
+    Receive,
+    Scope,
+    Send,
+    ServerStoppingError,
+    is_server_stopping,
+    read_body,
+)
+from radixway.core.http.asgi import FORWARDER
+from radixway.core.pipeline import (
+    DeadlineExceededError,
+    Endpoint,
+    GatewayError,
+    InFlightRequests,
+    Pipeline,
+    Reply,
+    Request,
+    StreamBrokenError,
+)
+from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
+from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
+from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
+
+log = logging.getLogger(__name__)
+
+
+CALLER_SPAN = "radixway.caller"
+"""Where a scope says whose trace a request belongs to, by the word of somebody who is believed
+(`CallerSpan`)."""
+
+
+_MAX_NOTE_CHARS = 500
+"""Characters of an error's message that its journal keeps."""
+
+CLIENT_LEFT = 499
+"""Client closed request: the status of what nobody was told of."""
+
+_SEND_ERROR_TIMEOUT_S = 5.0
+"""How long a client may take to read that its request failed."""
+
+
+class RequestHandler:
+    """An ASGI application that takes requests of one endpoint through the pipeline."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        pipeline: Pipeline,
+        metrics: MetricsRegistry,
+        book: JournalStore,
+        via: LoopGuard,
+        callers: CallerAuthenticator,
+        in_hand: InFlightRequests,
+        default_model: DefaultModelResolver,
+        tracing: RequestTracer | None = None,
+        *,
+        max_body_bytes: int,
+        timeout_s: float,
+    ) -> None:
+        self._endpoint = endpoint
+        self._chain = pipeline.chain_of(endpoint)
+        self._metrics = metrics
+        self._book = book
+        self._via = via
+        self._callers = callers
+        self._in_hand = in_hand
+        self._default_model = default_model
+        self._tracing = tracing
+        self._max_body_bytes = max_body_bytes
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id, headers, own = read_headers(scope["headers"])
+        caller = None
+        if self._tracing is not None:
+            caller, headers = split_trace_headers(headers)
+        request = Request(
+            id=request_id,
+            endpoint=self._endpoint,
+            path=_path_with_query(scope),
+            journal=Journal(request_id),
+            headers=headers,
+            forwarder=scope.get(FORWARDER),
+        )
+        if self._tracing is not None:
+            caller = scope.get(CALLER_SPAN) or caller
+            believed = CALLER_SPAN in scope or not self._callers.any
+            request.journal.trace = self._tracing.start_trace(caller, believed=believed)
+        sent = _ResponseSender(send, request.journal)
+        watch = ClientWatch(self._timeout_s)
+        failure: HttpError | None = None
+        try:
+            if (
+                await self._read_request(request, scope, receive)
+                and caller is not None
+                and self._tracing is not None
+            ):
+                request.journal.trace = self._tracing.start_trace(caller, believed=True)
+            if own:
+                apply_gateway_headers(request, own)
+            self._in_hand.add_request(request)
+            watch.watch(receive)
+            await sent.send_reply(await self._chain(request))
+        except ClientDisconnectedError:
+            self._note_client_left(request)
+        except HttpError as error:
+            # Its traceback has this frame, which has it: bodies would stay until a garbage collection.
+            failure = error.with_traceback(None)
+        except asyncio.CancelledError:
+            if watch.ended_by is None and not is_server_stopping(scope):
+                raise
+            watch.uncancel()
+            if watch.ended_by is None:
+                failure = ServerStoppingError()
+            elif watch.ended_by == "deadline":
+                failure = DeadlineExceededError(f"no answer within {self._timeout_s:g} s")
+            elif not sent.ended:
+                self._note_client_left(request)
+        except Exception as error:  # the rim: a defect of ours must not take the connection down
+            log.exception("request %s met a defect of the gateway", request_id)
+            failure = GatewayError(f"internal error ({type(error).__name__})")
+        finally:
+            watch.stop_watching()
+            self._in_hand.remove_request(request)
+            for chunks in request.open_streams:
+                await chunks.aclose()
+        if failure is not None:
+            await self._send_failure(request, sent, failure)
+        request.journal.add("end", summarize_request(request, sent.status, sent.first_byte_s))
+        self._book.save_journal(request.journal)
+        code = None if failure is None else failure.code
+        if self._tracing is not None and request.journal.is_traced:
+            with_prompt = self._tracing.records_prompts
+            self._tracing.export_trace(
+                deferred_request_spans(
+                    request,
+                    scope["method"],
+                    scope["path"],
+                    sent.status,
+                    sent.first_byte_s,
+                    code,
+                    with_prompt=with_prompt,
+                )
+            )
+        log_request(request, sent.status, sent.first_byte_s, code)
+        self._record_metrics(request, sent, failure)
+
+    async def _read_request(self, request: Request, scope: Scope, receive: Receive) -> bool:
+        """Fill in who asks and what the body says; whether what is said of its way is believed.
+
+        Who asks is known from the head: of a request without the key that it needs no body is read. Raises
+        HttpError for a mistake of either, ClientGone.
+        """
+        if scope["method"] not in self._endpoint.methods:
+            allowed = ", ".join(self._endpoint.methods)
+            raise MethodNotAllowedError(scope["path"], scope["method"], allowed)
+        self._via.check_loop(scope)
+        trusted = self._callers.any and self._callers.authenticate(request, scope)
+        request.journal.tenant, request.journal.user = request.tenant, request.user
+        raw = await read_body(scope, receive, self._max_body_bytes)
+        asked = self._endpoint.read(raw)
+        model, stream, priority, ttft_slo_ms = asked[:4]
+        request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
+        if (
+            model == DEFAULT_MODEL
+            and (named := self._default_model.resolve_default_model(request.tenant_policy)) is not None
+        ):
+            request.model = named
+            request.edit(model=named)
+        request.claimed_user, request.answers = asked.user, asked.answers
+        request.journal.user = request.user_or_claimed
+        request.journal.add(
+            "receive", surface=self._endpoint.name, model=model, stream=stream, bytes=len(raw)
+        )
+        if priority is not None:
+            request.priority = priority
+        if ttft_slo_ms is not None:
+            request.ttft_s = ttft_slo_ms / 1e3
+            request.edit(ttft_slo_ms=UNSET)
+        if asked.max_staleness is not None or asked.min_weight_version is not None:
+            request.max_staleness = asked.max_staleness
+            least = asked.min_weight_version
+            request.min_weight_version = None if least is None else str(least)
+            request.edit(max_staleness=UNSET, min_weight_version=UNSET)
+        if trusted:
+            self._callers.apply_overrides(request, scope)
+        return bool(trusted)
+
+    def _record_metrics(self, request: Request, sent: _ResponseSender, failure: HttpError | None) -> None:
+        surface, model, exchanges = self._endpoint.name, request.metrics_model, self._metrics.exchanges
+        exchanges.record_completed(
+            surface,
+            model,
+            sent.status,
+            sent.first_byte_s,
+            request.journal.elapsed_s(),
+            tenant=None if request.tenant_policy is None else request.tenant_policy.name,
+            trace_id=request.journal.trace_id,
+        )
+        if failure is not None:
+            exchanges.record_error(surface, model, failure.code or "unknown")
+        elif sent.status >= 400 and sent.status != CLIENT_LEFT:
+            kind = f"worker_{sent.status // 100}xx" if request.attempted_workers else "refused"
+            exchanges.record_error(surface, model, kind)
+
+    async def _send_failure(self, request: Request, sent: _ResponseSender, error: HttpError) -> None:
+        said: dict[str, Any] = {"code": error.code, "status": error.status, "param": error.param}
+        if not error.quotes:
+            said["message"] = str(error)[:_MAX_NOTE_CHARS]
+        request.journal.add("error", **said)
+        if isinstance(error, StreamBrokenError):
+            self._metrics.exchanges.broken_streams.value += 1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SEND_ERROR_TIMEOUT_S):
+                await sent.send_error(self.shape_error(request, error))
+
+    def shape_error(self, request: Request, error: HttpError) -> HttpError:
+        """The error as the endpoint's clients read it: OpenAI's shape, unless a subclass says otherwise."""
+        return error
+
+    def _note_client_left(self, request: Request) -> None:
+        request.journal.add("client_left")
+        self._metrics.exchanges.disconnects.value += 1
+
+
+class _ResponseSender:
+    """What has been sent of the answer."""
+
+    __slots__ = ("_journal", "_send", "ended", "first_byte_s", "started", "status")
+
+    def __init__(self, send: Send, journal: Journal) -> None:
+        self._send = send
+        self._journal = journal
+        self.started = False
+        self.ended = False
+        self.status = CLIENT_LEFT
+        """The status sent; this one while none was."""
+        self.first_byte_s: float | None = None
+
+    async def send_reply(self, reply: Reply) -> None:
+        """Send a reply, a stream chunk by chunk as it comes."""
+        headers = reply.headers
+        headers.append((b"x-radixway-worker", reply.worker.encode("latin-1")))
+        if reply.chunks is None:
+            await self._send_whole(reply.status, headers, reply.body)
+            return
+        await self._send_start(reply.status, headers)
+        await reply.chunks.pass_on(self._send_chunk)
+        await self._send_end(b"")
+
+    async def send_error(self, error: HttpError) -> None:
+        """Send an error as the whole answer, or as the last event of a stream that has begun."""
+        if not self.started:
+            await self._send_whole(error.status, error.headers(), error.body())
+        elif not self.ended:
+            await self._send_end(error.event())
+
+    async def _send_chunk(self, chunk: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        headers.append((b"content-length", b"%d" % len(body)))
+        await self._send_start(status, headers)
+        await self._send_end(body)
+
+    async def _send_start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.started = True
+        self.status = status
+        self.first_byte_s = self._journal.elapsed_s()
+        headers.append((b"x-request-id", self._journal.request_id.encode("ascii")))
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _send_end(self, body: bytes) -> None:
+        self.ended = True
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _path_with_query(scope: Scope) -> str:
+    path: str = scope["path"]
+    query: bytes = scope["query_string"]
+    return f"{path}?{query.decode('latin-1')}" if query else path

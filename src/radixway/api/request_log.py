@@ -1,0 +1,182 @@
+"""What a request's journal says at its end: what was sent, and in which model's name.
+
+What is told of a request when it has ended: a line in the log, and spans where it is traced.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+from radixway.core.http import HttpError
+from radixway.core.pipeline import Chunks, Next, Reply, Request, TokenUsage
+from radixway.core.telemetry import log_fields
+from radixway.core.telemetry.tracing import (
+    MAX_PROMPT_BYTES,
+    FinishedRequest,
+    RequestTracer,
+    TraceSpan,
+    spans_of_request,
+)
+
+
+class RequestSummary(NamedTuple):
+    """The journal's last entry, as far as its client is concerned."""
+
+    status: int
+    """The status sent; 499 (client closed request) while none was."""
+    first_byte_s: float | None
+    """Seconds from the request's arrival to the first byte of its answer; None if nothing was sent."""
+    model: str | None
+    """The model that its worker was asked for, or that answered once before."""
+    category: str | None
+    decision: str | None
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal; without what nobody knows."""
+        told: dict[str, Any] = {"status": self.status}
+        if self.first_byte_s is not None:
+            told["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
+        named = {"model": self.model, "category": self.category, "decision": self.decision}
+        return told | {name: value for name, value in named.items() if value is not None}
+
+
+def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:
+    """The end of a request for which nobody does anything any more."""
+    known = None if request.metrics_model == "unknown" else request.metrics_model
+    return RequestSummary(
+        status, first_byte_s, request.resolved_model or known, request.category, request.decision
+    )
+
+
+log = logging.getLogger("radixway.requests")
+
+
+def log_request(request: Request, status: int, first_byte_s: float | None, error: str | None) -> None:
+    """One line, without a word of what was asked or answered."""
+    level = logging.INFO if status < 500 else logging.WARNING
+    if not log.isEnabledFor(level):
+        return
+    journal = request.journal
+    fields: dict[str, Any] = {
+        "request": request.id,
+        "trace": None if journal.trace is None else journal.trace.id,
+        "tenant": request.tenant,
+        "surface": request.endpoint.name,
+        "model": request.metrics_model,
+        "worker": request.attempted_workers[-1] if request.attempted_workers else None,
+        "status": status,
+        "error": error,
+        "total_ms": round(journal.elapsed_s() * 1e3, 3),
+        "first_byte_ms": None if first_byte_s is None else round(first_byte_s * 1e3, 3),
+        "attempts": len(request.attempted_workers),
+    }
+    for step, _, said in reversed(journal.entries):
+        if step == "tokens" and isinstance(said, TokenUsage):
+            fields["prompt_tokens"] = said.prompt_tokens
+            fields["completion_tokens"] = said.completion_tokens
+            fields["cached_tokens"] = said.cached_tokens
+            break
+    log_fields(log, level, "request", fields)
+
+
+def deferred_request_spans(
+    request: Request,
+    method: str | None,
+    path: str,
+    status: int,
+    first_byte_s: float | None,
+    error: str | None,
+    *,
+    with_prompt: bool,
+) -> Callable[[], list[TraceSpan]]:
+    """Makes a traced request's spans when somebody wants them: not here, where the next request waits.
+
+    `method`: None where nobody asked over HTTP; `path` then says what was done.
+    """
+    journal, trace = request.journal, request.journal.trace
+    assert trace is not None
+    ended = FinishedRequest(
+        surface=request.endpoint.name,
+        operation=request.endpoint.operation,
+        method=method,
+        path=path,
+        tenant=request.tenant,
+        model=request.model,
+        resolved_model=request.resolved_model,
+        workers=tuple(request.attempted_workers),
+        status=status,
+        error=error,
+        first_byte_s=first_byte_s,
+        total_s=journal.elapsed_s(),
+        prompt=request.raw[:MAX_PROMPT_BYTES] if with_prompt else None,
+    )
+    return partial(spans_of_request, journal, trace, ended)
+
+
+class TracedPipeline:
+    """A pipeline for requests of ours, which no `Exchange` tells of: answers of chats, and their titles.
+
+    It ends with what the request has opened, which whoever made it closes, whatever became of it.
+    """
+
+    def __init__(self, road: Next, tracing: RequestTracer | None, what: str) -> None:
+        """`what`: the name of its spans."""
+        self._road = road
+        self._tracing = tracing
+        self._what = what
+
+    async def __call__(self, request: Request) -> Reply:
+        """The road's reply. Raises what the road raises."""
+        if self._tracing is not None:
+            request.journal.trace = self._tracing.start_trace(None, believed=True)
+        end = _LoggedChunks(request, self._tracing, self._what)
+        try:
+            reply = await self._road(request)
+        except HttpError as error:
+            end.status, end.error = error.status, error.code
+            raise
+        finally:
+            request.open_streams.append(end)  # the last to be closed, so that all is known by then
+        end.status, end.first_byte_s = reply.status, request.journal.elapsed_s()
+        return reply
+
+
+class _LoggedChunks(Chunks):
+    """Tells of a request when it is closed."""
+
+    def __init__(self, request: Request, tracing: RequestTracer | None, what: str) -> None:
+        self.status = 499
+        self.error: str | None = None
+        self.first_byte_s: float | None = None
+        self._request: Request | None = request
+        self._tracing = tracing
+        self._what = what
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """See `Chunks`."""
+        request, self._request = self._request, None
+        if request is None:
+            return
+        log_request(request, self.status, self.first_byte_s, self.error)
+        if self._tracing is not None and request.journal.is_traced:
+            with_prompt = self._tracing.records_prompts
+            self._tracing.export_trace(
+                deferred_request_spans(
+                    request,
+                    None,
+                    self._what,
+                    self.status,
+                    self.first_byte_s,
+                    self.error,
+                    with_prompt=with_prompt,
+                )
+            )

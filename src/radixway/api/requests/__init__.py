@@ -1,0 +1,10 @@
+"""The latest requests as a list: rows read from their journals, searched newest first, page by page.
+
+Nothing is kept for it: what a row shows, the request's way through the house has written down.
+"""
+
+from radixway.api.requests.routes import request_routes
+from radixway.api.requests.rows import RequestRow, build_row
+from radixway.api.requests.search import RequestFilter, RequestSearch, SearchPage
+
+__all__ = ["RequestFilter", "RequestRow", "RequestSearch", "SearchPage", "build_row", "request_routes"]

@@ -1,0 +1,244 @@
+"""`GET /requests`: the latest requests, searched, newest first; `GET /explain/{request_id}`: one of them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Meta
+from pydantic import BaseModel
+
+from radixway.api.authorization import PathAuthorization
+from radixway.api.requests.rows import FLAGS, PriceOf, RequestRow, build_row
+from radixway.api.requests.search import RequestFilter, RequestSearch
+from radixway.core.http import decode_query
+from radixway.core.pipeline import BadRequest, GatewayError
+from radixway.core.telemetry import Journal, JournalStore
+
+_STATUS = re.compile(r"([1-5])(\d\d|xx)")
+_Name = Annotated[str, Meta(min_length=1, max_length=256)] | None
+
+
+class RequestPage(BaseModel):
+    """A page of requests."""
+
+    requests: list[RequestRow]
+    """Newest first, by when they ended."""
+    next: str | None
+    """`cursor` of the page that follows; null at the end. A page may be short, or empty, before the end:
+    a call looks at so many requests and no more."""
+    examined: int
+    """Requests that were looked at for this page."""
+    kept: int | None
+    """Requests that there are to look at, of all tenants; null for who may not know."""
+
+
+class RequestStage(BaseModel):
+    """A part of a request's time, known where the request is traced."""
+
+    name: str
+    began_ms: float
+    """From the request's arrival, as the next."""
+    ended_ms: float | None
+    """Null: with the answer."""
+
+
+class RequestExplanation(BaseModel):
+    """A request's way through the house."""
+
+    request_id: str
+    began_at: float
+    """Seconds since the epoch."""
+    steps: list[dict[str, Any]]
+    """Each with `step`, `at_ms` from the request's arrival, and what it found or decided."""
+    row: RequestRow
+    """The same in one line, as `/requests` has it, but for who asked."""
+    stretches: list[RequestStage]
+    """In the order of their beginnings; empty unless the request is traced."""
+    trace_url: str | None
+    """Where its trace is looked at, if there is one and `console.trace_url` says where."""
+
+
+class RequestNotFoundError(GatewayError):
+    """No journal of that id, or not any more."""
+
+    status = 404
+    code = "request_not_found"
+    param = "request_id"
+
+
+class _RequestQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """The query."""
+
+    q: _Name = None
+    tenant: _Name = None
+    user: _Name = None
+    session: _Name = None
+    surface: _Name = None
+    model: _Name = None
+    worker: _Name = None
+    category: _Name = None
+    decision: _Name = None
+    status: _Name = None
+    flags: _Name = None
+    least_ms: Annotated[float, Meta(ge=0)] | None = None
+    since: _Name = None
+    until: _Name = None
+    cursor: Annotated[int, Meta(ge=0, lt=2**62)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+_TOLD: dict[str, str] = {
+    "q": "part of an id or of the name of a tenant, user, session, model, worker or error, in any case",
+    "tenant": "whose; a tenant's key sees its own in any case",
+    "user": "who asked, as far as anybody said",
+    "session": "which session",
+    "surface": "`openai.chat`, `openai.completions`, `generate` …",
+    "model": "as the client asked for it, or as its worker was asked",
+    "worker": "who answered",
+    "category": "what the semantic layer took it for",
+    "decision": "the rule that decided",
+    "status": "`404`, or a class like `5xx`",
+    "flags": f"with commas between, all of them: {', '.join(FLAGS)}",
+    "since": "began then or later: seconds since the epoch, or a time like 2026-11-22T10:00:00Z",
+    "until": "began before that",
+}
+_NUMBERS: dict[str, tuple[dict[str, Any], str]] = {
+    "least_ms": ({"type": "number", "minimum": 0}, "took at least so many milliseconds"),
+    "cursor": ({"type": "integer", "minimum": 0}, "the `next` of the page before"),
+    "limit": ({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}, "rows"),
+}
+_PARAMETERS: list[dict[str, Any]] = [
+    {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
+    for name, schema, text in (
+        *((name, {"type": "string", "maxLength": 256}, text) for name, text in _TOLD.items()),
+        *((name, schema, text) for name, (schema, text) in _NUMBERS.items()),
+    )
+]
+
+
+def request_routes(
+    book: JournalStore, price_of: PriceOf, gate: PathAuthorization, trace_url: str | None = None
+) -> APIRouter:
+    """`gate`: administrators see all requests, tenants their own; lists are for nobody else.
+
+    `trace_url`: where traces are looked at, with `{trace_id}` in it.
+    """
+    router = APIRouter(tags=["gateway"])
+    search = RequestSearch(book, price_of)
+
+    @router.get("/requests", response_model=RequestPage, openapi_extra={"parameters": _PARAMETERS})
+    async def requests(request: Request) -> Response:
+        """The latest requests that fit, newest first; those in hand are not among them.
+
+        Each is read from its journal, of which the gateway keeps the latest `telemetry.journal_capacity`.
+        """
+        tenant = gate.visible_tenant_or_admin(request)
+        asked = decode_query(dict(request.query_params), _RequestQuery)
+        wanted = _parse_filter(asked)
+
+        def may_see(journal: Journal) -> bool:
+            return tenant is None or journal.tenant == tenant
+
+        page = await search.search_requests(wanted, asked.cursor, asked.limit, may_see)
+        told = {
+            "requests": [row.__dict__ for row in page.rows],
+            "next": None if page.next is None else str(page.next),
+            "examined": page.examined,
+            "kept": len(book) if tenant is None else None,
+        }
+        return Response(msgspec.json.encode(told), media_type="application/json")
+
+    @router.get("/explain/{request_id:path}", response_model=RequestExplanation)
+    async def explain(request_id: str, request: Request, tenant: str | None = None) -> Response:
+        """Every step and decision of a recent request, by its `x-request-id`; tenants see their own.
+
+        Clients choose ids. Of one that several tenants used administrators see the first's, or `tenant`'s.
+        """
+        journal = book.find_journal(request_id, gate.visible_tenant(request) or tenant)
+        if journal is None:
+            raise RequestNotFoundError(f"no journal of {request_id!r}, or not any more")
+        told = journal.explain() | {
+            "row": build_row(journal, price_of).__dict__ | {"user": None},  # who asked is the admin's to know
+            "stretches": _timed_stages(journal),
+            "trace_url": trace_url and journal.trace_id and trace_url.replace("{trace_id}", journal.trace_id),
+        }
+        return Response(msgspec.json.encode(told), media_type="application/json")
+
+    return router
+
+
+def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
+    """What took how long, where somebody has measured it."""
+    found = [] if journal.trace is None else journal.trace.stretches
+    return [
+        {
+            "name": each.name,
+            "began_ms": round(each.began_s * 1e3, 3),
+            "ended_ms": None if each.ended_s is None else round(each.ended_s * 1e3, 3),
+        }
+        for each in sorted(found, key=lambda each: each.began_s)
+    ]
+
+
+def _parse_filter(asked: _RequestQuery) -> RequestFilter:
+    """Raises BadRequest."""
+    return RequestFilter(
+        text=asked.q,
+        tenant=asked.tenant,
+        user=asked.user,
+        session=asked.session,
+        surface=asked.surface,
+        model=asked.model,
+        worker=asked.worker,
+        category=asked.category,
+        decision=asked.decision,
+        status=_parse_status(asked.status),
+        flags=_parse_flags(asked.flags),
+        least_ms=asked.least_ms,
+        since=_parse_time(asked.since, "since"),
+        until=_parse_time(asked.until, "until"),
+    )
+
+
+def _parse_status(text: str | None) -> tuple[int, int] | None:
+    """Raises BadRequest."""
+    if text is None:
+        return None
+    found = _STATUS.fullmatch(text.lower())
+    if found is None:
+        raise BadRequest(f"status: 404, or a class like 5xx, not {text[:40]!r}", param="status")
+    first = int(found[1]) * 100
+    return (first, first + 99) if found[2] == "xx" else (first + int(found[2]), first + int(found[2]))
+
+
+def _parse_flags(text: str | None) -> frozenset[str]:
+    """Raises BadRequest."""
+    given = [name.strip() for name in text.split(",")] if text else []
+    if wrong := [name for name in given if name not in FLAGS]:
+        raise BadRequest(f"flags: {', '.join(FLAGS)}, not {wrong[0][:40]!r}", param="flags")
+    return frozenset(given)
+
+
+def _parse_time(text: str | None, name: str) -> float | None:
+    """Seconds since the epoch. Raises BadRequest."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            when = datetime.fromisoformat(text)
+            seconds = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            seconds = float("nan")
+    if not isfinite(seconds):
+        raise BadRequest(
+            f"{name}: seconds since the epoch, or a time like 2026-11-22T10:00:00Z, not {text[:40]!r}",
+            param=name,
+        )
+    return seconds

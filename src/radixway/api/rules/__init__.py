@@ -1,0 +1,8 @@
+"""`/config/semantic/rules`: the rules that judge requests, seen, checked, tried, applied and taken back.
+
+For the operator alone. What is applied stands in the file that `semantic.config` names.
+"""
+
+from radixway.api.rules.routes import rules_routes
+
+__all__ = ["rules_routes"]

@@ -1,0 +1,318 @@
+"""The paths under `/config/semantic/` by which rules are edited."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+import yaml
+from fastapi import APIRouter, Depends, Request, Response
+from msgspec import Meta
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.rules.errors import (
+    RulesChangedError,
+    RulesInvalidError,
+    RulesNotAppliedError,
+    RulesNotEditableError,
+    RulesNotFoundError,
+    SemanticOffError,
+    VersionRequiredError,
+)
+from radixway.core.config import ConfigError, radixway_home
+from radixway.core.http import decode_json
+from radixway.core.telemetry import JournalStore
+
+if TYPE_CHECKING:
+    from radixway.api.rules.shapes import RulesState
+    from radixway.semantics.decisions import SemanticService, SemanticSnapshot
+    from radixway.semantics.decisions.rules_file import RulesFile
+
+log = logging.getLogger(__name__)
+
+_Text = Annotated[str, Meta(min_length=1, max_length=2**20)]
+_Version = Annotated[str, Meta(min_length=1, max_length=64)]
+_MAX_REPORTED_REQUESTS = 200
+"""Requests that a trial tells of one by one."""
+
+
+class _RulesBody(msgspec.Struct, forbid_unknown_fields=True):
+    text: _Text
+
+
+class _TrialBody(msgspec.Struct, forbid_unknown_fields=True):
+    text: _Text
+    latest: Annotated[int, Meta(ge=0, le=10_000)] = 1000
+    texts: Annotated[list[Annotated[str, Meta(min_length=1, max_length=20_000)]], Meta(max_length=50)] = []
+
+
+class _RestoreBody(msgspec.Struct, forbid_unknown_fields=True):
+    version: _Version
+
+
+_rules = msgspec.json.Decoder(_RulesBody)
+_trial = msgspec.json.Decoder(_TrialBody)
+_back = msgspec.json.Decoder(_RestoreBody)
+T = TypeVar("T", bound=msgspec.Struct)
+
+_SEEN: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "if-match",
+            "in": "header",
+            "required": True,
+            "schema": {"type": "string"},
+            "description": "the version that was seen",
+        }
+    ]
+}
+
+
+def _request_body_schema(body: type[msgspec.Struct]) -> dict[str, Any]:
+    """A JSON body, for OpenAPI."""
+    _, shapes = msgspec.json.schema_components([body], ref_template="#/components/schemas/{name}")
+    content = {"application/json": {"schema": shapes[body.__name__]}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def rules_routes(
+    room: SemanticService | None,
+    book: JournalStore,
+    access: AdminAccess,
+    note: Callable[..., None] | None = None,
+) -> APIRouter:
+    """`room` None: requests are not read for their meaning. `note`: the audit log's, where there is one."""
+    router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
+    if room is None:
+
+        @router.get("/config/semantic/rules")
+        async def none() -> None:
+            """404: there are none."""
+            raise SemanticOffError(
+                "requests are not read for their meaning: set semantic.config to a file of rules"
+            )
+
+        return router
+    from radixway.api.rules import shapes
+    from radixway.semantics.decisions.rules_file import text_version
+
+    desk = _RulesEditor(room)
+
+    @router.get("/config/semantic/rules", response_model=shapes.RulesState)
+    async def rules(response: Response) -> shapes.RulesState:
+        """The file of rules, what is in force, and what was before."""
+        told = await asyncio.to_thread(desk.describe_rules)
+        response.headers["cache-control"] = "no-store"
+        if told.version is not None:
+            response.headers["etag"] = f'"{told.version}"'
+        return told
+
+    @router.get("/config/semantic/rules/{version}", response_class=Response)
+    async def past(version: Annotated[str, Meta(max_length=64)]) -> Response:
+        """A text that was in force, as YAML."""
+        return Response(await desk.find_version(version), media_type="application/yaml")
+
+    @router.post(
+        "/config/semantic/check",
+        response_model=shapes.RulesCheck,
+        openapi_extra=_request_body_schema(_RulesBody),
+    )
+    async def check(request: Request) -> shapes.RulesCheck:
+        """Every mistake in `text`, by its line, as `radixway config check` tells them; nothing changes."""
+        asked = await _read_body(_rules, request)
+        try:
+            await desk.compile_rules(asked.text)
+        except ConfigError as error:
+            return shapes.RulesCheck(ok=False, mistakes=shapes.describe_mistakes(error))
+        return shapes.RulesCheck(ok=True, mistakes=[])
+
+    @router.post(
+        "/config/semantic/try",
+        response_model=shapes.RulesReplayReport,
+        openapi_extra=_request_body_schema(_TrialBody),
+    )
+    async def try_out(request: Request) -> shapes.RulesReplayReport:
+        """What the rules in `text` would make of the `latest` requests, and of `texts`; nothing changes.
+
+        Requests are judged again by the signals that their journals have, as texts are not kept.
+        """
+        asked = await _read_body(_trial, request)
+        new = await desk.compile_or_refuse(asked.text)
+        latest = book.latest_journals(asked.latest)
+        trial = await room.tryout.run_tryout(room.snapshots.current, new, latest, asked.texts)
+        return shapes.describe_replay(trial, _MAX_REPORTED_REQUESTS)
+
+    @router.put(
+        "/config/semantic/rules",
+        response_model=shapes.AppliedRules,
+        openapi_extra=_request_body_schema(_RulesBody) | _SEEN,
+    )
+    async def apply(request: Request) -> shapes.AppliedRules:
+        """Put `text` into the file, and into force. `If-Match` says which version was seen.
+
+        400 with every mistake: nothing has changed. 412: somebody else has changed the file.
+        """
+        seen = _seen_version(request)
+        asked = await _read_body(_rules, request)
+        return await put(asked.text, seen, "rules_applied")
+
+    @router.post(
+        "/config/semantic/rollback",
+        response_model=shapes.AppliedRules,
+        openapi_extra=_request_body_schema(_RestoreBody) | _SEEN,
+    )
+    async def roll_back(request: Request) -> shapes.AppliedRules:
+        """Put the text of a past `version` into the file again; `If-Match` as above."""
+        seen = _seen_version(request)
+        asked = await _read_body(_back, request)
+        return await put(await desk.find_version(asked.version), seen, "rules_rolled_back")
+
+    async def put(text: str, seen: str, kind: str) -> shapes.AppliedRules:
+        await desk.compile_or_refuse(text)
+        message = await desk.apply_rules(text, seen)
+        version = text_version(text)
+        log.info("semantic: %s: %s takes the place of %s", kind, version, seen)
+        if note is not None:
+            note(kind, file=str(room.snapshots.file), version=version, before=seen)
+        return shapes.AppliedRules(version=version, message=message)
+
+    return router
+
+
+class _RulesEditor:
+    """Where rules are edited."""
+
+    def __init__(self, room: SemanticService) -> None:
+        self._room = room
+
+    def describe_rules(self) -> RulesState:
+        """In a thread: it reads files."""
+        from radixway.api.rules import shapes
+        from radixway.semantics.decisions.rules_file import text_version
+
+        snapshots = self._room.snapshots
+        said, taken = snapshots.describe(), snapshots.text
+        in_force = shapes.ActiveRules(
+            text=_snapshot_yaml(snapshots.current) if taken is None else taken,
+            version=None if taken is None else text_version(taken),
+            checksum=said["checksum"],
+            loaded_at=said["loaded_at"],
+        )
+        told = shapes.RulesState(
+            file=None,
+            text=None,
+            version=None,
+            in_force=in_force,
+            error=snapshots.error,
+            editable=False,
+            why_not="the rules stand in the gateway's own configuration, which is read at its start: "
+            "move them to a file and name it under semantic.config",
+            past=[],
+        )
+        if (file := self._rules_file()) is None:
+            return told
+        told.file, told.past = str(file.path), shapes.describe_past_rules(file.list_versions())
+        try:
+            told.text = file.read_text()
+            told.version = text_version(told.text)
+            told.why_not = _why_not_writable(file)
+        except ConfigError as error:
+            told.why_not = str(error)
+        told.editable = told.why_not is None
+        return told
+
+    async def compile_rules(self, text: str) -> SemanticSnapshot:
+        """Raises ConfigError, with every mistake that has a line before those that show when it is used."""
+        from radixway.semantics.decisions.section_validation import parse_section
+
+        snapshots = self._room.snapshots
+        if snapshots.file is not None:
+            await asyncio.to_thread(parse_section, text, snapshots.file)
+            return await snapshots.compile_text(text)
+        raise RulesNotEditableError(
+            "the rules stand in the gateway's own configuration: semantic.config names no file"
+        )
+
+    async def compile_or_refuse(self, text: str) -> SemanticSnapshot:
+        """Raises RulesInvalidError."""
+        try:
+            return await self.compile_rules(text)
+        except ConfigError as error:
+            raise RulesInvalidError(error) from None
+
+    async def find_version(self, version: str) -> str:
+        """Raises RulesNotFoundError."""
+        file = self._rules_file()
+        text = None if file is None else await asyncio.to_thread(file.find_version, version)
+        if text is None:
+            raise RulesNotFoundError(f"no rules of version {version!r:.80} are kept")
+        return text
+
+    async def apply_rules(self, text: str, seen: str) -> str:
+        """Write it and take it into force; what is in force then, in words. Where it is not taken after all,
+        the file is as it was.
+
+        Raises RulesNotEditableError, RulesChangedError, RulesNotAppliedError.
+        """
+        file = self._rules_file()
+        assert file is not None  # or it would not have been compiled
+        before = await self._replace_text(file, text, seen)
+        outcome = await self._room.snapshots.reload_config()
+        if outcome.ok:
+            return outcome.said
+        from radixway.semantics.decisions.rules_file import text_version
+
+        await self._replace_text(file, before, text_version(text))
+        await self._room.snapshots.reload_config()
+        raise RulesNotAppliedError(f"nothing has changed: {outcome.said}")
+
+    async def _replace_text(self, file: RulesFile, text: str, seen: str) -> str:
+        """What stood there before."""
+        from radixway.semantics.decisions.rules_file import RulesFileChangedError
+
+        try:
+            before = await asyncio.to_thread(file.read_text)
+            await asyncio.to_thread(file.write_text, text, seen)
+        except ConfigError as error:
+            raise RulesNotEditableError(str(error)) from None
+        except RulesFileChangedError:
+            raise RulesChangedError("the file has been changed meanwhile: look at it again") from None
+        except OSError as error:
+            raise RulesNotEditableError(f"{file.path} cannot be written: {error.strerror}") from None
+        return before
+
+    def _rules_file(self) -> RulesFile | None:
+        from radixway.semantics.decisions.rules_file import RulesFile
+
+        path = self._room.snapshots.file
+        return None if path is None else RulesFile(path, radixway_home() / "rules")
+
+
+def _why_not_writable(file: RulesFile) -> str | None:
+    place = file.path.resolve()
+    if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK):
+        return None
+    return f"{file.path} cannot be written by this process"
+
+
+def _snapshot_yaml(snapshot: SemanticSnapshot) -> str:
+    tree = snapshot.section.model_dump(mode="json", exclude_unset=True)
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+async def _read_body(decoder: msgspec.json.Decoder[T], request: Request) -> T:
+    return decode_json(decoder, await request.body())
+
+
+def _seen_version(request: Request) -> str:
+    """The version that `If-Match` names. Raises VersionRequiredError."""
+    given = request.headers.get("if-match", "").strip().removeprefix("W/").strip('"')
+    if not given or given == "*":
+        raise VersionRequiredError(
+            "say in If-Match which version you have seen: GET /config/semantic/rules has it"
+        )
+    return given

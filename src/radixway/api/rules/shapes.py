@@ -1,0 +1,186 @@
+"""What is answered about rules."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from radixway.core.config import ConfigError
+from radixway.core.config.yaml_file import ConfigFileError
+from radixway.semantics.decisions.replay import DecisionComparison, DecisionOutcome, TryoutReport
+from radixway.semantics.decisions.rules_file import RulesVersion
+
+
+class RuleMistake(BaseModel):
+    """One mistake, by its line and its place in the tree."""
+
+    line: int | None
+    path: str
+    message: str
+
+
+class PastRules(BaseModel):
+    """A text that was in force."""
+
+    version: str
+    saved_at: float
+    bytes: int
+
+
+class ActiveRules(BaseModel):
+    """What requests are judged by now."""
+
+    text: str
+    version: str | None
+    """None: it stands in the gateway's own configuration."""
+    checksum: str
+    loaded_at: float
+
+
+class RulesState(BaseModel):
+    """The rules, and whether they can be edited here."""
+
+    file: str | None
+    text: str | None
+    """What stands in the file, which may be another text than that in force, if it has mistakes."""
+    version: str | None
+    in_force: ActiveRules
+    error: str | None
+    """Why the last text of the file was not taken."""
+    editable: bool
+    why_not: str | None
+    past: list[PastRules]
+
+
+class RulesCheck(BaseModel):
+    """What is wrong with a text; nothing where `ok`."""
+
+    ok: bool
+    mistakes: list[RuleMistake]
+
+
+class RuleOutcome(BaseModel):
+    """What becomes of a request."""
+
+    model: str | None
+    category: str | None
+    rule: str | None
+    blocked: bool
+    reasoning: bool | None
+
+
+class SignalReading(BaseModel):
+    """What was read of a text."""
+
+    kind: str
+    name: str
+    value: bool | float | str
+    matched: bool
+    confidence: float
+    latency_ms: float
+
+
+class RequestReplay(BaseModel):
+    """A request of late. `after` is null where only its text, which is not kept, could tell."""
+
+    request_id: str
+    began_at: float
+    before: RuleOutcome
+    after: RuleOutcome | None
+    changed: list[str]
+    missing: list[str]
+
+
+class TextReplay(BaseModel):
+    """One of the texts that were given."""
+
+    before: RuleOutcome
+    after: RuleOutcome
+    changed: list[str]
+    signals: list[SignalReading]
+
+
+class RulesReplayReport(BaseModel):
+    """What new rules would do."""
+
+    judged: int
+    """Requests of late that could be judged again by what was recorded of them."""
+    unchanged: int
+    changed: int
+    unknown: int
+    """Only their texts could tell, which are not kept."""
+    unread: int
+    """Requests that named their model while no rule blocked: nothing was recorded of them."""
+    unread_matter: bool
+    """Whether that makes them unknown too, as new rules block."""
+    by: dict[str, int]
+    requests: list[RequestReplay]
+    """Those that would change, and those that are unknown, the newest first."""
+    texts: list[TextReplay]
+
+
+class AppliedRules(BaseModel):
+    """The rules that are in force from now on."""
+
+    version: str
+    message: str
+
+
+def describe_mistakes(error: ConfigError) -> list[RuleMistake]:
+    """As many as the error tells of; without a line where they are in no one place."""
+    if isinstance(error, ConfigFileError):
+        return [RuleMistake(line=each.line, path=each.path, message=each.text) for each in error.found]
+    return [RuleMistake(line=None, path="", message=line) for line in str(error).splitlines()]
+
+
+def describe_past_rules(past: list[RulesVersion]) -> list[PastRules]:
+    """The newest first, as they come."""
+    return [PastRules(version=each.version, saved_at=each.saved_at, bytes=each.size_bytes) for each in past]
+
+
+def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
+    """`most`: how many requests are told of one by one."""
+    known = [each for each in trial.requests if each.after is not None]
+    changed = [each for each in known if each.changed]
+    told = [each for each in trial.requests if each.after is None or each.changed][:most]
+    return RulesReplayReport(
+        judged=len(known),
+        unchanged=len(known) - len(changed),
+        changed=len(changed),
+        unknown=len(trial.requests) - len(known),
+        unread=trial.unread,
+        unread_matter=trial.unread_matter,
+        by=dict(trial.count_changes()),
+        requests=[_replayed_request(each) for each in told],
+        texts=[_replayed_text(each) for each in trial.texts],
+    )
+
+
+def _replayed_request(tried: DecisionComparison) -> RequestReplay:
+    return RequestReplay(
+        request_id=tried.request_id,
+        began_at=tried.began_at,
+        before=_rule_outcome(tried.before),
+        after=None if tried.after is None else _rule_outcome(tried.after),
+        changed=list(tried.changed),
+        missing=list(tried.missing),
+    )
+
+
+def _replayed_text(tried: DecisionComparison) -> TextReplay:
+    assert tried.after is not None and tried.signals is not None
+    return TextReplay(
+        before=_rule_outcome(tried.before),
+        after=_rule_outcome(tried.after),
+        changed=list(tried.changed),
+        signals=[SignalReading(**each) for each in tried.signals.explain()],
+    )
+
+
+def _rule_outcome(outcome: DecisionOutcome) -> RuleOutcome:
+    return RuleOutcome(
+        model=outcome.model,
+        category=outcome.category,
+        rule=outcome.rule,
+        blocked=outcome.blocked,
+        reasoning=outcome.reasoning,
+    )

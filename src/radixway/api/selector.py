@@ -1,0 +1,264 @@
+"""`/finish_session`: a conversation is over, and needs its worker no more.
+
+The selector over HTTP, for data planes that carry requests themselves.
+
+`/select` and `/select_and_reserve` take the body that the client sent (OpenAI's or `/generate`'s fields, so
+`input_ids`, `messages`, `prompt`, `model`, `cache_salt` … mean what they mean there) and three fields more::
+
+    request_id   names the reservation; made up if it is missing
+    workers      only these, by URL or name
+    session      the conversation, for the policy `session`
+
+Afterwards `/prefill_complete` at the first token, `/output_block` as the answer grows, and `/free` at the end
+keep the ledger true. All take JSON and answer JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from msgspec import Meta
+
+from radixway.api.admin_access import AdminAccess
+from radixway.core.http import choose_request_id, decode_json, decode_query
+from radixway.core.pipeline import (
+    ANY_MODEL,
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    GENERATE,
+    BadRequest,
+    Endpoint,
+    GatewayError,
+    ModelName,
+    ModelNotServedError,
+    NoWorkersError,
+)
+from radixway.core.pipeline import Request as RoadRequest
+from radixway.core.telemetry import Journal
+from radixway.routing import (
+    AlreadyReservedError,
+    LeaseReservations,
+    PromptReader,
+    RoutingRequest,
+    Selector,
+    TooManyReservationsError,
+    Worker,
+    WorkerChoice,
+    WorkerRegistry,
+)
+
+
+class _FinishSessionBody(msgspec.Struct):
+    session_id: Annotated[str, Meta(min_length=1)]
+
+
+_decoder = msgspec.json.Decoder(_FinishSessionBody)
+
+
+def affinity_routes(selector: Selector) -> APIRouter:
+    """`POST /finish_session`, with `session_id` in a JSON body or in the query."""
+    router = APIRouter(tags=["gateway"])
+
+    @router.post("/finish_session")
+    async def finish_session(request: Request) -> dict[str, Any]:
+        """Forget where the session was. May be called again, and for sessions never seen."""
+        raw = await request.body()
+        said = decode_json(_decoder, raw) if raw else decode_query(request.query_params, _FinishSessionBody)
+        return {"session_id": said.session_id, "finished": selector.end_session(said.session_id)}
+
+    return router
+
+
+_Id = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class _SelectBody(msgspec.Struct):
+    """What is ours of a body of `/select`; the prompt is read as on the road."""
+
+    request_id: _Id | None = None
+    model: ModelName | None = None
+    workers: Annotated[list[str], Meta(min_length=1)] | None = None
+    session: str | None = None
+    stream: bool = True
+    messages: msgspec.Raw = msgspec.Raw()
+    prompt: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Whose body it is, by what it has."""
+        return CHAT_COMPLETIONS if self.messages else COMPLETIONS if self.prompt else GENERATE
+
+
+class _ReservationBody(msgspec.Struct):
+    """A body of the calls that follow a reservation."""
+
+    request_id: _Id
+    blocks: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+_question = msgspec.json.Decoder(_SelectBody)
+_sign = msgspec.json.Decoder(_ReservationBody)
+
+
+class ReservationNotFoundError(GatewayError):
+    """Never made, freed, or given up after nothing was heard of it."""
+
+    status = 404
+    code = "reservation_not_found"
+    param = "request_id"
+
+
+class ReservationLimitError(GatewayError):
+    """Those there are have to be freed, or to run out, first."""
+
+    status = 429
+    code = "too_many_reservations"
+
+
+class ReservationExistsError(GatewayError):
+    """Two reservations of one id could not be told apart."""
+
+    status = 409
+    code = "reservation_exists"
+    param = "request_id"
+
+
+def selector_routes(
+    registry: WorkerRegistry,
+    selector: Selector,
+    prompts: PromptReader,
+    reservations: LeaseReservations,
+    access: AdminAccess,
+) -> APIRouter:
+    """`/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free`."""
+    router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
+    sweeper = _ReservationSweeper(reservations)
+    chooser = WorkerChooser(registry, selector, prompts)
+
+    async def choose(raw: bytes) -> tuple[_SelectBody, WorkerChoice]:
+        question: _SelectBody = decode_json(_question, raw)
+        road = RoadRequest(
+            id="", endpoint=question.endpoint, path="", journal=Journal(""), raw=raw, model=question.model
+        )
+        road.stream = question.stream
+        return question, await chooser.choose_worker(road, question.workers, question.session)
+
+    @router.post("/select")
+    async def select(request: Request) -> dict[str, Any]:
+        """Where the request should go, and why; nothing is reserved."""
+        _, choice = await choose(await request.body())
+        return _choice_object(choice)
+
+    @router.post("/select_and_reserve")
+    async def select_and_reserve(request: Request) -> dict[str, Any]:
+        """The same, and its place is taken there until `/free`."""
+        question, choice = await choose(await request.body())
+        request_id = question.request_id or choose_request_id(None)
+        try:
+            reservations.check_capacity(request_id)
+        except AlreadyReservedError:
+            raise ReservationExistsError(f"there is a reservation {request_id!r}: free it first") from None
+        except TooManyReservationsError:
+            message = f"{len(reservations)} places are reserved, as many as may be: free some first"
+            raise ReservationLimitError(message) from None
+        reservations.hold_lease(request_id, selector.reserve(choice))
+        sweeper.wake()
+        return {"request_id": request_id} | _choice_object(choice)
+
+    async def sign(request: Request) -> tuple[_ReservationBody, Any]:
+        said: _ReservationBody = decode_json(_sign, await request.body())
+        lease = reservations.find_lease(said.request_id)
+        if lease is None:
+            raise ReservationNotFoundError(f"there is no reservation {said.request_id!r}, or not any more")
+        return said, lease
+
+    @router.post("/prefill_complete")
+    async def prefill_complete(request: Request) -> dict[str, Any]:
+        """The first token has come."""
+        said, lease = await sign(request)
+        lease.mark_prefill_done()
+        return {"request_id": said.request_id}
+
+    @router.post("/output_block")
+    async def output_block(request: Request) -> dict[str, Any]:
+        """The answer has filled `blocks` more blocks."""
+        said, lease = await sign(request)
+        lease.add_output_blocks(said.blocks)
+        return {"request_id": said.request_id}
+
+    @router.post("/free")
+    async def free(request: Request) -> dict[str, Any]:
+        """The request has ended, however."""
+        said, _ = await sign(request)
+        reservations.release_reservation(said.request_id)
+        return {"request_id": said.request_id}
+
+    return router
+
+
+class WorkerChooser:
+    """Says where a request would go now; nothing is reserved."""
+
+    def __init__(self, registry: WorkerRegistry, selector: Selector, prompts: PromptReader) -> None:
+        self._registry = registry
+        self._selector = selector
+        self._prompts = prompts
+
+    async def choose_worker(
+        self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
+    ) -> WorkerChoice:
+        """`workers`: only these, by URL or name. Raises ModelNotServedError, NoWorkersError, BadRequest."""
+        model = None if road.model == ANY_MODEL else road.model
+        candidates = _candidate_workers(self._registry, model, workers)
+        prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
+            candidates = _candidate_workers(
+                self._registry, model, workers
+            )  # much may have happened meanwhile
+        prompt.session = session or prompt.session
+        return self._selector.select_worker(prompt, candidates)
+
+
+class _ReservationSweeper:
+    """Ends reservations when their time is over. Asleep while there are none."""
+
+    def __init__(self, reservations: LeaseReservations) -> None:
+        self._reservations = reservations
+        self._asleep = True
+
+    def wake(self) -> None:
+        """There is a reservation."""
+        if self._asleep:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        pause_s = self._reservations.sweep_expired()
+        self._asleep = pause_s is None
+        if pause_s is not None:
+            asyncio.get_running_loop().call_later(pause_s, self._sweep)
+
+
+def _candidate_workers(
+    registry: WorkerRegistry, model: str | None, workers: Collection[str] | None
+) -> tuple[Worker, ...]:
+    ready = tuple(worker for worker in registry.candidates(model) if worker.answers_alone)
+    if not ready and model is not None and registry.definitely_lacks_model(model):
+        raise ModelNotServedError(model)
+    if workers is not None:
+        wanted = {name.rstrip("/") for name in workers}
+        known = {name for worker in registry for name in (worker.url, worker.name)}
+        if unknown := wanted - known:
+            raise BadRequest(f"no worker {min(unknown)!r}; /list_workers names them all", param="workers")
+        ready = tuple(worker for worker in ready if worker.url in wanted or worker.name in wanted)
+    if not ready:
+        raise NoWorkersError("none of the workers asked for can answer now")
+    return tuple(worker for worker in ready if not worker.breaker.tripped) or ready
+
+
+def _choice_object(choice: WorkerChoice) -> dict[str, Any]:
+    return {"url": choice.worker.url} | choice.explain()

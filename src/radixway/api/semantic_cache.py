@@ -1,0 +1,149 @@
+"""What operators and clients may say to the semantic cache: `/cache/*`, and `/response-cache/*` as published.
+
+Imported only where the cache is on: it needs radixway[semantic].
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from msgspec import Meta
+
+from radixway.api.authorization import PathAuthorization
+from radixway.api.health import tenant_of_journal
+from radixway.core.http import decode_json
+from radixway.core.pipeline import BadRequest, GatewayError
+from radixway.core.telemetry import JournalStore
+from radixway.semantics.cache import CacheRoom, EntryFilter, KnownAnswer, exact_digest
+
+_Name = Annotated[str, Meta(min_length=1, max_length=8192)]
+
+
+class CacheEntryNotFoundError(GatewayError):
+    """No such entry, or not any more."""
+
+    status = 404
+    code = "cache_entry_not_found"
+
+
+class _PurgeBody(msgspec.Struct, forbid_unknown_fields=True):
+    tenant: _Name | None = None
+    user: _Name | None = None
+    model: _Name | None = None
+    query: _Name | None = None
+    entry: _Name | None = None
+    all: bool = False
+
+
+class _ReportBody(msgspec.Struct, forbid_unknown_fields=True):
+    request_id: _Name | None = None
+    entry: _Name | None = None
+
+
+class _QuestionPairBody(msgspec.Struct, forbid_unknown_fields=True):
+    one: _Name
+    other: _Name
+
+
+class _WarmUpBody(msgspec.Struct, forbid_unknown_fields=True):
+    entries: Annotated[list[KnownAnswer], Meta(min_length=1, max_length=10_000)]
+
+
+_purge = msgspec.json.Decoder(_PurgeBody)
+_report = msgspec.json.Decoder(_ReportBody)
+_pair = msgspec.json.Decoder(_QuestionPairBody)
+_warm_up = msgspec.json.Decoder(_WarmUpBody)
+
+
+def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
+    """Statistics, purge, report of a false hit, warm-up, and the verifier's opinion of two questions."""
+    router = APIRouter(tags=["semantic cache"])
+    admin = [Depends(gate.access)]
+
+    @router.get("/cache/stats", dependencies=admin)
+    @router.get("/api/v1/response-cache/stats", dependencies=admin)
+    async def stats() -> dict[str, Any]:
+        """Entries, hits and misses, and why requests passed by."""
+        return await room.stats()
+
+    @router.post("/cache/purge", dependencies=admin)
+    @router.post("/api/v1/response-cache/invalidate", dependencies=admin)
+    async def purge(request: Request) -> dict[str, Any]:
+        """Let go of the entries that agree with every field given: tenant, user, model, query, entry."""
+        asked = decode_json(_purge, await request.body())
+        query = None if asked.query is None else exact_digest(asked.query)
+        which = EntryFilter(asked.entry, asked.tenant, asked.user, asked.model, query)
+        if not which.given_fields() and not asked.all:
+            raise BadRequest("say which: tenant, user, model, query or entry; or all: true", param="all")
+        return await removed(which)
+
+    @router.post("/cache/flush", dependencies=admin)
+    @router.post("/api/v1/response-cache/flush", dependencies=admin)
+    async def flush() -> dict[str, Any]:
+        """Let go of everything."""
+        return await removed(EntryFilter())
+
+    @router.post("/cache/report")
+    async def report(request: Request) -> dict[str, Any]:
+        """An answer from the cache was wrong: its entry goes, and the two questions are told apart.
+
+        Whoever got the answer knows its `x-request-id`; no admin key is needed. Tenants report answers of
+        their own.
+        """
+        asked = decode_json(_report, await request.body())
+        if (asked.request_id is None) == (asked.entry is None):
+            raise BadRequest("give request_id or entry", param="request_id")
+        entry, pair = asked.entry or "", None
+        tenant = gate.visible_tenant(request)
+        if asked.request_id is not None:
+            entry, pair = hit_of(asked.request_id, tenant)
+        tenancy = None if tenant is None else gate.tenant_policy_of(request)
+        namespace = None if tenancy is None else tenancy.cache_namespace or tenancy.name
+        return {"entry": entry, "removed": await room.cache.report_wrong(entry, pair, namespace)}
+
+    @router.post("/cache/warm-up", dependencies=admin)
+    async def warm_up(request: Request) -> dict[str, Any]:
+        """Keep answers that are known already; the lines of a warm-up file as a list."""
+        asked = decode_json(_warm_up, await request.body())
+        for at, known in enumerate(asked.entries):
+            try:
+                known.request_and_response()
+            except ValueError as error:
+                raise BadRequest(str(error), param=f"entries.{at}") from None
+        return {"kept": await room.warm_up(asked.entries)}
+
+    @router.post("/cache/compare", dependencies=admin)
+    async def compare(request: Request) -> dict[str, Any]:
+        """How near two questions are, and whether the verifier lets one's answer stand for the other."""
+        asked = decode_json(_pair, await request.body())
+        similarity = await room.cache.question_similarity(asked.one, asked.other)
+        if similarity is None:
+            raise GatewayError("the encoder cannot read them now", status=503, code="encoder_unavailable")
+        verdict = room.cache.verify(asked.one, asked.other, similarity)
+        return {
+            "similarity": similarity,
+            "same": verdict.same,
+            "reason": verdict.reason,
+            "likelihood": round(verdict.likelihood, 4),
+        }
+
+    async def removed(which: EntryFilter) -> dict[str, Any]:
+        count = await room.cache.purge_entries(which)
+        pending = room.behind.pending_removals if room.behind is not None else 0
+        return {"removed": count, "pending_at_store": pending}
+
+    def hit_of(request_id: str, tenant: str | None) -> tuple[str, tuple[str, str]]:
+        journal = book.find_journal(request_id)
+        if journal is not None and tenant not in (None, tenant_of_journal(journal)):
+            journal = None
+        for step, _, said in journal.entries if journal is not None else ():
+            if step == "semantic_cache" and isinstance(said, dict) and "entry" in said:
+                asked_for, kept = said["questions"]
+                return said["entry"], (asked_for, kept)
+        raise CacheEntryNotFoundError(
+            f"request {request_id!r} was not answered from the cache", param="request_id"
+        )
+
+    return router

@@ -1,0 +1,299 @@
+"""An agent's call on its way: from its protocol to `/generate` with token ids, and back."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from radixway.api.protocols import AnswerDelta, FinishInfo, NormalizedRequest, ProtocolAdapter, ReplyMetadata
+from radixway.api.sessions.answer_stream import AnswerEvents, GuardedAnswer
+from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
+from radixway.api.sessions.session_service import SessionService
+from radixway.core.http import BadBodyError
+from radixway.core.pipeline import GENERATE, BadRequest, Chunks, GatewayError, Pipeline, Reply, Request
+from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
+from radixway.trajectories.sessions.prompt_builder import merge_messages
+
+if TYPE_CHECKING:
+    from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+
+log = logging.getLogger(__name__)
+
+_OURS = frozenset(
+    {
+        *("text", "input_ids", "input_embeds", "sampling_params", "rid", "stream", "model", "return_logprob"),
+        *("logprob_start_len", "top_logprobs_num", "token_ids_logprob", "return_text_in_logprobs"),
+        *("ttft_slo_ms", "max_staleness", "min_weight_version", "session_id", "prompt_token_ids"),
+    }
+)
+"""Fields of `/generate` that a client of another protocol has no say in, and the gateway's own."""
+_JSON = [(b"content-type", b"application/json")]
+_EVENTS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+
+
+@dataclass(slots=True, eq=False)
+class AgentCall:
+    """One call: what is known of it from its prompt on, and how it ends."""
+
+    session_service: SessionService
+    session: AgentSession
+    turn: PendingCall
+    prompt: SessionPrompt
+    codec: ModelCodec
+    request: NormalizedRequest
+    adapter: ProtocolAdapter
+    metadata: ReplyMetadata
+    reader: GenerateResponseReader
+    guarded_answer: GuardedAnswer
+    experts_start: int = 0
+    is_over: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that the worker is given."""
+        return self.turn.sampled_at
+
+    async def save_answer(self) -> tuple[AnswerDelta, FinishInfo]:
+        """The answer has ended, or broken off: it becomes a call of the session.
+
+        What was held back of it is returned, and how it ended. Raises Refused where the worker does not say
+        what it sampled, SessionLimit, ArchiveBroken.
+        """
+        self.is_over = True
+        try:
+            sampled = self.reader.sampled_tokens()
+        except BaseException:
+            self.session.drop_call(self.turn)
+            raise
+        rest = self.reader.flush_held_back()
+        await self.session_service.record_call(
+            self.session,
+            self.turn,
+            self.metadata.id,
+            sampled,
+            self.codec,
+            answer=self._message(),
+            finish=self.reader.finish_reason,
+            stop=self.reader.stop_string,
+            wire=self.adapter.name,
+            experts_start=self.experts_start,
+        )
+        return rest, self.reader.finish_info(self.prompt_tokens, sampled)
+
+    async def save_partial_answer(self) -> None:
+        """Nobody waits any more: what was sampled is kept, as an unfinished call. May be called again."""
+        if self.is_over:
+            return
+        try:
+            if self.reader.begun and self.reader.sampled_tokens().ids:
+                await self.save_answer()
+        except GatewayError as error:
+            log.warning("an unfinished call of session %s is lost: %s", self.session.id, error.code)
+        finally:
+            self.is_over = True
+            self.session.drop_call(self.turn)
+
+    def _message(self) -> dict[str, Any]:
+        message = self.reader.answer.to_message()
+        if self.request.prompt is not None:
+            return {"role": "completion", "content": self.reader.answer.content}
+        if self.prompt.resumes and self.prompt.parent is not None:
+            return merge_messages(self.prompt.parent.answer, message)
+        return message if self.prompt.prefix is None else merge_messages(self.prompt.prefix, message)
+
+
+class SessionDispatcher:
+    """What stands in the place of a pipeline for calls of one protocol."""
+
+    def __init__(
+        self,
+        wire: ProtocolAdapter,
+        keeper: SessionService,
+        pipeline: Pipeline,
+        session_header: bytes,
+        guard_of: Callable[[Request], GuardedParts | None] = lambda _: None,
+    ) -> None:
+        """`guard_of`: who reads the answer to a request, if anybody is to."""
+        self._wire = wire
+        self._guard_of = guard_of
+        self._keeper = keeper
+        self._pipeline = pipeline
+        self._session_header = session_header
+
+    async def __call__(self, request: Request) -> Reply:
+        """The reply in the agent's protocol. Raises HttpError."""
+        ask = self._wire.parse_request(request.raw)
+        tenant = None if request.tenant_policy is None else request.tenant_policy.name
+        session = await self._keeper.session_for_call(
+            session_id_in_path(request.path), tenant, request.user_or_claimed
+        )
+        request.journal.session = session.id
+        speaking = await self._keeper.codec_for(session.model or ask.model)
+        call = await self._start_call(session, ask, speaking, GuardedAnswer(self._guard_of(request)))
+        try:
+            inner = self._worker_request(request, call)
+            request.journal.add(
+                "session",
+                session=session.id,
+                call=call.metadata.id,
+                parent=call.turn.parent.id if call.turn.parent is not None else None,
+                known=call.turn.begin,
+                tokens=call.prompt_tokens,
+            )
+            reply = await self._pipeline(inner)
+            request.metrics_model = inner.metrics_model
+            if reply.status != 200:
+                raise worker_refused(reply.status, reply.body)
+            if reply.chunks is None:
+                return await self._convert_whole_reply(call, reply)
+        except BaseException:
+            session.drop_call(call.turn)
+            raise
+        events: Chunks = AnswerEvents(call, reply.chunks, reply.worker)
+        request.open_streams.append(events)
+        return Reply(200, [*_EVENTS, *_session_headers(call)], reply.worker, chunks=events)
+
+    async def _start_call(
+        self, session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec, passing: GuardedAnswer
+    ) -> AgentCall:
+        wanted = requested_continuation(session, ask, speaking)
+        prompt, turn = await begin_turn(self._keeper, session, wanted, speaking)
+        call_id = uuid.uuid4().hex
+        ids = prompt_token_ids(session, turn)
+        head = ReplyMetadata(call_id, ask.model or speaking.model, int(time.time()), ids)
+        heard = GenerateResponseReader(ask, speaking.answer_format(ask, prompt), speaking)
+        start = ask.extra.get("routed_experts_start_len")
+        return AgentCall(
+            self._keeper,
+            session,
+            turn,
+            prompt,
+            speaking,
+            ask,
+            self._wire,
+            head,
+            heard,
+            passing,
+            start if isinstance(start, int) else 0,
+        )
+
+    def _worker_request(self, request: Request, call: AgentCall) -> Request:
+        """The same request for `/generate`: it shares the journal, and what has to be closed."""
+        ask = call.request
+        sampling = {"max_new_tokens": None, **ask.sampling}
+        if call.codec.hides_markers(call.codec.answer_format(ask, call.prompt)):
+            sampling["skip_special_tokens"] = False
+        body = {name: value for name, value in ask.extra.items() if name not in _OURS}
+        body |= {
+            "input_ids": call.metadata.prompt_ids,
+            "sampling_params": sampling,
+            "return_logprob": True,
+            "stream": ask.stream,
+            "rid": f"{request.id}-{call.metadata.id}",
+        }
+        if ask.top_logprobs:
+            body["top_logprobs_num"] = ask.top_logprobs
+        name = call.session.id.encode("ascii")
+        headers = [header for header in request.headers if header[0] != self._session_header]
+        return replace(
+            request,
+            endpoint=GENERATE,
+            path=GENERATE.path,
+            raw=msgspec.json.encode(body),
+            model=call.codec.model or None,
+            stream=ask.stream,
+            headers=(*headers, (self._session_header, name)),
+            _body=None,
+        )
+
+    async def _convert_whole_reply(self, call: AgentCall, reply: Reply) -> Reply:
+        passing = call.guarded_answer
+        try:
+            growth = await passing.apply_delta(call.reader.read_whole_reply(reply.body))
+            rest, ending = await call.save_answer()
+            rest, ending = await passing.apply_delta(rest, last=True), passing.finish_info(ending)
+        finally:
+            passing.close_guard()
+        if not call.request.stream:
+            body = self._wire.encode_reply(call.request, call.metadata, passing.answer, ending)
+            return Reply(200, [*_JSON, *_session_headers(call)], reply.worker, body)
+        writer = self._wire.create_event_writer(call.request, call.metadata)
+        events = (
+            writer.encode_start()
+            + writer.encode_delta(growth)
+            + writer.encode_delta(rest)
+            + writer.encode_end(ending)
+        )
+        return Reply(200, [*_EVENTS, *_session_headers(call)], reply.worker, events)
+
+
+def session_id_in_path(path: str) -> str:
+    """The session's id in `/sessions/{id}/…`."""
+    return path.split("/", 3)[2]
+
+
+def requested_continuation(
+    session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec
+) -> CallRequest:
+    """What a request wants, its earlier messages included. Raises BadBodyError."""
+    if isinstance(ask.tool_choice, dict) or ask.tool_choice == "required":
+        message = "tool_choice: a call cannot be forced in a session: give auto, or none"
+        raise BadBodyError(message, param="tool_choice", code="unsupported")
+    if isinstance(ask.prompt, list):
+        size = speaking.tokenizer.size
+        if wrong := next((token for token in ask.prompt if token >= size), None):
+            message = f"prompt: holds token id {wrong}, which is outside the vocabulary of {size} tokens"
+            raise BadBodyError(message, param="prompt", code="invalid_token_id")
+    instructed = bool(ask.body.get("instructions")) and ask.prompt is None
+    wanted = CallRequest(
+        speaking.model,
+        ask.messages,
+        ask.prompt,
+        ask.visible_tools,
+        ask.template_arguments,
+        ask.continue_final_message,
+        instructed,
+    )
+    if ask.previous_response_id is not None:
+        call = session.calls.get(ask.previous_response_id.removeprefix("resp_"))
+        if call is None:
+            message = f"previous_response_id: this session has no response {ask.previous_response_id[:80]!r}"
+            raise BadBodyError(message, param="previous_response_id", code="previous_response_not_found")
+        # What instructions an earlier response had does not carry over to the next one.
+        earlier = call.history()[1 if call.path()[0].instructed else 0 :]
+        own = int(instructed)
+        wanted.messages = [*ask.messages[:own], *earlier, *ask.messages[own:]]
+        wanted.after = call
+    return wanted
+
+
+async def begin_turn(
+    keeper: SessionService, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
+) -> tuple[SessionPrompt, PendingCall]:
+    """`SessionService.begin_turn`, with what is wrong about the request as BadBody."""
+    from radixway.core.tokenizer import TemplateError
+
+    try:
+        return await keeper.begin_turn(session, wanted, speaking)
+    except TemplateError as error:
+        raise BadBodyError(str(error), param=error.param, code=error.code) from None
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+def prompt_token_ids(session: AgentSession, turn: PendingCall) -> list[int]:
+    """All tokens of a prompt."""
+    return session.store.token_ids(turn.hold).tolist()
+
+
+def _session_headers(call: AgentCall) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"x-radixway-session", call.session.id.encode("ascii")),
+        (b"x-radixway-call", call.metadata.id.encode("ascii")),
+    ]

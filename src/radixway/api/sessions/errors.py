@@ -1,0 +1,62 @@
+"""What can go wrong with sessions, for clients."""
+
+from __future__ import annotations
+
+from radixway.core.pipeline import GatewayError
+
+
+class SessionNotFoundError(GatewayError):
+    """There is no session of that id."""
+
+    status = 404
+    code = "session_not_found"
+    param = "session_id"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"there is no session {session_id!r}")
+
+
+class SessionConflictError(GatewayError):
+    """The session is not in a state for that; the code says which."""
+
+    status = 409
+
+
+class SessionCollectedError(GatewayError):
+    """The session was collected, and nobody keeps its tokens any more."""
+
+    status = 410
+    code = "session_collected"
+
+
+class SessionLimitError(GatewayError):
+    """There are too many sessions, or the store is full of those that wait to be collected."""
+
+    status = 429
+    retry_after_s = 30
+
+
+class SessionArchiveError(GatewayError):
+    """The sessions' file cannot be read or written."""
+
+    status = 503
+    code = "archive_failed"
+
+
+class NoTokenizerError(GatewayError):
+    """Nobody here knows the model's tokenizer."""
+
+    status = 503
+    code = "no_tokenizer"
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"the tokenizer of the model {model!r} is not known here: set trajectories.tokenizer or "
+            "routing.tokenizers, and install radixway[tokenizers]"
+        )
+
+
+class WorkerRefusedError(GatewayError):
+    """A worker refused the request, or answered something that cannot be understood."""
+
+    code = "worker_refused"

@@ -1,0 +1,135 @@
+"""Samples of many sessions as one stream: a line of JSON each, or Arrow."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from radixway.api.sessions.session_service import SessionService
+from radixway.core.pipeline import BadRequest
+from radixway.trajectories.sessions import AgentSession, TrainingSample
+
+if TYPE_CHECKING:
+    import pyarrow
+
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+_encode = msgspec.json.encode
+
+
+async def stream_json_lines(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
+    """A line for each sample."""
+    async for samples in _samples_of_each(keeper, sessions):
+        for sample in samples:
+            yield _encode(sample) + b"\n"
+
+
+async def stream_arrow(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
+    """Arrow's streaming format, a record batch for each session."""
+    import pyarrow
+
+    schema = _schema()
+    sink = _ArrowSink()
+    with pyarrow.ipc.new_stream(pyarrow.PythonFile(sink, "w"), schema) as writer:
+        async for samples in _samples_of_each(keeper, sessions):
+            if samples:
+                writer.write_batch(await asyncio.to_thread(_batch, samples, schema))
+                yield sink.take_written()
+    yield sink.take_written()
+
+
+def require_arrow() -> None:
+    """Raises BadRequest where the library is missing."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        message = "format: arrow needs pyarrow, which radixway[arrow] brings; jsonl needs nothing"
+        raise BadRequest(message, param="format", code="arrow_missing") from None
+
+
+class _ArrowSink:
+    """What Arrow writes into, emptied after each batch."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self._written.append(bytes(data))
+        return len(self._written[-1])
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """What was written stays."""
+
+    def take_written(self) -> bytes:
+        """What was written since the last time."""
+        written, self._written = b"".join(self._written), []
+        return written
+
+
+def _schema() -> pyarrow.Schema:
+    import pyarrow as pa
+
+    span = pa.struct(
+        [
+            *(("start", pa.int64()), ("end", pa.int64())),
+            *(("source", pa.string()), ("loss_mask", pa.int8()), ("version", pa.string())),
+        ]
+    )
+    experts = pa.struct(
+        [("call", pa.string()), ("start", pa.int64()), ("end", pa.int64()), ("data", pa.binary())]
+    )
+    part = pa.struct(
+        [
+            *(("id", pa.string()), ("start", pa.int64()), ("sampled_at", pa.int64()), ("end", pa.int64())),
+            *(("trained", pa.bool_()), ("finish_reason", pa.string()), ("reward", pa.float64())),
+        ]
+    )
+    return pa.schema(
+        [
+            *(("session_id", pa.string()), ("id", pa.string()), ("model", pa.string())),
+            *(("tokens", pa.list_(pa.uint32())), ("loss_mask", pa.list_(pa.int8()))),
+            *(("logprobs", pa.list_(pa.float32())), ("versions", pa.list_(pa.string()))),
+            *(("spans", pa.list_(span)), ("routed_experts", pa.list_(experts)), ("calls", pa.list_(part))),
+            *(("messages", pa.string()), ("finish_reason", pa.string()), ("reward", pa.float64())),
+            *(("exact", pa.bool_()), ("deviations", pa.list_(pa.string())), ("metadata", pa.string())),
+        ]
+    )
+
+
+def _batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([_row(sample) for sample in samples], schema=schema)
+
+
+def _row(sample: TrainingSample) -> dict[str, Any]:
+    """Versions are texts, messages and metadata JSON, experts bytes: a column has one type."""
+    row: dict[str, Any] = msgspec.to_builtins(sample)
+    row["versions"] = [None if version is None else str(version) for version in sample.versions]
+    for span in row["spans"]:
+        span["version"] = None if span["version"] is None else str(span["version"])
+    for experts in row["routed_experts"]:
+        experts["data"] = b64decode(experts["data"])
+    row["messages"] = _encode(sample.messages).decode()
+    row["metadata"] = _encode(sample.metadata).decode()
+    return row
+
+
+async def _samples_of_each(
+    keeper: SessionService, sessions: Sequence[AgentSession]
+) -> AsyncIterator[list[TrainingSample]]:
+    """The samples of each session that is still there, and that nobody else has collected meanwhile."""
+    collected = [session.state == "collected" for session in sessions]
+    for session, before in zip(sessions, collected, strict=True):
+        if keeper.book.find_session(session.id) is session and (session.state == "collected") == before:
+            yield await keeper.training_samples(session)

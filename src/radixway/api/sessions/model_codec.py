@@ -1,0 +1,271 @@
+"""How one model is spoken to: its tokenizer, its prompts, and how its answers are read.
+
+An answer of `/generate`, whole or in events, on its way to become an answer in the client's protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from radixway.api.protocols import (
+    AnswerDelta,
+    FinishInfo,
+    GeneratedAnswer,
+    NormalizedRequest,
+    SampledTokenLogprob,
+)
+from radixway.api.sessions.errors import WorkerRefusedError
+from radixway.core.http.server_sent_events import iterate_data
+from radixway.core.parsers import AnswerFormat, ModelFamily, ReadPart
+from radixway.trajectories.generate_replies import (
+    SampledTokens,
+    SingleAnswerReader,
+    UnusableReplyError,
+    read_sampled_tokens,
+)
+from radixway.trajectories.sessions import Finish, PromptBuilder, SessionPrompt
+
+if TYPE_CHECKING:
+    from radixway.core.tokenizer import Tokenizer
+
+
+class ModelCodec:
+    """For one model."""
+
+    def __init__(self, model: str, tokenizer: Tokenizer) -> None:
+        self.model = model
+        """As workers call it."""
+        self.tokenizer = tokenizer
+        self.prompting = PromptBuilder(tokenizer)
+        self._family = ModelFamily.detect_family(
+            template.source for template in tokenizer.chat_templates.values()
+        )
+
+    def answer_format(self, ask: NormalizedRequest, prompt: SessionPrompt) -> AnswerFormat:
+        """How to read the answer to `prompt`."""
+        ends_with = prompt.ids or [0]
+        reading = ask.answer_format(self._family, self.prompting.prompt_ending(ends_with))
+        if prompt.resumes and prompt.parent is not None and self._family.thinking is not None:
+            answer = prompt.parent.answer
+            inside = bool(answer.get("reasoning_content")) and not answer.get("content")
+            return replace(reading, place="inside" if inside else "after")
+        return reading
+
+    def hides_markers(self, reading: AnswerFormat) -> bool:
+        """Would a text without special tokens lack something that the reading looks for?"""
+        special = self.tokenizer.special_ids
+        ids = map(self.tokenizer.backend.token_to_id, reading.markers)
+        return any(token_id in special for token_id in ids)
+
+
+_BROKEN = "\ufffd"
+
+
+class _EventMeta(msgspec.Struct):
+    finish_reason: dict[str, Any] | None = None
+    cached_tokens: int | None = None
+
+
+class _GenerateEvent(msgspec.Struct):
+    """What every event must be looked at for; its lists are left undecoded."""
+
+    meta_info: _EventMeta
+    text: str | None = None
+
+
+class _LogprobRows(msgspec.Struct):
+    output_token_logprobs: list[list[float | str | None]] | None = None
+    output_top_logprobs: list[list[list[float | str | None]] | None] | None = None
+
+
+class _TokenEvent(msgspec.Struct):
+    """An event whose tokens the client wants to see."""
+
+    output_ids: list[int]
+    meta_info: _LogprobRows
+
+
+_event = msgspec.json.Decoder(_GenerateEvent).decode
+_tokens = msgspec.json.Decoder(_TokenEvent).decode
+
+
+class GenerateResponseReader:
+    """Reads one answer; `answer` is what has come of it so far."""
+
+    def __init__(self, ask: NormalizedRequest, reading: AnswerFormat, speaking: ModelCodec) -> None:
+        self._ask = ask
+        self._speaking = speaking
+        self._reader = reading.create_reader()
+        self._words = SingleAnswerReader()
+        self._whole = b""
+        self._text = 0
+        """Characters of the text that were given to the reader."""
+        self._seen = 0
+        """Tokens that were shown to the client."""
+        self._meta = _EventMeta()
+        self.answer = GeneratedAnswer()
+        self.begun = False
+        """Something of it has come."""
+
+    @property
+    def is_finished(self) -> bool:
+        """The worker has said why it stopped."""
+        return self._meta.finish_reason is not None
+
+    def read_events(self, chunk: bytes) -> AnswerDelta:
+        """Whole events; what they add. Raises WorkerRefusedError for what is no answer, or an error of the
+        worker's.
+        """
+        parts: list[ReadPart] = []
+        ids: list[int] = []
+        scores: list[SampledTokenLogprob] = []
+        for data in iterate_data(chunk):
+            event = _decode_event(data)
+            try:
+                self._words.read_event_json(data)
+            except UnusableReplyError as error:
+                raise _unreadable_answer(error) from None
+            growth = self._apply_event(data, event, new_only=self._words.is_incremental)
+            parts += growth.parts
+            ids += growth.token_ids
+            scores += growth.scores
+        return AnswerDelta(parts, ids, scores)
+
+    def read_whole_reply(self, body: bytes) -> AnswerDelta:
+        """A reply that does not stream. Raises WorkerRefusedError for what is no answer."""
+        self._whole = body
+        return self._apply_event(body, _decode_event(body), new_only=False)
+
+    def sampled_tokens(self) -> SampledTokens:
+        """The tokens so far. Raises WorkerRefusedError where the worker does not say which they are."""
+        try:
+            told = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
+        except UnusableReplyError as error:
+            raise _unreadable_answer(error) from None
+        if told.ids and not 0 <= min(told.ids) <= max(told.ids) < 2**32:
+            raise _unreadable_answer(ValueError("output_ids holds what is no token id"))
+        return told
+
+    def flush_held_back(self) -> AnswerDelta:
+        """What was held back because more text could have changed it. Nothing comes after."""
+        growth = AnswerDelta(self._reader.read_parts("", last=True))
+        self.answer.apply_delta(growth)
+        return growth
+
+    @property
+    def finish_reason(self) -> Finish:
+        """Why it ended; `abort` where nobody said."""
+        match (self._meta.finish_reason or {}).get("type"):
+            case "stop":
+                return "stop"
+            case "length":
+                return "length"
+        return "abort"
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that ended it, if one did."""
+        matched = (self._meta.finish_reason or {}).get("matched")
+        return matched if isinstance(matched, str) and matched in self._ask.sampling.get("stop", ()) else None
+
+    def finish_info(self, prompt_tokens: int, sampled: SampledTokens) -> FinishInfo:
+        """What it took."""
+        cached = min(max(self._meta.cached_tokens or 0, 0), prompt_tokens)
+        return FinishInfo(self.finish_reason, prompt_tokens, len(sampled.ids), cached, stop=self.stop_string)
+
+    def _apply_event(self, data: bytes, event: _GenerateEvent, *, new_only: bool) -> AnswerDelta:
+        self._meta, self.begun = event.meta_info, True
+        if refusal := _refusal(event):
+            raise refusal
+        text = event.text or ""
+        new = text if new_only else text[self._text :]
+        if not self.is_finished and not new_only:
+            new = new.rstrip(_BROKEN)  # the rest of a character may follow
+        self._text += len(new)
+        growth = AnswerDelta(
+            self._reader.read_parts(new, last=False), *self._visible_tokens(data, new_only=new_only)
+        )
+        self.answer.apply_delta(growth)
+        return growth
+
+    def _visible_tokens(self, data: bytes, *, new_only: bool) -> tuple[list[int], list[SampledTokenLogprob]]:
+        """The new tokens and their scores, where the client asks for them."""
+        if not self._ask.return_token_ids and self._ask.top_logprobs is None:
+            return [], []
+        try:
+            return self._parse_visible_tokens(_tokens(data), new_only=new_only)
+        except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
+            raise _unreadable_answer(error) from None
+
+    def _parse_visible_tokens(
+        self, told: _TokenEvent, *, new_only: bool
+    ) -> tuple[list[int], list[SampledTokenLogprob]]:
+        """Raises LookupError, TypeError, ValueError for rows that are not `[log-probability, id, …]`."""
+        ids = told.output_ids if new_only else told.output_ids[self._seen :]
+        self._seen += len(ids)
+        if self._ask.top_logprobs is None:
+            return ids, []
+        rows = (told.meta_info.output_token_logprobs or [])[-len(ids) :] if ids else []
+        tops = (told.meta_info.output_top_logprobs or [])[-len(ids) :] if ids else []
+        try:
+            return ids, list(self._scores(rows, tops))
+        except (IndexError, TypeError, ValueError) as error:
+            raise _unreadable_answer(error) from None
+
+    def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[SampledTokenLogprob]:
+        pieces = self._speaking.tokenizer.token_bytes
+        for at, row in enumerate(rows):
+            top = [
+                (pieces[_parse_token_id(other[1])], float(other[0]))
+                for other in (tops[at] if at < len(tops) else None) or ()
+            ]
+            yield SampledTokenLogprob(
+                pieces[_parse_token_id(row[1])], float(row[0] if row[0] is not None else 0.0), top
+            )
+
+
+def _parse_token_id(value: Any) -> int:
+    """A token id, which JSON may have spelled 5.0. Raises ValueError for what is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is no token id")
+    return value
+
+
+def _decode_event(data: bytes) -> _GenerateEvent:
+    try:
+        return _event(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise worker_refused(502, data) if b'"error"' in data else _unreadable_answer(error) from None
+
+
+def _refusal(event: _GenerateEvent) -> WorkerRefusedError | None:
+    """A worker's refusal in the form of an aborted answer, which is SGLang's."""
+    reason = event.meta_info.finish_reason or {}
+    status = reason.get("status_code")
+    if reason.get("type") != "abort" or not isinstance(status, int) or not 400 <= status < 600:
+        return None
+    return WorkerRefusedError(str(reason.get("message") or "the worker refused the request"), status=status)
+
+
+def worker_refused(status: int, body: bytes) -> WorkerRefusedError:
+    """A worker's error, in its own words where it has some."""
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        said = None
+    while isinstance(said, dict):
+        said = next((said[name] for name in ("error", "message", "detail") if said.get(name)), None)
+    words = said if isinstance(said, str) else f"the worker answered with status {status}"
+    return WorkerRefusedError(words, status=status if 400 <= status < 600 else 502)
+
+
+def _unreadable_answer(error: Exception) -> WorkerRefusedError:
+    return WorkerRefusedError(
+        f"the worker's answer cannot be understood: {error}", status=502, code="worker_failed"
+    )

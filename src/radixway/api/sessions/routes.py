@@ -1,0 +1,249 @@
+"""`/sessions` and `/samples`: for whoever runs the agents and trains on what they did."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response, StreamingResponse
+from msgspec import Meta
+
+from radixway.api.admin_access import AdminAccess
+from radixway.api.authorization import PathAuthorization
+from radixway.api.protocols import AnthropicAdapter
+from radixway.api.sessions.dispatch import begin_turn, requested_continuation
+from radixway.api.sessions.export import ARROW, NDJSON, require_arrow, stream_arrow, stream_json_lines
+from radixway.api.sessions.session_service import SessionService
+from radixway.core.http import HttpError, decode_json, decode_query
+from radixway.core.pipeline import BadRequest
+from radixway.core.pipeline.endpoints import ModelName
+from radixway.trajectories.sessions import AgentSession, SessionCall
+
+Finite = Annotated[float, Meta(ge=-1e308, le=1e308)]
+
+
+class _CreateSessionBody(msgspec.Struct, forbid_unknown_fields=True):
+    session_id: str | None = None
+    id: str | None = None
+    model: ModelName | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _RewardBody(msgspec.Struct, forbid_unknown_fields=True):
+    reward: Finite | None
+    call: str | None = None
+    """A call's id, or a reply's (`chatcmpl-…`, `resp_…`, `msg_…`)."""
+
+
+class _FetchQuery(msgspec.Struct):
+    format: Literal["json", "jsonl", "arrow"] | None = None
+    collect: bool = False
+    """Let go of the tokens once the samples have been sent."""
+
+
+class _ListQuery(msgspec.Struct):
+    state: Literal["open", "finished", "collected"] | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+
+
+_make = msgspec.json.Decoder(_CreateSessionBody)
+_reward = msgspec.json.Decoder(_RewardBody)
+_ANTHROPIC = AnthropicAdapter()
+_DEEPEST = 64
+"""Levels of metadata."""
+
+
+def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
+    """All but what agents call; with a key where the gateway has one."""
+    router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
+
+    @router.post("/sessions", status_code=201)
+    async def make_session(request: Request) -> dict[str, Any]:
+        """A new session; the first call to an unknown one makes it too."""
+        raw = await request.body()
+        asked = decode_json(_make, raw) if raw.strip() else _CreateSessionBody()
+        if _nests_deeper(asked.metadata, _DEEPEST):
+            raise BadRequest(f"metadata: is nested more than {_DEEPEST} levels deep", param="metadata")
+        session = await keeper.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
+        base = str(request.base_url).rstrip("/")
+        return {**_session_object(session), "base_url": f"{base}/sessions/{session.id}/v1"}
+
+    @router.get("/sessions")
+    async def list_sessions(request: Request) -> dict[str, Any]:
+        """What there is, the newest last."""
+        asked = decode_query(request.query_params, _ListQuery)
+        await keeper.finish_idle_sessions()
+        found = [session for session in keeper.book if asked.state in (None, session.state)]
+        return {
+            "count": len(found),
+            "sessions": [_session_object(session) for session in found[-asked.limit :]],
+        }
+
+    @router.get("/sessions/{session_id}")
+    async def show_session(session_id: str) -> dict[str, Any]:
+        """A session and the tree of its calls."""
+        session = await keeper.find_session(session_id)
+        return {**_session_object(session), "tree": [_call_object(call) for call in session.calls.values()]}
+
+    @router.delete("/sessions/{session_id}")
+    async def delete_session(session_id: str) -> dict[str, Any]:
+        """Forget it, whatever its state."""
+        session = await keeper.find_session(session_id)
+        await keeper.delete_session(session)
+        return {"session_id": session_id, "deleted": True}
+
+    @router.post("/sessions/{session_id}/finish")
+    async def finish_session(session_id: str) -> dict[str, Any]:
+        """No more calls; may be called again."""
+        session = await keeper.find_session(session_id)
+        await keeper.finish_session(session)
+        return _session_object(session)
+
+    @router.post("/sessions/{session_id}/reward")
+    async def set_reward(session_id: str, request: Request) -> dict[str, Any]:
+        """The reward of the session, or of one of its calls; null takes it away."""
+        asked = decode_json(_reward, await request.body())
+        session = await keeper.find_session(session_id)
+        call = _find_named_call(session, asked.call) if asked.call is not None else None
+        await keeper.set_reward(session, asked.reward, call)
+        return {"session_id": session_id, "call": call.id if call else None, "reward": asked.reward}
+
+    @router.get("/sessions/{session_id}/samples")
+    async def session_samples(session_id: str, request: Request) -> Response:
+        """Its training samples, one for each leaf."""
+        asked = decode_query(request.query_params, _FetchQuery)
+        session = await keeper.find_session(session_id)
+        if asked.format in ("jsonl", "arrow"):
+            return _export_response(keeper, [session], asked)
+        samples = await keeper.training_samples(session)
+        body = msgspec.json.encode({**_session_object(session), "samples": samples})
+        if not asked.collect:
+            return Response(body, media_type="application/json")
+        if session.state != "collected":
+            keeper.check_collectable(session)
+        return StreamingResponse(
+            _collected_after(_single_chunk(body), keeper, [session]), media_type="application/json"
+        )
+
+    @router.get("/samples")
+    async def all_samples(request: Request) -> Response:
+        """The samples of all finished sessions that nobody has collected yet."""
+        asked = decode_query(request.query_params, _FetchQuery)
+        if asked.format == "json":
+            raise BadRequest("format: jsonl or arrow, for all sessions", param="format")
+        await keeper.finish_idle_sessions()
+        finished = [session for session in keeper.book if session.state == "finished" and not session.turns]
+        return _export_response(keeper, finished, asked)
+
+    return router
+
+
+def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
+    """What agents call beside the protocols themselves."""
+    router = APIRouter(tags=["sessions"])
+
+    @router.post("/sessions/{session_id}/v1/messages/count_tokens")
+    async def count_tokens(session_id: str, request: Request) -> Response:
+        """How many tokens the call would be; exact, for the session's own history too."""
+        try:
+            ask = _ANTHROPIC.parse_count_request(await request.body())
+            tenancy = gate.tenant_policy_of(request)
+            session = await keeper.session_for_call(session_id, None if tenancy is None else tenancy.name)
+            speaking = await keeper.codec_for(session.model or ask.model)
+            _, turn = await begin_turn(
+                keeper, session, requested_continuation(session, ask, speaking), speaking
+            )
+            session.drop_call(turn)
+        except HttpError as error:
+            headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
+            return Response(_ANTHROPIC.encode_error_body(error), error.status, headers)
+        return Response(msgspec.json.encode({"input_tokens": turn.sampled_at}), media_type="application/json")
+
+    return router
+
+
+def _export_response(
+    keeper: SessionService, sessions: list[AgentSession], asked: _FetchQuery
+) -> StreamingResponse:
+    for session in sessions:
+        keeper.check_readable(session)
+        if asked.collect and session.state != "collected":
+            keeper.check_collectable(session)
+    if asked.format == "arrow":
+        require_arrow()
+    write = stream_arrow if asked.format == "arrow" else stream_json_lines
+    body = write(keeper, sessions)
+    if asked.collect:
+        body = _collected_after(body, keeper, sessions)
+    return StreamingResponse(body, media_type=ARROW if asked.format == "arrow" else NDJSON)
+
+
+async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+async def _collected_after(
+    body: AsyncIterator[bytes], keeper: SessionService, sessions: list[AgentSession]
+) -> AsyncIterator[bytes]:
+    """The body; once all of it was sent, the sessions are collected."""
+    async for part in body:
+        yield part
+    for session in sessions:
+        if keeper.book.find_session(session.id) is session:
+            await keeper.mark_collected(session)
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    below = [value]
+    for _ in range(levels):
+        below = [part for each in below for part in _children_of(each)]
+    return bool(below)
+
+
+def _children_of(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _find_named_call(session: AgentSession, name: str) -> SessionCall:
+    """Raises BadRequest."""
+    call = session.calls.get(name.removeprefix("chatcmpl-").removeprefix("cmpl-"))
+    call = call or session.calls.get(name.partition("_")[2])
+    if call is None:
+        raise BadRequest(f"call: the session {session.id!r} has no call {name[:80]!r}", param="call")
+    return call
+
+
+def _session_object(session: AgentSession) -> dict[str, Any]:
+    return {
+        "session_id": session.id,
+        "state": session.state,
+        "model": session.model,
+        "metadata": session.metadata,
+        "created": session.created,
+        "used": session.used,
+        "calls": len(session.calls) if session.loaded else session.stored_calls,
+        "under_way": len(session.turns),
+        "reward": session.reward,
+    }
+
+
+def _call_object(call: SessionCall) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "parent": call.parent.id if call.parent is not None else None,
+        "wire": call.wire,
+        "model": call.model,
+        "created": call.created,
+        "messages": len(call.messages),
+        "known_tokens": call.begin,
+        "prompt_tokens": call.sampled_at - call.begin,
+        "sampled_tokens": call.end - call.sampled_at,
+        "finish_reason": call.finish,
+        "reward": call.reward,
+        "exact": call.exact,
+        "deviations": list(call.deviations),
+    }

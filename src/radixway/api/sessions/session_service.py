@@ -1,0 +1,423 @@
+"""Keeps the sessions: in memory, and in their file where one is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from radixway.api.sessions.errors import (
+    NoTokenizerError,
+    SessionArchiveError,
+    SessionCollectedError,
+    SessionConflictError,
+    SessionLimitError,
+    SessionNotFoundError,
+)
+from radixway.api.sessions.model_codec import ModelCodec
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.core.config import DEFAULT_TENANT, ConfigError, TrajectoriesConfig
+from radixway.core.pipeline import BadRequest, TokenizerOf
+from radixway.trajectories import MemoryBudget, PathHold, StoreFullError, TrajectoryStore, remove_paths
+from radixway.trajectories.generate_replies import SampledTokens
+from radixway.trajectories.sessions import (
+    AgentSession,
+    CallRequest,
+    PendingCall,
+    SessionArchive,
+    SessionCall,
+    SessionExistsError,
+    SessionPrompt,
+    SessionRegistry,
+    TooManySessionsError,
+    TrainingSample,
+    make_samples,
+    match_history,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MAX_MODELS = 64
+_MOST_USERS = 64
+"""Of one session that are remembered."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
+
+
+@dataclass(slots=True)
+class _Erased:
+    """What is still to be done of a session that nobody finds any more."""
+
+    session: AgentSession
+    holds: list[PathHold]
+    in_file: bool = True
+
+
+class SessionService(Component):
+    """All sessions of a gateway. Its methods are the event loop's; the file has a thread of its own."""
+
+    name = "sessions"
+    erasable_by = frozenset({"tenant", "user", "session"})
+
+    def __init__(
+        self,
+        section: TrajectoriesConfig,
+        tokenizer_of: TokenizerOf,
+        clock: Callable[[], float] = time.time,
+        memory: MemoryBudget | None = None,
+    ) -> None:
+        self._section = section.sessions
+        self._tokenizer_of = tokenizer_of
+        self.clock = clock
+        self.book = SessionRegistry(
+            TrajectoryStore(max_bytes=section.max_bytes, memory=memory),
+            most=self._section.most,
+            idle_s=self._section.idle_s,
+            keeps_collected=self._section.path is not None,
+        )
+        self._archive: SessionArchive | None = None
+        self._thread = ThreadPoolExecutor(1, "radixway-sessions")
+        self._loading = asyncio.Lock()
+        self._erased: list[_Erased] = []
+        self._speaking: OrderedDict[str, ModelCodec] = OrderedDict()
+        """By model, the one used longest ago first. Bounded: one tokenizer for all makes any name a model."""
+
+    async def start(self) -> None:
+        """Find what the file has, if there is one. Raises ConfigError for one that cannot be used."""
+        path = self._section.path
+        if path is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            archive = await loop.run_in_executor(self._thread, SessionArchive, path.expanduser())
+            self._archive = archive
+            found = await self._run_in_archive_thread(lambda: list(archive.load_sessions(self.book.store)))
+        except (sqlite3.Error, ValueError, OSError, SessionArchiveError) as error:
+            await self.stop()
+            raise ConfigError(f"trajectories.sessions.path: {path} cannot be used: {error}") from error
+        for session in found:
+            self.book.adopt_session(session)
+
+    async def stop(self) -> None:
+        """Let go of the file; everything of it is written."""
+        if self._archive is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._archive.close_file)
+        self._thread.shutdown(wait=False)
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many sessions, each as a whole, whoever else called it. What is under way ends
+        as it would, and is not kept. Of one that more called than are remembered it may be anybody.
+        """
+        meant = [session for session in self.book if _is_meant(session, subject)]
+        for session in meant:
+            holds = [call.hold for call in session.calls.values() if call.hold is not None]
+            holds += [turn.hold for turn in session.turns]
+            self._erased.append(_Erased(session, holds))
+            self.book.remove_session(session)
+        try:
+            for left in self._erased:
+                if left.in_file:
+                    await self.delete_from_file(left.session.id, scrub=True)
+                    left.in_file = False
+        except SessionArchiveError as error:
+            raise CannotErase(str(error)) from None
+        for left in [left for left in self._erased if not left.session.turns]:
+            remove_paths({hold.node: self.book.store for hold in left.holds})
+            self._erased.remove(left)
+        if self._erased:
+            raise CannotErase(f"calls of {len(self._erased)} sessions are under way")
+        return len(meant)
+
+    async def codec_for(self, model: str | None) -> ModelCodec:
+        """How a model is spoken to. Raises NoTokenizerError."""
+        name, tokenizer = await self._tokenizer_of(model)
+        if tokenizer is None:
+            raise NoTokenizerError(name or model or "")
+        known = self._speaking.get(name)
+        if known is None or known.tokenizer is not tokenizer:
+            known = self._speaking[name] = ModelCodec(name, tokenizer)
+        self._speaking.move_to_end(name)
+        if len(self._speaking) > _MAX_MODELS:
+            self._speaking.popitem(last=False)
+        return known
+
+    async def create_session(
+        self, session_id: str | None, model: str | None = None, metadata: dict[str, Any] | None = None
+    ) -> AgentSession:
+        """A new session. Raises BadRequest, SessionConflictError, SessionLimitError."""
+        if session_id is not None and not _ID.fullmatch(session_id):
+            raise BadRequest(
+                "session_id: 1 to 128 letters, digits and . _ : ~ @ + -, beginning with a letter or digit",
+                param="session_id",
+            )
+        try:
+            session = self.book.create_session(session_id, self.clock(), model=model, metadata=metadata)
+        except SessionExistsError:
+            raise SessionConflictError(
+                f"there is a session {session_id!r} already", code="session_exists", param="session_id"
+            ) from None
+        except TooManySessionsError as error:
+            raise SessionLimitError(str(error), code="too_many_sessions") from None
+        await self.save_session(session)
+        return session
+
+    async def find_session(self, session_id: str) -> AgentSession:
+        """The session, with its calls unless it was collected. Raises SessionNotFoundError."""
+        await self.finish_idle_sessions()
+        session = self.book.find_session(session_id)
+        if session is None:
+            raise SessionNotFoundError(session_id)
+        if session.state != "collected":
+            await self.load_calls(session)
+        return session
+
+    async def session_for_call(
+        self, session_id: str, tenant: str | None = None, user: str | None = None
+    ) -> AgentSession:
+        """The session that an agent calls, made if need be. Raises SessionNotFoundError,
+        SessionConflictError …
+
+        `tenant`: whose it is from then on; to another's agents there is no such session. `user`: who of the
+        tenant calls it.
+        """
+        owned = {} if tenant is None else {"tenant": tenant}
+        if self.book.find_session(session_id) is None and self._section.on_first_use:
+            callers: dict[str, Any] = {} if user is None else {"users": [user]}
+            return await self.create_session(session_id, metadata=owned | callers or None)
+        session = await self.find_session(session_id)
+        if tenant is not None and session.metadata.get("tenant", tenant) != tenant:
+            raise SessionNotFoundError(session_id)
+        _check_open(session)
+        users = users_of(session)
+        is_new = user is not None and user not in users and len(users) < _MOST_USERS
+        if is_new or not owned.items() <= session.metadata.items():
+            session.metadata |= owned | ({"users": [*users, user]} if is_new else {})
+            await self.save_session(session)
+        self.book.touch_session(session, self.clock())
+        return session
+
+    async def finish_idle_sessions(self) -> None:
+        """Finish what nobody used for long."""
+        for session in self.book.finish_idle(self.clock()):
+            await self.save_session(session)
+
+    async def load_calls(self, session: AgentSession) -> None:
+        """Have the calls of a session here that are in the file only. Raises SessionLimitError,
+        SessionArchiveError.
+        """
+        archive = self._archive
+        if session.loaded or archive is None:
+            return
+        async with self._loading:
+            if session.loaded:
+                return
+            try:
+                calls = await self._run_in_archive_thread(lambda: archive.load_calls(session.id))
+            except (KeyError, TypeError, ValueError) as error:
+                log.error("the sessions' file %s: calls of %s: %r", self._section.path, session.id, error)
+                raise SessionArchiveError(
+                    f"the file's record of the session {session.id!r} is damaged"
+                ) from None
+            if session.loaded or self.book.find_session(session.id) is not session:
+                return
+            try:
+                for call, added in calls:
+                    session.restore_call(call, added)
+            except StoreFullError as error:
+                session.forget_calls()
+                session.stored_calls = len(calls)
+                raise _store_full_error(error) from None
+            session.loaded = True
+
+    async def begin_turn(
+        self, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
+    ) -> tuple[SessionPrompt, PendingCall]:
+        """Find where a request goes on, make its prompt, hold it. Raises TemplateError, ValueError …
+
+        The turn ends with `end` or `drop`. Raises SessionConflictError if the session was finished meanwhile.
+        """
+        known = match_history(session, wanted)
+        reply_ids = self._reply_ids(session, known.call) if known.call is not None else []
+        prompt = await asyncio.to_thread(speaking.prompting.build_prompt, wanted, known, reply_ids)
+        if self.book.find_session(session.id) is not session:
+            raise SessionNotFoundError(session.id)
+        _check_open(session)
+        try:
+            turn = session.start_call(
+                prompt.parent,
+                prompt.ids,
+                speaking.tokenizer.token_bytes,
+                frame=wanted.frame,
+                model=speaking.model,
+                messages=prompt.messages,
+                resumes=prompt.resumes,
+                instructed=wanted.instructed and prompt.parent is None,
+                deviations=prompt.deviations,
+            )
+        except StoreFullError as error:
+            raise _store_full_error(error) from None
+        return prompt, turn
+
+    async def record_call(
+        self,
+        session: AgentSession,
+        turn: PendingCall,
+        call_id: str,
+        sampled: SampledTokens,
+        speaking: ModelCodec,
+        **told: Any,
+    ) -> SessionCall | None:
+        """A call has its answer: keep it. None if the session is gone. Raises SessionLimitError,
+        SessionArchiveError.
+        """
+        if self.book.find_session(session.id) is not session or session.state == "collected":
+            session.drop_call(turn)
+            return None
+        now = self.clock()
+        try:
+            call, added = session.finish_call(
+                turn, call_id, sampled, speaking.tokenizer.token_bytes, created=now, **told
+            )
+        except StoreFullError as error:
+            raise _store_full_error(error) from None
+        self.book.touch_session(session, now)
+        archive = self._archive
+        if archive is not None:
+            try:
+                await self._run_in_archive_thread(lambda: archive.write_call(session, call, added))
+            except SessionArchiveError:
+                # What is not in the file must have nothing in the file behind it.
+                if call.hold is not None and not _has_followers(session, call):
+                    session.undo_call(call)
+                raise
+        return call
+
+    async def set_reward(self, session: AgentSession, reward: float | None, call: SessionCall | None) -> None:
+        """Set the reward of a session, or of one of its calls."""
+        archive = self._archive
+        if call is None:
+            session.reward = reward
+            await self.save_session(session)
+            return
+        call.reward = reward
+        if archive is not None:
+            await self._run_in_archive_thread(lambda: archive.write_reward(call))
+
+    async def finish_session(self, session: AgentSession) -> None:
+        """No more calls are to come."""
+        self.book.finish_session(session)
+        await self.save_session(session)
+
+    async def training_samples(self, session: AgentSession) -> list[TrainingSample]:
+        """Its training samples. Raises SessionCollectedError, SessionLimitError."""
+        if session.state != "collected":
+            await self.load_calls(session)
+            return list(make_samples(session))
+        self.check_readable(session)
+        await self.load_calls(session)
+        try:
+            return list(make_samples(session))
+        finally:
+            session.forget_calls()
+
+    async def mark_collected(self, session: AgentSession) -> None:
+        """Its samples have been fetched: hold its tokens no longer. Raises SessionConflictError."""
+        if session.state == "collected":
+            return
+        self.check_collectable(session)
+        self.book.collect_session(session)
+        if self._archive is not None:
+            session.forget_calls()
+        for call in session.calls.values():
+            call.experts = None  # by far the largest part of what is left of it
+        await self.save_session(session)
+
+    def check_collectable(self, session: AgentSession) -> None:
+        """Raises SessionConflictError where more may still come."""
+        if session.state == "open":
+            raise SessionConflictError(
+                f"the session {session.id!r} is not finished: POST /sessions/{session.id}/finish",
+                code="session_open",
+            )
+        if session.turns:
+            raise SessionConflictError(f"calls of {session.id!r} are still under way", code="session_busy")
+
+    def check_readable(self, session: AgentSession) -> None:
+        """Raises SessionCollectedError where nobody keeps its tokens."""
+        if session.state == "collected" and self._archive is None:
+            raise SessionCollectedError(
+                f"the session {session.id!r} was collected, and no file keeps its tokens"
+            )
+
+    async def delete_session(self, session: AgentSession) -> None:
+        """Forget a session, its file's part too. Calls under way end as they would, and are not kept."""
+        self.book.remove_session(session)
+        await self.delete_from_file(session.id)
+
+    async def delete_from_file(self, session_id: str, *, scrub: bool = False) -> None:
+        """Forget what the file has of a session; with `scrub` nothing of it can be read there any more.
+
+        Raises SessionArchiveError.
+        """
+        archive = self._archive
+        if archive is None:
+            return
+        await self._run_in_archive_thread(lambda: archive.delete_session(session_id))
+        if scrub:
+            await self._run_in_archive_thread(archive.scrub_wal)
+
+    async def save_session(self, session: AgentSession) -> None:
+        """Have the session in the file as it is now, its calls aside."""
+        archive = self._archive
+        if (
+            archive is not None and self.book.find_session(session.id) is session
+        ):  # else it was deleted meanwhile
+            await self._run_in_archive_thread(lambda: archive.write_session(session))
+
+    def _reply_ids(self, session: AgentSession, call: SessionCall) -> list[int]:
+        assert call.hold is not None
+        return session.store.token_ids(call.hold)[call.sampled_at :].tolist()
+
+    async def _run_in_archive_thread(self, work: Callable[[], T]) -> T:
+        """Work in the file's thread, to its end even if nobody waits for it. Raises SessionArchiveError."""
+        try:
+            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        except sqlite3.Error as error:
+            log.error("the sessions' file %s: %s", self._section.path, error)
+            raise SessionArchiveError(f"the sessions' file cannot be used now: {error}") from None
+
+
+def users_of(session: AgentSession) -> list[str]:
+    """Who called it, as far as anybody said."""
+    users = session.metadata.get("users")
+    return [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
+
+
+def _is_meant(session: AgentSession, subject: Subject) -> bool:
+    if session.metadata.get("tenant", DEFAULT_TENANT) != subject.tenant:
+        return False
+    if subject.session not in (None, session.id):
+        return False
+    users = users_of(session)
+    return subject.user is None or subject.user in users or len(users) >= _MOST_USERS
+
+
+def _check_open(session: AgentSession) -> None:
+    if session.state != "open":
+        raise SessionConflictError(f"the session {session.id!r} is {session.state}", code="session_finished")
+
+
+def _has_followers(session: AgentSession, call: SessionCall) -> bool:
+    return bool(call.children) or any(turn.parent is call for turn in session.turns)
+
+
+def _store_full_error(error: StoreFullError) -> SessionLimitError:
+    return SessionLimitError(f"trajectories.max_bytes: {error}", code="store_full")

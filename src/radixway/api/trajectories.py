@@ -1,0 +1,151 @@
+"""From a conversation's text to what it was sampled as: `/retrieve_from_text` and its likes, for trainers."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from math import isfinite
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request
+from msgspec import Meta
+
+from radixway.core.http import decode_json
+from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
+from radixway.core.pipeline.endpoints import ModelName
+from radixway.trajectories import RetrievedTokens, TokenRetrieval, TrieRegistry
+
+
+class TrajectoriesOffError(GatewayError):
+    """Nothing is recorded."""
+
+    status = 404
+    code = "trajectories_off"
+
+
+class NotExactError(GatewayError):
+    """Part of the text is not known as it was sampled, and the client would not have it made up."""
+
+    status = 409
+    code = "not_exact"
+    param = "text"
+
+
+class _RetrieveFields(msgspec.Struct, kw_only=True):
+    strict: bool = False
+    """Refuse what is not exact, rather than answer with a mask that means nothing."""
+    session_id: str | None = None
+    """Whose record is meant where there are several."""
+    model: ModelName | None = None
+
+
+class _RetrieveTextBody(_RetrieveFields, kw_only=True):
+    text: Annotated[str, Meta(min_length=1)]
+
+
+class _RetrieveMessagesBody(_RetrieveFields, kw_only=True):
+    messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    tools: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+_text = msgspec.json.Decoder(_RetrieveTextBody)
+_messages = msgspec.json.Decoder(_RetrieveMessagesBody)
+
+
+def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> APIRouter:
+    """The published calls; `tries` is None where nothing is recorded."""
+    router = APIRouter(tags=["trajectories"])
+
+    @router.post("/retrieve_from_text")
+    async def retrieve_from_text(request: Request) -> dict[str, Any]:
+        """Tokens, loss mask and log-probabilities of a whole text, and how much of that is a record."""
+        asked = decode_json(_text, await request.body())
+        return await answer(asked, asked.text)
+
+    @router.post("/retrieve_from_messages_template")
+    async def retrieve_from_messages_template(request: Request) -> dict[str, Any]:
+        """The same for messages, as the model's chat template writes them."""
+        asked = decode_json(_messages, await request.body())
+        _, tokenizer = await tokenizer_of(asked.model)
+        if tokenizer is None:
+            raise BadRequest(
+                "there is no tokenizer for this model: set trajectories.tokenizer", param="model"
+            )
+        from radixway.core.tokenizer import TemplateError, render_chat
+
+        try:
+            text = await asyncio.to_thread(
+                render_chat,
+                tokenizer,
+                asked.messages,
+                tools=asked.tools,
+                add_generation_prompt=asked.add_generation_prompt,
+                arguments=asked.chat_template_kwargs,
+            )
+        except TemplateError as error:
+            raise BadRequest(str(error), param=error.param) from None
+        return await answer(asked, text)
+
+    async def answer(asked: _RetrieveFields, text: str) -> dict[str, Any]:
+        if tries is None:
+            raise TrajectoriesOffError(
+                "nothing is recorded: start with --trajectories or trajectories.enabled"
+            )
+        trie = await tries.trie_for(asked.model)
+        found = trie.store.match_prefix(text, asked.session_id, whole=True)
+        trie.count_lookup(found)
+        try:
+            retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)
+            told = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
+        except ValueError as error:
+            raise NotExactError(str(error)) from None
+        if asked.strict and not told.exact:
+            raise NotExactError(_inexact_reason(told))
+        return _retrieved_object(text, told)
+
+    return router
+
+
+def _inexact_reason(told: RetrievedTokens) -> str:
+    if told.trajectory.ambiguous:
+        return "this is another session's record, or one of several: give the session_id that is meant"
+    if told.coverage < 1:
+        return f"of {len(told.trajectory.ids)} tokens {told.known} are known as they were sampled"
+    return "a worker did not tell the log-probabilities of all tokens"
+
+
+def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
+    known = told.trajectory
+    spans, start = [], 0
+    for end, label in known.spans:
+        spans.append(
+            {
+                "start": start,
+                "end": end,
+                "source": label.source,
+                "loss_mask": label.mask,
+                "version": label.version,
+            }
+        )
+        start = end
+    reply = {
+        "tokens": known.ids.tolist(),
+        "response": text,
+        "loss_mask": known.mask,
+        "rollout_logp": [logprob if isfinite(logprob) else 0.0 for logprob in known.logprobs],
+        "token_length": len(known.ids),
+        "loss_mask_length": sum(known.mask),
+        "versions": known.versions,
+        "spans": spans,
+        "exact": told.exact,
+        "coverage": told.coverage,
+        "ambiguous": known.ambiguous,
+    }
+    if known.experts:
+        reply["routed_experts"] = [
+            {"end": end, "data": b64encode(raw).decode()} for end, raw in known.experts
+        ]
+    return reply

@@ -1,0 +1,235 @@
+"""Adding, draining, removing and listing workers, as the Slime router's users know it.
+
+Workers that say themselves that they are there: `/workers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from pydantic import ValidationError
+
+from radixway.api.admin_access import AdminAccess
+from radixway.core.config import WorkerSettings, check_worker_url
+from radixway.core.pipeline import BadRequest, WorkerNotFoundError
+from radixway.routing import API, FleetMembership, HealthMonitor, Worker, WorkerRegistry, WorkerState
+
+
+def worker_routes(
+    registry: WorkerRegistry, membership: FleetMembership, health: HealthMonitor, access: AdminAccess
+) -> APIRouter:
+    """`/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`."""
+    router = APIRouter(tags=["workers"])
+    guarded = [Depends(access)]
+
+    @router.post("/add_worker", dependencies=guarded)
+    async def add_worker(request: Request) -> dict[str, Any]:
+        """Take a worker in, or update one. It serves as soon as it answers its first health check.
+
+        If it is well it does so before this returns.
+        """
+        await health.wait_first_probe(
+            membership.join_worker(API, parse_worker(await read_worker_fields(request)))
+        )
+        return _worker_loads(registry)
+
+    @router.post("/remove_worker", dependencies=guarded)
+    async def remove_worker(request: Request) -> dict[str, Any]:
+        """Forget a worker. Requests it is answering go on to their end."""
+        registry.remove_worker(find_worker(registry, await read_worker_fields(request)).url)
+        return _worker_loads(registry)
+
+    @router.post("/drain_worker", dependencies=guarded)
+    async def drain_worker(request: Request) -> dict[str, Any]:
+        """Send a worker nothing new; it stays listed. `/add_worker` brings it back."""
+        registry.set_state(find_worker(registry, await read_worker_fields(request)), WorkerState.DRAINING)
+        return _worker_loads(registry)
+
+    @router.get("/list_workers")
+    async def list_workers() -> dict[str, Any]:
+        """Every worker's URL, and beside it what is known of each."""
+        return {
+            "urls": [worker.url for worker in registry],
+            "workers": [worker.describe() for worker in registry],
+        }
+
+    return router
+
+
+def _worker_loads(registry: WorkerRegistry) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "worker_urls": {worker.url: worker.load.requests for worker in registry},
+    }
+
+
+async def read_worker_fields(request: Request) -> dict[str, Any]:
+    """The query's and the JSON body's fields together; `worker_url` is another name of `url`."""
+    fields: dict[str, Any] = dict(request.query_params)
+    raw = await request.body()
+    if raw:
+        try:
+            body = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadRequest(f"the body is not valid JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise BadRequest("the body must be a JSON object")
+        fields |= body
+    if "worker_url" in fields:
+        fields["url"] = fields.pop("worker_url")
+    if not isinstance(fields.get("url"), str) or not fields["url"]:
+        raise BadRequest("url is needed: the worker's http(s) address", param="url")
+    return fields
+
+
+def parse_worker(fields: dict[str, Any]) -> WorkerSettings:
+    """What the fields say of a worker; others are ignored. Raises BadRequest."""
+    for several in ("models", "pools"):
+        if isinstance(fields.get(several), str):  # a query can only carry text
+            fields[several] = [name for name in fields[several].split(",") if name]
+    _apply_worker_type(fields)
+    known = {name: value for name, value in fields.items() if name in WorkerSettings.model_fields}
+    try:
+        return WorkerSettings.model_validate(known)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        field = ".".join(str(part) for part in mistake["loc"])
+        raise BadRequest(f"{field}: {mistake['msg'].removeprefix('Value error, ')}", param=field) from None
+
+
+def _apply_worker_type(fields: dict[str, Any]) -> None:
+    """Slime's `worker_type` and `bootstrap_port` are our `role` and `disaggregation`."""
+    kind = fields.get("worker_type") or "regular"
+    if kind not in ("regular", "prefill", "decode"):
+        raise BadRequest("worker_type is regular, prefill or decode", param="worker_type")
+    if kind != "regular":
+        port = {"bootstrap_port": fields["bootstrap_port"]} if fields.get("bootstrap_port") else {}
+        fields.setdefault("role", kind)
+        fields.setdefault("disaggregation", {"dialect": "sglang"} | port)
+
+
+def find_worker(registry: WorkerRegistry, fields: dict[str, Any]) -> Worker:
+    """The one that `url` names. Raises WorkerNotFoundError."""
+    try:
+        worker = registry.get_worker(check_worker_url(fields["url"]))
+    except ValueError:
+        worker = None
+    if worker is None:
+        raise WorkerNotFoundError("there is no worker of that URL; /list_workers names them all")
+    return worker
+
+
+_HEARTBEATS_PER_LEASE = 3
+"""In the time that a worker's word holds: one that is lost does no harm."""
+_OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "ttl_s"}
+
+
+class WorkerRegistrar(Protocol):
+    """Who keeps the leases of workers."""
+
+    most_ttl_s: float
+
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float:
+        """A worker is there, for that time; returns how long."""
+        ...
+
+    def deregister_worker(self, worker: Worker) -> None:
+        """It is to get nothing new, and to be forgotten when it has nothing in hand."""
+        ...
+
+    def forget_worker(self, url: str) -> None:
+        """Whatever stood there leaves, of which nothing but its word is left, if that."""
+        ...
+
+    def lease_left_s(self, url: str) -> float | None:
+        """How long the worker's word holds still, if it has given one."""
+        ...
+
+
+def registration_routes(
+    registry: WorkerRegistry, registrar: WorkerRegistrar, health: HealthMonitor, access: AdminAccess
+) -> APIRouter:
+    """`POST`, `DELETE` and `GET /workers`."""
+    router = APIRouter(tags=["workers"])
+    guarded = [Depends(access)]
+
+    @router.post("/workers", dependencies=guarded)
+    async def register(request: Request) -> dict[str, Any]:
+        """A worker is there, for `ttl_s` seconds; the same call again is its heartbeat."""
+        fields = await read_worker_fields(request)
+        _refuse_unknown(fields)
+        ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
+        if "model" in fields:
+            fields.setdefault("models", [_read_model(fields.pop("model"))])
+        section = parse_worker(fields)
+        ttl_s = registrar.register_worker(section, ttl_s)
+        worker = registry.get_worker(section.url)
+        if worker is not None:
+            await health.wait_first_probe(worker)
+        return _registration_state(section.url, worker) | {
+            "ttl_s": ttl_s,
+            "heartbeat_s": round(ttl_s / _HEARTBEATS_PER_LEASE, 3),
+        }
+
+    @router.delete("/workers", dependencies=guarded)
+    async def deregister(request: Request) -> dict[str, Any]:
+        """A worker leaves: it gets nothing new, and is forgotten when it has nothing in hand."""
+        fields = await read_worker_fields(request)
+        try:
+            worker = find_worker(registry, fields)
+        except WorkerNotFoundError:
+            registrar.forget_worker(fields["url"])
+            raise
+        registrar.deregister_worker(worker)
+        return _registration_state(worker.url, registry.get_worker(worker.url))
+
+    @router.get("/workers")
+    async def workers() -> dict[str, Any]:
+        """All of them as in `/list_workers`, and how long the word of each holds that registered."""
+        return {
+            "workers": [
+                worker.describe() | {"lease_left_s": _rounded(registrar.lease_left_s(worker.url))}
+                for worker in registry
+            ]
+        }
+
+    return router
+
+
+def _registration_state(url: str, worker: Worker | None) -> dict[str, Any]:
+    if worker is None:
+        return {"url": url, "state": "gone", "in_flight": 0}
+    return {"url": url, "state": worker.state.value, "in_flight": worker.load.requests}
+
+
+def _refuse_unknown(fields: dict[str, Any]) -> None:
+    """Whoever registers is told of a field that would have no effect."""
+    for name in fields:
+        if name not in WorkerSettings.model_fields and name not in _OTHER_NAMES:
+            raise BadRequest(f"{name}: there is no such field of a worker", param=name)
+
+
+def _read_model(given: Any) -> str:
+    if not isinstance(given, str) or not given:
+        raise BadRequest("model must be a model's name", param="model")
+    return given
+
+
+def _read_ttl(given: Any, most_s: float) -> float | None:
+    if given is None:
+        return None
+    try:
+        ttl_s = float(given)  # a query can only carry text
+    except (TypeError, ValueError):
+        ttl_s = 0.0
+    if isinstance(given, bool) or not 0 < ttl_s <= most_s:
+        raise BadRequest(
+            f"ttl_s must be a number of seconds, more than 0 and at most {most_s:g}", param="ttl_s"
+        )
+    return ttl_s
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

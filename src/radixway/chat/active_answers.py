@@ -1,0 +1,445 @@
+"""Answers under way in this process: their jobs, logs and leases, and the clock that ends what is overdue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat import published_shapes
+from radixway.chat.answer_attempt import AnswerAttempt
+from radixway.chat.background_tasks import FlushTimer, run_concurrently
+from radixway.chat.database_outages import AGAIN_S, LeaseOutageGuard
+from radixway.chat.ids import new_id
+from radixway.chat.job_queue import AnswerJobQueue
+from radixway.chat.messages import AnswerRequest, MessageStore, WhileBusy
+from radixway.chat.notifications import ALL_TOPICS, TopicEvents, TopicNotifier, wait_for_event
+from radixway.chat.records import Message, MessageState
+from radixway.chat.safety.safety_screen import SafetyScreen
+from radixway.chat.token_log import TokenLog, TokenLogEntry
+
+log = logging.getLogger(__name__)
+
+CLOCK = "clock"
+"""The topic of `TopicNotifier` for times that may have changed."""
+_ANSWER = "answer:"
+"""Begins the topic for an answer that was ended, or given to another: with its message's id."""
+_BEAT_S = 0.015
+"""What all answers say in that time is told at once."""
+_ON_ITS_WAY_S = 5.0
+"""What was said before the end of an answer may be on its way from another process for as long."""
+_DOUBTS_S = 1.0
+"""Between looks at what may be overdue, as long as it is not known which leases count."""
+_ANOTHERS_S = 0.1
+"""How long to leave alone what is due and is being seen to by another process."""
+_ENDS = {
+    MessageState.TIMEOUT: "Timeout",
+    MessageState.CANCELLED: "Cancelled",
+    MessageState.ABORTED_BY_WORKER: "Aborted due to worker error.",
+}
+
+
+@dataclass(slots=True)
+class _QueueClaimLock:
+    """Of those who wait for jobs of the same queues."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    found_nothing: list[asyncio.Event] = field(default_factory=list)
+    """The bells that had not rung when somebody looked last, and there was no job."""
+
+
+class ActiveAnswers:
+    """Belongs to one event loop, and works while `running()`."""
+
+    def __init__(
+        self,
+        messages: MessageStore,
+        jobs: AnswerJobQueue,
+        tokens: TokenLog,
+        wake: TopicNotifier,
+        clock: Callable[[], float],
+        *,
+        keep_every_s: float = 1.0,
+        screen: SafetyScreen | None = None,
+    ) -> None:
+        """`keep_every_s`: how often the words so far are noted in the database. `screen`: see
+        `AnswerAttempt`.
+        """
+        self.messages = messages
+        self._jobs = jobs
+        self._tokens = tokens
+        self._wake = wake
+        self._clock = clock
+        self._keep_every_s = keep_every_s
+        self._screen = screen
+        self._owner = new_id()
+        self._bells = TopicEvents()
+        self._beat = FlushTimer(_BEAT_S)
+        self._held: dict[str, AnswerAttempt] = {}
+        """By attempt's id."""
+        self._unkept: dict[str, str] = {}
+        """Words that are still to be noted, by message."""
+        self._aside: set[asyncio.Task[None]] = set()
+        """What is done beside all else, and waited for at the end."""
+        self._taking: dict[frozenset[str], _QueueClaimLock] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Leases are renewed and overdue jobs ended while this holds; at its end, attempts are given back."""
+        async with self._tokens.running(), self._wake.running(self._on_notification):
+            try:
+                async with run_concurrently(self._clock_loop, self._renew_loop, self._save_partial_answers):
+                    yield
+            finally:
+                await asyncio.gather(*self._aside, return_exceptions=True)
+                for attempt in tuple(self._held.values()):
+                    try:
+                        await attempt.give_back_job("the server is stopping")
+                    except SQLAlchemyError as error:  # its lease runs out
+                        log.warning("a job could not be given back: %s", type(error).__name__)
+                await asyncio.gather(*self._aside, return_exceptions=True)
+
+    async def request_answer(
+        self,
+        user_id: str,
+        chat_id: str,
+        question: AnswerRequest,
+        *,
+        while_busy: WhileBusy = "enqueue",
+        spare_running: bool = False,
+    ) -> Message:
+        """See `MessageStore.request_answer`; whoever waits for such work is woken."""
+        message, ended = await self.messages.request_answer(
+            user_id, chat_id, question, while_busy=while_busy, spare_running=spare_running
+        )
+        await self.announce_job(question.queue, ended)
+        return message
+
+    async def announce_job(self, queue: str, ended: Collection[str] = ()) -> None:
+        """There is a new job in a queue, for which the answers `ended` were ended."""
+        for message_id in ended:
+            await self._end_cancelled(message_id, None)
+        await self._wake.notify_topic(queue)
+        await self._wake.notify_topic(CLOCK)
+
+    def topic_event(self, topic: str) -> asyncio.Event:
+        """See `TopicEvents.topic_event`."""
+        return self._bells.topic_event(topic)
+
+    async def notify_topic(self, topic: str) -> None:
+        """See `TopicNotifier.notify_topic`."""
+        await self._wake.notify_topic(topic)
+
+    async def claim_job(
+        self, queues: Collection[str], *, worker: dict[str, Any] | None = None, worker_id: str | None = None
+    ) -> AnswerAttempt:
+        """Wait for a job of these queues, and hold it. Whoever stops waiting (cancels this) costs no job.
+
+        A ring wakes all who wait; they look one after the other, till one of them has found nothing.
+        """
+        taking = self._taking.setdefault(frozenset(queues), _QueueClaimLock())
+        while True:
+            bells = [self._bells.topic_event(queue) for queue in queues]
+            async with taking.lock:
+                attempt = None
+                if taking.found_nothing != bells:
+                    try:
+                        attempt = await self._claim_or_give_back(queues, worker, worker_id)
+                    except SQLAlchemyError as error:
+                        log.warning("the database does not answer: %s", type(error).__name__)
+                        await asyncio.sleep(AGAIN_S)
+                        continue
+                    taking.found_nothing = bells if attempt is None else []
+            if attempt is not None:
+                return attempt
+            await _wait_first(bells)
+
+    async def _claim_or_give_back(
+        self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
+    ) -> AnswerAttempt | None:
+        claiming = asyncio.ensure_future(self._claim(queues, worker, worker_id))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            self._run_aside(self._give_back(claiming))
+            raise
+
+    async def _claim(
+        self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
+    ) -> AnswerAttempt | None:
+        """None: there is no job, or its message was deleted just now."""
+        job = await self._jobs.claim_job(queues, self._owner, worker=worker, worker_id=worker_id)
+        if job is None:
+            return None
+        thread = await self.messages.load_thread(job.message_id, job.chat_id)
+        if not thread:
+            self._bells.set_topic(job.queue)  # there may be others
+            return None
+        log.info(
+            "answer %s: attempt %d dispatched to %s",
+            job.message_id,
+            job.attempts,
+            "the gateway's own workers" if worker_id is None else f"worker {worker_id}",
+        )
+        attempt = AnswerAttempt(
+            job,
+            thread,
+            self.messages,
+            self._jobs,
+            self._tokens,
+            self._beat,
+            self._release_attempt,
+            self._notify_ended,
+            self._screen,
+        )
+        self._held[job.attempt_id] = attempt  # who watches the clock looks at least once in a lease's time
+        return attempt
+
+    async def cancel_answer(self, user_id: str, message_id: str) -> bool:
+        """End an answer under way, at its user's wish; what it has said so far stays. Raises NotFound."""
+        await self.messages.find_message(user_id, message_id)
+        attempt = self._attempt_of(message_id)
+        partial = attempt.text if attempt is not None and attempt.text else None
+        if not await self._jobs.cancel_job(message_id, partial):
+            return False
+        await self._end_cancelled(message_id, partial)
+        return True
+
+    async def _end_cancelled(self, message_id: str, noted: str | None) -> None:
+        """`noted`: its words, as they were when that was written; more may have been heard since."""
+        attempt = self._attempt_of(message_id)
+        if attempt is not None:
+            attempt.mark_lost()
+            if attempt.text and attempt.text != noted:
+                await self._jobs.save_partial_answers({message_id: attempt.text}, MessageState.CANCELLED)
+        await self._publish_end(message_id, MessageState.CANCELLED)
+
+    async def cancel_chat(self, user_id: str, chat_id: str) -> None:
+        """End every answer under way in a chat. Raises NotFound."""
+        for message in await self.messages.list_messages(user_id, chat_id):
+            if not message.state.is_final:
+                await self.cancel_answer(user_id, message.id)
+
+    async def drop_answers(self, message_ids: Collection[str]) -> None:
+        """These messages are gone: whoever works at them stops, and their logs go, too."""
+        gone = frozenset(message_ids)
+        for attempt in tuple(self._held.values()):
+            if attempt.job.message_id in gone:
+                attempt.mark_lost()
+        await self._tokens.drop_logs(gone)
+        for message_id in gone:
+            await self._wake.notify_topic(_ANSWER + message_id)
+
+    async def has_log(self, message_id: str) -> bool:
+        """Whether there is a log of it, not only words that it left."""
+        return await self._tokens.has_log(message_id)
+
+    async def follow_answer(self, message: Message, after: int = 0) -> AsyncIterator[TokenLogEntry] | None:
+        """What an answer says, after a position; None where it has ended and been forgotten.
+
+        Of one that ended lately, in a process that has no log of it, the words are told at once.
+        """
+        if message.state.is_final and not await self._tokens.has_log(message.id):
+            if message.work_end_at is None or self._clock() - message.work_end_at >= self._tokens.kept_s:
+                return None
+            self._publish_whole(message)
+        return self._tokens.follow_log(message.id, after)
+
+    async def _clock_loop(self) -> None:
+        """Do what is due when it is due: sleeps till then, or till times change, or till it is to be looked
+        whether the database answers: a process that died with a new lease may have told nobody, too."""
+        missed = False
+        watch = LeaseOutageGuard(self._jobs.lease_s, self._clock())
+        while True:
+            bell = self._bells.topic_event(CLOCK)
+            try:
+                if missed:
+                    await self._notify_ready_queues()
+                    missed = False
+                await wait_for_event(bell, min(await self._run_due(watch), watch.every_s))
+            except SQLAlchemyError as error:
+                log.warning("the database does not answer: %s", type(error).__name__)
+                missed = True
+                await wait_for_event(bell, AGAIN_S)
+
+    async def _run_due(self, watch: LeaseOutageGuard) -> float:
+        """Returns in how many seconds there may be more to do."""
+        due, any_blocked = await self._jobs.next_due()
+        watch.note_answer(self._clock())
+        released = await self._jobs.release_waiting() if any_blocked else ()
+        for queue in released:
+            await self._wake.notify_topic(queue)
+        if released:
+            return 0.0  # their times count, too
+        if due is None or due > self._clock():
+            return self._jobs.lease_s if due is None else due - self._clock()
+        await self._drop_lost(tuple(self._held))  # what is held here is alive, however late it is
+        doubts_s = watch.doubt_s(self._clock())
+        if doubts_s:
+            reaped = await self._jobs.reap_overdue(leases=False)
+        else:
+            reaped = await self._jobs.reap_overdue(await self._lapsed_texts())
+        for message_id, attempt in reaped.restarted:
+            await self._tokens.restart_attempt(message_id, attempt)
+        for ended in reaped.ended:
+            await self._publish_end(ended.message_id, ended.state)
+        await self._notify_ready_queues()
+        return 0.0 if reaped else min(doubts_s, _DOUBTS_S) if doubts_s else _ANOTHERS_S
+
+    async def _lapsed_texts(self) -> dict[str, str]:
+        """What those answers have said of which nobody will say more, where more is known than was noted."""
+        words = {}
+        for message_id, attempt, noted in await self._jobs.find_lapsed():
+            said = await self._tokens.attempt_text(message_id, attempt)
+            if len(said) > len(noted or ""):
+                words[message_id] = said
+        return words
+
+    async def _notify_ready_queues(self) -> None:
+        for queue in await self._jobs.ready_queues():
+            await self._wake.notify_topic(queue)
+
+    async def _renew_loop(self) -> None:
+        """Hold on to what is held; let go what was taken away; end what nobody is left to end, and begin what
+        nobody was told of."""
+        pause_s = self._jobs.lease_s / 3
+        while True:
+            await asyncio.sleep(pause_s)
+            pause_s = self._jobs.lease_s / 3
+            try:
+                await self._drop_lost(tuple(self._held))
+                await self._end_followed(self._tokens.list_followed())
+                for queue in await self._jobs.ready_queues():  # who wrote a job may have died before it told
+                    self._bells.set_topic(queue)
+            except SQLAlchemyError as error:
+                log.warning("leases could not be renewed: %s", type(error).__name__)
+                pause_s = min(pause_s, AGAIN_S)
+
+    async def _save_partial_answers(self) -> None:
+        """Note the words so far of answers that have grown."""
+        while True:
+            await asyncio.sleep(self._keep_every_s)
+            grown = {held.job.message_id: held.text for held in self._held.values() if held.take_growth()}
+            words, self._unkept = self._unkept | grown, {}
+            if not words:
+                continue
+            try:
+                await self._jobs.save_partial_answers(words)
+            except SQLAlchemyError as error:
+                log.warning("answers so far could not be noted: %s", type(error).__name__)
+                self._unkept = words | self._unkept
+
+    async def _publish_end(self, message_id: str, state: MessageState) -> None:
+        """Tell listeners of an answer that ended without a worker's word."""
+        message = await self.messages.get_message(message_id)
+        if message is not None:
+            await self._tokens.end_log(message_id, _final_event(message))
+        await self._wake.notify_topic(_ANSWER + message_id)
+        self._bells.set_topic(CLOCK)  # another may have waited for its end
+
+    async def _notify_ended(self, message_id: str) -> None:
+        """Its last word was said here; who listens in another process may hear nothing else of it."""
+        if not self._tokens.is_shared:
+            await self._wake.notify_topic(_ANSWER + message_id)
+
+    def _on_notification(self, topic: str) -> None:
+        if topic == ALL_TOPICS:
+            self._bells.set_all()
+            self._run_aside(self._check_answers(None))
+        elif topic.startswith(_ANSWER):
+            message_id = topic.removeprefix(_ANSWER)
+            if self._attempt_of(message_id) is not None or message_id in self._tokens.list_followed():
+                self._run_aside(self._check_answers(message_id))
+        else:
+            self._bells.set_topic(topic)
+
+    async def _check_answers(self, message_id: str | None) -> None:
+        """Something may have become of an answer, or of any, elsewhere: see to those held and heard here."""
+        held = self._held.values() if message_id is None else [self._attempt_of(message_id)]
+        ids = [attempt.job.attempt_id for attempt in held if attempt is not None]
+        try:
+            await self._drop_lost(ids)
+            awaited = self._tokens.list_followed()
+            await self._end_followed(awaited if message_id is None else {message_id} & set(awaited))
+        except SQLAlchemyError as error:
+            log.warning("the database does not answer: %s", type(error).__name__)
+
+    async def _drop_lost(self, attempts: Collection[str]) -> None:
+        """Renew these, and let go what is not ours any more; the words of what was cancelled are kept."""
+        held = {attempt_id: self._held[attempt_id] for attempt_id in attempts if attempt_id in self._held}
+        if not held:
+            return
+        still = await self._jobs.renew_leases(held)
+        lost = [attempt for attempt_id, attempt in held.items() if attempt_id not in still]
+        words = {attempt.job.message_id: attempt.text for attempt in lost if attempt.text}
+        for attempt in lost:
+            attempt.mark_lost()
+        if words:
+            await self._jobs.save_partial_answers(words, MessageState.CANCELLED)
+
+    async def _end_followed(self, awaited: Collection[str]) -> None:
+        """End what is heard here of answers that have ended, or are gone: whoever did it may be no more."""
+        if not awaited:
+            return
+        found = await self.messages.get_messages(awaited)
+        await self._tokens.drop_logs(set(awaited) - {message.id for message in found})
+        before = self._clock() - _ON_ITS_WAY_S if self._tokens.is_shared else math.inf
+        for message in found:
+            if message.state.is_final and (message.work_end_at or 0) <= before:
+                self._publish_whole(message)
+
+    def _publish_whole(self, message: Message) -> None:
+        words = () if not message.content else (published_shapes.encode_token(message.content),)
+        self._tokens.publish_whole(message.id, words, _final_event(message))
+
+    def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    def _attempt_of(self, message_id: str) -> AnswerAttempt | None:
+        return next((held for held in self._held.values() if held.job.message_id == message_id), None)
+
+    def _release_attempt(self, attempt: AnswerAttempt, waits_again: bool) -> None:
+        self._held.pop(attempt.job.attempt_id, None)
+        if attempt.lost.is_set() and attempt.text:
+            self._unkept[attempt.job.message_id] = attempt.text  # should nobody have ended it
+        if waits_again:
+            job = attempt.job
+            log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)
+            self._run_aside(self._wake.notify_topic(attempt.job.queue))
+        self._bells.set_topic(CLOCK)  # its next attempt may be due, or another have waited for its end
+
+    async def _give_back(self, claiming: asyncio.Future[AnswerAttempt | None]) -> None:
+        """Whoever claimed it does not want it any more: nobody was shown it, so that this was no attempt."""
+        try:
+            attempt = await claiming
+            if attempt is None:
+                return
+            attempt.mark_lost()
+            await self._jobs.give_back_job(attempt.job.attempt_id)
+            await self._wake.notify_topic(attempt.job.queue)
+        except SQLAlchemyError as error:
+            log.warning("a job could not be given back: %s", type(error).__name__)  # its lease runs out
+
+
+async def _wait_first(bells: Collection[asyncio.Event]) -> None:
+    waiting = [asyncio.ensure_future(bell.wait()) for bell in bells]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _final_event(message: Message) -> bytes:
+    """What ends a stream of an answer that has ended."""
+    if message.state is MessageState.COMPLETE:
+        return published_shapes.encode_message(message)
+    return published_shapes.encode_error(message.error or _ENDS[message.state], message)

@@ -1,0 +1,319 @@
+"""One attempt at one answer, in the hands of whoever does the work: a worker's connection, or the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat import published_shapes
+from radixway.chat.background_tasks import FlushTimer
+from radixway.chat.database_outages import is_outage, retry_through_outages
+from radixway.chat.job_queue import AnswerJobQueue
+from radixway.chat.messages import MessageStore
+from radixway.chat.records import AnswerJob, Message, MessageState
+from radixway.chat.safety.safety_screen import QuestionRefusedError, SafetyScreen
+from radixway.chat.safety.shown_threads import build_worker_thread, drop_withheld, to_shown_thread
+from radixway.chat.sanitizer import is_within_size, sanitize_finish_reason, sanitize_text, sanitize_usage
+from radixway.chat.token_log import TokenLog
+
+_BATCH = 16
+"""Tokens that are written at once, without waiting for the next beat."""
+_MAX_ATTEMPT_BYTES = 64 << 20
+"""Bytes that what one attempt says may take in memory, with `_EACH` for an event: half a million tokens."""
+_EACH = 100
+_MAX_PLUGIN_RECORD_BYTES = 1 << 20
+"""Bytes of what is kept of a plugin's use."""
+TOO_LONG = "The answer is longer than any may be."
+_AGAIN_S = 0.25
+"""Till first words are tried again that a database which was away could not be told of."""
+
+
+class AnswerAttempt:
+    """Belongs to one event loop. Everything that is said after it was lost is dropped quietly."""
+
+    def __init__(
+        self,
+        job: AnswerJob,
+        thread: Sequence[Message],
+        messages: MessageStore,
+        jobs: AnswerJobQueue,
+        tokens: TokenLog,
+        beat: FlushTimer,
+        let_go: Callable[[AnswerAttempt, bool], None],
+        ended: Callable[[str], Awaitable[None]],
+        screen: SafetyScreen | None = None,
+    ) -> None:
+        """`thread`: from the first message of the chat to the answer itself. `beat`: when words are written
+        that are few. `let_go`: told once, when it is over, with whether the job waits again. `ended`: told of
+        the message whose last word was said. `screen`: has questions judged."""
+        self.job = job
+        self.thread = drop_withheld(thread)
+        self.lost = asyncio.Event()
+        """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
+        self.text = ""
+        """What it has said so far."""
+        self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
+        """Words that the answer begins with, because it continues another."""
+        self.safety_level = 0
+        """That is in force; 0 also once the question was made safe: it is not to be made so twice."""
+        self._messages = messages
+        self._jobs = jobs
+        self._tokens = tokens
+        self._beat = beat
+        self._let_go = let_go
+        self._screen = screen
+        self._is_made_safe = False
+        self._ended = ended
+        self._begun = False
+        self._over = False
+        self._kept = 0
+        self._said_bytes = 0
+        self._buffer: list[bytes] = []
+        self._opening: list[bytes] = []
+        """What is told with the first words: listeners who heard it alone would be told of a restart."""
+        self._again: asyncio.TimerHandle | None = None
+        self._writing = asyncio.Lock()
+        self._flushes: set[asyncio.Task[None]] = set()
+
+    @property
+    def answer(self) -> Message:
+        """The message that is being answered with, as it was when the attempt began."""
+        return self.thread[-1]
+
+    def build_worker_thread(self) -> list[Message]:
+        """Return the messages that a worker is sent, the question last."""
+        return build_worker_thread(self.thread[:-1])
+
+    async def screen_question(self) -> bool:
+        """Have the question judged, and made safe, before anybody is shown the thread, which may change here.
+
+        False: it is not to be answered any more, or not at all, and its listeners know.
+        """
+        if self._screen is None:
+            return not self._over
+        try:
+            screened = await self._screen.screen_thread(self.thread)
+        except QuestionRefusedError as refused:
+            await self.fail_answer(str(refused), again=False)
+            return False
+        self.safety_level = screened.level if screened.verdict is None else 0
+        if screened.verdict is not None:
+            safe = screened.verdict.rewrite_prompt(self.thread[-2].content or "")
+            await self.record_safe_prompt(safe, screened.level, screened.verdict.label, screened.verdict.rots)
+        if screened.level > 0:
+            self.thread = to_shown_thread(self.thread)
+        return not self._over
+
+    def take_growth(self) -> bool:
+        """Whether it has said more since this was asked last."""
+        grown = len(self.text) > self._kept and not self._over
+        self._kept = len(self.text)
+        return grown
+
+    async def send_text(self, text: str) -> None:
+        """Some words. Returns at once unless there are enough of them to be written."""
+        text = sanitize_text(text)
+        if self._over or not text:
+            return
+        if not self.text and self.prefix:
+            text = self.prefix + text
+        self.text += text
+        await self._publish_event(published_shapes.encode_token(text))
+
+    async def send_event(self, event: bytes) -> None:
+        """Something that is no words, for whoever listens."""
+        if not self._over:
+            await self._publish_event(event)
+
+    async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
+        """A step of a plugin."""
+        if not self._over:
+            await self._publish_event(published_shapes.encode_plugin_step(thought, action, given, found))
+
+    async def record_safe_prompt(self, prompt: str, level: int, label: str, rots: str) -> None:
+        """The question was made safe, here or by the worker: noted with the message that was asked with, and
+        told, once an attempt. They are no words: an attempt that dies after this is made again.
+        """
+        if self._over or self._is_made_safe:
+            return
+        self._is_made_safe = True
+        asked = await self._messages.save_safe_prompt(
+            self.job.attempt_id, self.thread[-2].id, prompt, level, label, rots
+        )
+        if asked is None:
+            return
+        self.thread = (*self.thread[:-2], asked, self.thread[-1])
+        self._opening.append(published_shapes.encode_safe_prompt(prompt, asked))
+
+    async def finish_answer(self, content: str | None = None, **fields: Any) -> bool:
+        """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
+        fields = _sanitize_fields(fields)
+        self._buffer, self._opening = self._opening + self._buffer, []
+        try:
+            await self._flush(wait=True)
+            message = None if self._over else await self._write_answer(self._full_text(content), fields)
+        except SQLAlchemyError:
+            self.mark_lost()  # its lease runs out
+            raise
+        if message is None:
+            self.mark_lost()
+            return False
+        self._close_attempt(waits_again=False)
+        await self._publish_end(message, published_shapes.encode_message(message))
+        return True
+
+    async def fail_answer(self, error: str, *, again: bool = True, after_s: float = 0.0) -> None:
+        """It did not work. Before its first words it is tried again; after them the answer ends here."""
+        error = sanitize_text(error)
+        await self._flush()
+        if self._over:
+            return
+        partial = self.text or None
+        begun = self._begun
+        try:
+            state = await self._jobs.fail_job(
+                self.job.attempt_id, error, partial=partial, again=again, after_s=after_s
+            )
+        except SQLAlchemyError:
+            self.mark_lost()  # its lease runs out
+            raise
+        if state is None:
+            self.mark_lost()
+            return
+        if begun and not state.is_final:  # before anybody else can begin
+            await self._tokens.restart_attempt(self.job.message_id, self.job.attempts)
+        self._close_attempt(waits_again=state is MessageState.PENDING)
+        if state.is_final:
+            message = await retry_through_outages(
+                lambda: self._messages.get_message(self.job.message_id), asyncio.Event()
+            )
+            if message is not None:
+                await self._publish_end(message, published_shapes.encode_error(error, message))
+
+    async def give_back_job(self, error: str, *, noted: str | None = None) -> None:
+        """Let it go. What has said nothing was no attempt (`noted`: see `Jobs.give_back`); anything else ends
+        as `fail` says."""
+        if self.text or self._begun or self._over:
+            await self.fail_answer(error)
+            return
+        try:
+            ours = await self._jobs.give_back_job(self.job.attempt_id, noted)
+        except SQLAlchemyError:
+            self.mark_lost()  # its lease runs out
+            raise
+        if ours:
+            self._close_attempt(waits_again=True)
+        else:
+            self.mark_lost()
+
+    def mark_lost(self) -> None:
+        """It is not ours any more."""
+        self.lost.set()
+        if not self._over:
+            self._close_attempt(waits_again=False, ours=False)
+
+    async def _publish_event(self, event: bytes) -> None:
+        """What never ends is ended."""
+        self._said_bytes += len(event) + _EACH
+        if self._said_bytes > _MAX_ATTEMPT_BYTES:
+            await self.fail_answer(TOO_LONG, again=False)
+            self.lost.set()
+            return
+        self._buffer.append(event)
+        if not self._begun:
+            if self._again is None:
+                await self._flush()
+        elif len(self._buffer) >= _BATCH:
+            self._append_pending()
+        else:
+            self._beat.call_at_next(self._append_pending)
+
+    def _schedule_flush(self) -> None:
+        self._again = None
+        task = asyncio.ensure_future(self._flush())
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+
+    async def _write_answer(self, content: str, fields: dict[str, Any]) -> Message | None:
+        """None: too late. Where an end was written as the connection broke, the next try finds it."""
+        tries = 0
+
+        async def finish() -> Message | None:
+            nonlocal tries
+            tries += 1
+            return await self._jobs.finish_job(self.job.attempt_id, content, **fields)
+
+        message = await retry_through_outages(finish, self.lost)
+        if message is not None or tries == 1:
+            return message
+        found = await self._messages.get_message(self.job.message_id)
+        written = found is not None and (found.state, found.content) == (MessageState.COMPLETE, content)
+        return found if written else None
+
+    async def _flush(self, *, wait: bool = False) -> None:
+        """`wait`: for a database that is away; otherwise first words are said when it is back."""
+        async with self._writing:
+            if self._over or not self._buffer:
+                return
+            if not self._begun and not await self._mark_begun(wait=wait):
+                return
+            self._append_pending()
+
+    def _append_pending(self) -> None:
+        """What is there, once it has begun."""
+        if self._buffer and not self._over:
+            batch, self._opening, self._buffer = self._opening + self._buffer, [], []
+            self._tokens.append_events(self.job.message_id, self.job.attempts, batch)
+
+    async def _mark_begun(self, *, wait: bool) -> bool:
+        """Whether the first words may be said now."""
+        try:
+            if wait:
+                begun = await retry_through_outages(
+                    lambda: self._jobs.mark_begun(self.job.attempt_id), self.lost
+                )
+            else:
+                begun = await self._jobs.mark_begun(self.job.attempt_id)
+        except SQLAlchemyError as error:
+            if wait or not is_outage(error):
+                raise
+            if self._again is None:
+                self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._schedule_flush)
+            return False
+        if begun:
+            self._begun = True
+        else:
+            self.mark_lost()
+        return begun
+
+    def _full_text(self, content: str | None) -> str:
+        return (self.text or self.prefix) if content is None else self.prefix + sanitize_text(content)
+
+    def _close_attempt(self, *, waits_again: bool, ours: bool = True) -> None:
+        self._over = True
+        if waits_again or not ours:
+            self._tokens.leave_log(self.job.message_id)
+        if self._again is not None:
+            self._again.cancel()
+        self._let_go(self, waits_again)
+
+    async def _publish_end(self, message: Message, event: bytes) -> None:
+        await self._tokens.end_log(message.id, event, self.job.attempts)
+        await self._ended(message.id)
+
+
+def _sanitize_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a worker says beside its words: an answer is not lost for what is odd about it."""
+    kept = dict(fields)
+    if "usage" in kept:
+        kept["usage"] = sanitize_usage(kept["usage"])
+    if "finish_reason" in kept:
+        kept["finish_reason"] = sanitize_finish_reason(kept["finish_reason"])
+    if kept.get("used_plugin") is not None and not is_within_size(
+        kept["used_plugin"], _MAX_PLUGIN_RECORD_BYTES
+    ):
+        kept["used_plugin"] = None
+    return kept

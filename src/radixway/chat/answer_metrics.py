@@ -1,0 +1,164 @@
+"""What Prometheus and the log are told of answers: of which model, how they ended, how long they took.
+
+The published overview's names (8.1, 8.2), and beside them tokens and the time to the first one. No words of
+anybody's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from radixway.core.telemetry import MetricsRegistry
+
+if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats are not installed
+    from radixway.chat.completion_hooks import EndedAnswer
+
+log = logging.getLogger(__name__)
+
+OTHER = "other"
+"""In place of a model's name once there are too many: pull workers call theirs what they like."""
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_LEVELS = {"complete": logging.INFO, "cancelled": logging.INFO, "timeout": logging.WARNING}
+_KINDS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
+
+
+class AnswerMetrics:
+    """One set of them in a gateway's metrics."""
+
+    def __init__(self, metrics: MetricsRegistry, *, most_models: int = 100) -> None:
+        """`most_models`: names that are told apart."""
+        self._most_models = most_models
+        self._models: set[str] = set()
+        self._requests = metrics.counter(
+            "inference_requests", "Answers that ended, by how", "model", "status"
+        )
+        self._latency = metrics.histogram(
+            "inference_latency_seconds",
+            "Seconds from asking for an answer to its end, of those that are whole",
+            _SECONDS,
+            "model",
+        )
+        self._first_token = metrics.histogram(
+            "inference_time_to_first_token_seconds",
+            "Seconds from asking for an answer to its first words",
+            _SECONDS,
+            "model",
+        )
+        self._tokens = metrics.counter("inference_tokens", "Tokens, as workers counted them", "model", "kind")
+        self.active_workers: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """Workers that are connected to fetch jobs, by model."""
+        self.sharing: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """Whether what this process hears the others by works: 1 or 0, by its name."""
+        self.look: Callable[[], Awaitable[None]] | None = None
+        """Awaited before each scrape: notes `depths`."""
+        self.depths: dict[str, int] = {}
+        """Answers that wait for a worker, by model."""
+        self.jobs: dict[str, tuple[int, float]] = {}
+        """How many jobs of answers there are, and how old the oldest is, by state."""
+        self.gpus: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """How busy the GPUs of those workers are that tell, by model."""
+        self.histories: dict[str, int] = {}
+        """How threads were come by, by outcome."""
+        metrics.counters(
+            "radixway_chat_histories",
+            "Threads of chats, by whether they were known from before",
+            "outcome",
+            lambda: self.histories.items(),
+        )
+        metrics.before.append(self._refresh)
+        metrics.gauges(
+            "radixway_chat_sharing",
+            "Whether what chats hear other processes by works: 1, or 0",
+            "over",
+            lambda: self.sharing(),
+            "min",
+        )
+        metrics.gauges(
+            "inference_active_workers",
+            "Workers that are connected to fetch chats' jobs",
+            "model",
+            lambda: self._sum_by_label(self.active_workers()),
+            "max",
+        )
+        metrics.gauges(
+            "radixway_chat_gpu_utilisation_ratio",
+            "How busy the GPUs of workers are that are connected to fetch chats' jobs, where they tell",
+            "model",
+            lambda: self._average_by_label(self.gpus()),
+            "max",
+        )
+        metrics.gauges(
+            "radixway_chat_jobs",
+            "Jobs of answers, in the whole database",
+            "state",
+            lambda: [(state, many) for state, (many, _) in self.jobs.items()],
+            "max",
+        )
+        metrics.gauges(
+            "radixway_chat_oldest_job_seconds",
+            "Age of the oldest of them",
+            "state",
+            lambda: [(state, age_s) for state, (_, age_s) in self.jobs.items()],
+            "max",
+        )
+        metrics.gauges(
+            "inference_queue_depth",
+            "Answers that wait for a worker, in the whole database",
+            "model",
+            lambda: self._sum_by_label(self.depths.items()),
+            "max",
+        )
+
+    def record_end(self, answer: EndedAnswer) -> None:
+        """It has, and that is written."""
+        model = self._bounded_label(answer.model or OTHER)
+        self._requests(model, answer.state.value).inc()
+        took_s = max(answer.work_end_at - answer.created_at, 0.0)
+        if answer.state == "complete":
+            self._latency(model).observe(took_s)
+        if answer.first_token_at is not None:
+            self._first_token(model).observe(max(answer.first_token_at - answer.created_at, 0.0))
+        counted = {kind: _usage_count(answer.usage, name) for kind, name in _KINDS.items()}
+        for kind, tokens in counted.items():
+            self._tokens(model, kind).inc(tokens)
+        log.log(
+            _LEVELS.get(answer.state.value, logging.ERROR),
+            "answer %s: %s after %.1f s, %d tokens, %s",
+            answer.id,
+            answer.state.value,
+            took_s,
+            counted["completion"],
+            "the gateway's own workers" if answer.worker_id is None else f"worker {answer.worker_id}",
+        )
+
+    async def _refresh(self) -> None:
+        if self.look is not None:
+            await self.look()
+
+    def _bounded_label(self, model: str) -> str:
+        if model not in self._models and len(self._models) >= self._most_models:
+            return OTHER
+        self._models.add(model)
+        return model
+
+    def _average_by_label(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
+        by_label: dict[str, list[float]] = {}
+        for model, value in values:
+            by_label.setdefault(self._bounded_label(model), []).append(value)
+        return [(label, fmean(each)) for label, each in by_label.items()]
+
+    def _sum_by_label(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
+        by_label: dict[str, float] = {}
+        for model, value in values:
+            label = self._bounded_label(model)
+            by_label[label] = by_label.get(label, 0.0) + value
+        return by_label.items()
+
+
+def _usage_count(usage: dict[str, Any] | None, name: str) -> int:
+    """As far as a worker is to be believed."""
+    told = (usage or {}).get(name)
+    return told if isinstance(told, int) and 0 < told < 10**9 else 0

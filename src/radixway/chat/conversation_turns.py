@@ -1,0 +1,234 @@
+"""Turns of a conversation beyond plain questions: asked and answered at once, anew, edited, continued.
+
+Nothing is ever overwritten. Another answer is a sibling of the one before, an edited question begins a branch
+beside the old one, and an answer that is continued is a sibling that begins with the words there are.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.active_answers import ActiveAnswers
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatTooLargeError, InvalidFieldError
+from radixway.chat.messages import AnswerRequest, MessageStore, WhileBusy, find_by_idempotency_key, own_chat
+from radixway.chat.model_configs import ModelConfigCatalog, ServedModelConfig
+from radixway.chat.records import Chat, Message, MessageState, Role
+from radixway.chat.schema import messages
+
+_SEEDS = 2**64 - 1
+_LIKE = ("sampling_parameters", "system_prompt", "user_profile", "user_response_instructions", "plugins")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSpec:
+    """What an answer is to be like. None, or what `parameters` does not name: as the answer before."""
+
+    model: str | None
+    parameters: dict[str, Any]
+    while_busy: WhileBusy
+    idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Of the call with that key."""
+
+
+class ConversationTurns:
+    """Whoever asks gives the user: what is another's is not found."""
+
+    def __init__(
+        self,
+        database: ChatDatabase,
+        texts: MessageStore,
+        answers: ActiveAnswers,
+        models: ModelConfigCatalog,
+        *,
+        waits_s: float | None,
+    ) -> None:
+        """`waits_s`: how long an answer may wait for a worker."""
+        self._database = database
+        self._texts = texts
+        self._answers = answers
+        self._models = models
+        self._waits_s = waits_s
+
+    async def write_turn(
+        self,
+        user_id: str,
+        chat_id: str,
+        content: str,
+        parent_id: str | None,
+        wish: AnswerSpec | None,
+        *,
+        idempotency_key: str | None = None,
+        request_digest: str | None = None,
+    ) -> tuple[Message, Message | None]:
+        """A user's words, and an answer under way where one is wished for: both are written, or neither.
+
+        `parent_id` None: below the end of the thread that is open. Raises NotFound, InvalidFieldError, Busy,
+        TooMany, TooLarge: the chat is full.
+        """
+
+        async def write(connection: AsyncConnection, chat: Chat) -> Message:
+            known = await find_by_idempotency_key(
+                connection, chat_id, idempotency_key, Role.PROMPTER, request_digest
+            )
+            if known is not None:
+                return known
+            parent = await _find_parent(connection, chat, parent_id)
+            above = None if parent is None else parent.id
+            return await self._texts.write_prompt(
+                connection, chat, above, content, idempotency_key, request_digest
+            )
+
+        return await self._write_turn(user_id, chat_id, write, wish)
+
+    async def edit_question(
+        self,
+        user_id: str,
+        message_id: str,
+        content: str,
+        wish: AnswerSpec | None,
+        *,
+        idempotency_key: str | None = None,
+        request_digest: str | None = None,
+    ) -> tuple[Message, Message | None]:
+        """Other words in place of a user's: a branch of its own, beside the old one."""
+        old = await self._texts.find_message(user_id, message_id)
+        if old.role is not Role.PROMPTER:
+            raise InvalidFieldError("message_id", "only what a user said can be edited", status=400)
+
+        async def write(connection: AsyncConnection, chat: Chat) -> Message:
+            known = await find_by_idempotency_key(
+                connection, old.chat_id, idempotency_key, Role.PROMPTER, request_digest
+            )
+            return known or await self._texts.write_prompt(
+                connection, chat, old.parent_id, content, idempotency_key, request_digest
+            )
+
+        return await self._write_turn(user_id, old.chat_id, write, wish)
+
+    async def regenerate_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
+        """Another answer to a user's message, or beside an answer, as which it is asked for."""
+        old = await self._texts.find_message(user_id, message_id)
+        if old.role is Role.ASSISTANT and old.parent_id is not None:
+            question = self._make_answer_request(old.parent_id, wish, old)
+        else:
+            question = self._make_answer_request(old.id, wish, None)
+        return await self._answers.request_answer(user_id, old.chat_id, question, while_busy=wish.while_busy)
+
+    async def resume_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
+        """An answer that was stopped, broke off, or reached its length, from where it ended.
+
+        Raises NotFound; InvalidFieldError, where it is whole, has no words yet, or workers would begin it
+        anew.
+        """
+        old = await self._texts.find_message(user_id, message_id)
+        if old.role is not Role.ASSISTANT or old.parent_id is None:
+            raise InvalidFieldError("message_id", "only answers can be continued", status=400)
+        if not old.state.is_final:
+            raise InvalidFieldError("message_id", "it is still being answered", status=400)
+        if old.state is MessageState.COMPLETE and old.finish_reason != "length":
+            raise InvalidFieldError("message_id", "the answer is whole", status=400)
+        if not old.content:
+            raise InvalidFieldError("message_id", "it has no words to continue; regenerate it", status=400)
+        question = self._make_answer_request(old.parent_id, wish, old)
+        if any(question.queue == config.compat_hash for config in self._models.pulled()):
+            why = "workers that fetch their jobs cannot go on from words; regenerate it"
+            raise InvalidFieldError("model", why, status=400)
+        question = replace(question, work_parameters=question.work_parameters | {"prefix": old.content})
+        return await self._answers.request_answer(user_id, old.chat_id, question, while_busy=wish.while_busy)
+
+    async def _write_turn(
+        self,
+        user_id: str,
+        chat_id: str,
+        write: Callable[[AsyncConnection, Chat], Awaitable[Message]],
+        wish: AnswerSpec | None,
+    ) -> tuple[Message, Message | None]:
+        answer, question, ended = None, None, list[str]()
+        async with self._database.write_transaction() as connection:
+            chat = await own_chat(connection, user_id, chat_id, lock=True)
+            try:
+                said = await write(connection, chat)
+            except ChatTooLargeError as error:
+                raise InvalidFieldError("content", str(error), status=413) from error
+            if wish is not None:
+                above = await _find_answer_above(connection, said)
+                question = self._make_answer_request(said.id, wish, above)
+                answer, ended = await self._texts.write_answer(
+                    connection, user_id, chat_id, question, while_busy=wish.while_busy
+                )
+        if question is not None:
+            await self._answers.announce_job(question.queue, ended)
+        return said, answer
+
+    def _make_answer_request(self, parent_id: str, wish: AnswerSpec, like: Message | None) -> AnswerRequest:
+        config = self._choose_model(wish.model, like)
+        before = {} if like is None else like.work_parameters or {}
+        parameters = {name: before.get(name) for name in _LIKE} | wish.parameters
+        if "safety_level" in before:
+            parameters.setdefault("safety_level", before["safety_level"])
+        return AnswerRequest(
+            parent_id,
+            config.compat_hash,
+            config.name,
+            {
+                "model_config": config.to_shape(),
+                **parameters,
+                "sampling_parameters": parameters["sampling_parameters"] or {},
+                "plugins": parameters["plugins"] or [],
+                "do_sample": True,
+                "seed": secrets.randbelow(_SEEDS),
+                "plugin_max_depth": 4,
+            },
+            waits_s=self._waits_s,
+            idempotency_key=wish.idempotency_key,
+            request_digest=wish.request_digest,
+        )
+
+    def _choose_model(self, wanted: str | None, like: Message | None) -> ServedModelConfig:
+        """Raises InvalidFieldError."""
+        known = self._models.list_configs()
+        if wanted is None:
+            wanted = like.model if like is not None else None
+        if wanted is None:
+            if len(known) != 1:
+                names = ", ".join(config.name for config in known[:10]) or "none yet"
+                raise InvalidFieldError("model", f"which model is to answer? There are: {names}")
+            return known[0]
+        config = self._models.find_config(wanted)
+        if config is None:
+            raise InvalidFieldError("model", f"Model {wanted} not found")
+        return config
+
+
+async def _find_parent(connection: AsyncConnection, chat: Chat, parent_id: str | None) -> Message | None:
+    """What a user's words stand below; None: they are the first ones. Raises InvalidFieldError."""
+    wanted = parent_id or chat.active_thread_tail_message_id
+    if wanted is None:
+        return None
+    row = (
+        await connection.execute(
+            select(messages).where(messages.c.chat_id == chat.id, messages.c.id == wanted)
+        )
+    ).first()
+    if row is None:
+        raise InvalidFieldError("parent_id", "there is no such message in this chat")
+    parent = Message.of_row(row)
+    if parent.role is not Role.ASSISTANT:
+        raise InvalidFieldError("parent_id", "a user's words stand below an answer; edit the message instead")
+    return parent
+
+
+async def _find_answer_above(connection: AsyncConnection, said: Message) -> Message | None:
+    """The answer above a user's words."""
+    if said.parent_id is None:
+        return None
+    row = (await connection.execute(select(messages).where(messages.c.id == said.parent_id))).first()
+    return None if row is None else Message.of_row(row)

@@ -1,0 +1,48 @@
+"""How processes on one database hear of each other, by what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
+from radixway.chat.coordination.shared_notifier import SharedNotifier, TopicTransport
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ids import new_id
+from radixway.chat.notifications import LocalNotifier, TopicNotifier
+from radixway.chat.token_log import MemoryTokenLog, TokenLog
+
+
+def make_coordination(
+    database: ChatDatabase, redis: str | None, *, kept_s: float
+) -> tuple[TokenLog, TopicNotifier, ReconnectingTasks | None]:
+    """Token logs, wakes, and how the connections of both are; None: there are none.
+
+    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `MemoryTokenLog`. Raises ValueError: that URL.
+    """
+    process = new_id()
+    if redis is not None:
+        from radixway.chat.coordination.valkey_token_log import ValkeyTokenLog
+        from radixway.chat.coordination.valkey_transport import ValkeyTopicTransport
+
+        kept = ReconnectingTasks("valkey")
+        tokens = ValkeyTokenLog(redis, process, kept, kept_s=kept_s)
+        return tokens, SharedNotifier(ValkeyTopicTransport(redis, process), kept), kept
+    carrier = _database_transport(database, process)
+    if carrier is None:
+        return MemoryTokenLog(kept_s=kept_s), LocalNotifier(), None
+    kept = ReconnectingTasks("files" if database.is_sqlite else "postgresql")
+    return MemoryTokenLog(kept_s=kept_s), SharedNotifier(carrier, kept), kept
+
+
+def _database_transport(database: ChatDatabase, process: str) -> TopicTransport | None:
+    """None: a database in memory is this process's alone."""
+    if not database.is_sqlite:
+        from radixway.chat.coordination.postgres_transport import PostgresTopicTransport
+
+        return PostgresTopicTransport(database.url, process)
+    file = database.url.database
+    if not file or file == ":memory:":
+        return None
+    from radixway.chat.coordination.file_transport import FileTopicTransport
+
+    return FileTopicTransport(Path(f"{file}-bells"), process)

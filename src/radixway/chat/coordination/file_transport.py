@@ -1,0 +1,128 @@
+"""Topics through files, for processes that share a database in a file.
+
+Each process has a bell: a file of its own in a folder beside the database, to which it adds a line for each
+topic, and which the others watch. As long as there is one bell alone nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from watchfiles import awatch
+
+from radixway.chat.notifications import ALL_TOPICS
+
+_MAX_FILE_BYTES = 1 << 16
+"""Of a bell; after that it begins anew."""
+_YOUNG_S = 10.0
+_PAUSE_MS = 5
+"""Changes within so long are told together."""
+
+
+class FileTopicTransport:
+    """Topics over bells."""
+
+    errors: tuple[type[Exception], ...] = (OSError, RuntimeError)  # RuntimeError: of the file watch
+
+    def __init__(self, folder: Path, process: str) -> None:
+        """`process`: a name of this one alone."""
+        self._folder = folder
+        self._path = folder / process
+        self._bell: int | None = None
+        self._read: dict[Path, int] = {}
+        """How much of the others' bells was heard."""
+        self._closing = asyncio.Event()
+
+    async def publish_topics(self, topics: Collection[str]) -> None:
+        """See `Carrier`."""
+        bell = self._open_own_file()
+        self._find_peers()
+        if self._read:
+            _append_topics(bell, topics)
+
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """See `Carrier`."""
+        bell = self._open_own_file()
+        self._remove_stale_files()
+        watching = awatch(
+            self._folder,
+            watch_filter=lambda _, path: path != str(self._path),
+            step=_PAUSE_MS,
+            debounce=10 * _PAUSE_MS,
+            stop_event=self._closing,
+            recursive=False,
+        )
+        change = asyncio.ensure_future(anext(watching, None))
+        try:
+            await asyncio.sleep(0)  # from here on it watches
+            ready()
+            while await change is not None:
+                if self._find_peers():
+                    _append_topics(bell, [ALL_TOPICS])  # they may have come after what was told to nobody
+                for path in tuple(self._read):
+                    for topic in self._read_new_lines(path):
+                        heard(topic)
+                change = asyncio.ensure_future(anext(watching, None))
+        finally:
+            change.cancel()
+            await asyncio.gather(change, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        """See `Carrier`."""
+        self._closing.set()
+        if self._bell is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._bell)
+            self._bell = None
+
+    def _open_own_file(self) -> int:
+        """Made with its first use. A lock says that its process lives."""
+        if self._bell is None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._bell = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+            fcntl.flock(self._bell, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self._bell
+
+    def _find_peers(self) -> bool:
+        """Note the bells of processes that have come. Whether there are any."""
+        come = [path for path in self._folder.iterdir() if path != self._path and path not in self._read]
+        for path in come:
+            self._read[path] = 0
+        return bool(come)
+
+    def _read_new_lines(self, path: Path) -> list[str]:
+        """The whole lines that were added to a bell."""
+        try:
+            with path.open("rb") as bell:
+                begin = self._read[path] if os.fstat(bell.fileno()).st_size >= self._read[path] else 0
+                bell.seek(begin)
+                added = bell.read()
+        except FileNotFoundError:
+            del self._read[path]
+            return []
+        whole = added[: added.rfind(b"\n") + 1]
+        self._read[path] = begin + len(whole)
+        return whole.decode().splitlines()
+
+    def _remove_stale_files(self) -> None:
+        """Remove bells that nobody holds, but for those that may just be being made."""
+        for path in self._folder.iterdir():
+            if path == self._path:
+                continue
+            with suppress(OSError), path.open("rb") as bell:
+                if time.time() - os.fstat(bell.fileno()).st_mtime > _YOUNG_S:
+                    fcntl.flock(bell, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+
+
+def _append_topics(bell: int, topics: Collection[str]) -> None:
+    if os.fstat(bell).st_size > _MAX_FILE_BYTES:
+        os.ftruncate(bell, 0)
+        topics = [ALL_TOPICS]
+    os.write(bell, "".join(f"{topic}\n" for topic in topics).encode())

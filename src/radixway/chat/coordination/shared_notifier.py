@@ -1,0 +1,100 @@
+"""A `TopicNotifier` for several processes: told here at once, and carried to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol
+
+from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
+from radixway.chat.notifications import ALL_TOPICS
+from radixway.core.net.task_cancellation import cancel_tasks
+
+_FLUSH_S = 0.5
+"""For what is still to be told when this process ends."""
+
+
+class TopicTransport(Protocol):
+    """How topics reach other processes."""
+
+    errors: tuple[type[Exception], ...]
+    """Raised by `carry` and `hear` when the way is broken."""
+
+    async def publish_topics(self, topics: Collection[str]) -> None:
+        """To every other process that hears."""
+        ...
+
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Until the way is broken: `heard` for every topic that others tell after `ready` was called."""
+        ...
+
+    async def aclose(self) -> None:
+        """Nothing is carried or heard any more."""
+        ...
+
+
+class SharedNotifier:
+    """Topics of one moment travel together, each once."""
+
+    def __init__(self, carrier: TopicTransport, kept: ReconnectingTasks) -> None:
+        self._carrier = carrier
+        self._kept = kept
+        self._told: Callable[[str], None] | None = None
+        self._unsent: dict[str, None] = {}
+        self._some = asyncio.Event()
+
+    async def notify_topic(self, topic: str) -> None:
+        """See `TopicNotifier`. Never waits for the others."""
+        if self._told is not None:
+            self._told(topic)
+        self._unsent[topic] = None
+        self._some.set()
+
+    @asynccontextmanager
+    async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
+        """See `TopicNotifier`. While the way is broken everything is told as often as it is tried again."""
+        self._told = told
+
+        async def hear() -> None:
+            await self._carrier.receive_topics(told, ready)
+
+        def ready() -> None:
+            self._kept.mark_working("hearing")
+            missed()
+
+        def missed() -> None:
+            told(ALL_TOPICS)
+
+        errors = self._carrier.errors
+        tasks = [
+            asyncio.create_task(self._kept.run_reconnecting("hearing", hear, errors, missed)),
+            asyncio.create_task(self._kept.run_reconnecting("telling", self._publish_loop, errors)),
+        ]
+        try:
+            yield
+        finally:
+            self._told = None
+            with suppress(TimeoutError, *errors):
+                async with asyncio.timeout(_FLUSH_S):
+                    await self._publish_pending()
+            await cancel_tasks(tasks)
+            await self._carrier.aclose()
+
+    async def _publish_loop(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            await self._publish_pending()
+            self._kept.mark_working("telling")
+
+    async def _publish_pending(self) -> None:
+        topics, self._unsent = self._unsent, {}
+        if not topics:
+            return
+        try:
+            await self._carrier.publish_topics(topics)
+        except BaseException:
+            self._unsent = topics | self._unsent
+            self._some.set()
+            raise

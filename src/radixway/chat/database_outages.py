@@ -1,0 +1,145 @@
+"""A database that is away for a while: how that is told, and what is tried again until it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from radixway.chat.errors import NestingTooDeepError
+from radixway.chat.notifications import wait_for_event
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AGAIN_S = 0.25
+"""Till a database that is away is tried again."""
+_CONNECT_S = 10.0
+_STATES = ("08", "25006", "40", "53", "57P")
+"""PostgreSQL's: no connection, only to be read, taken back, no room (disk, memory, connections), ended."""
+_FULL_STATE = "53100"
+_SQLITE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Another process writes for too long, or the disk is full, broken, or only to be read."""
+
+
+class DatabaseUnavailableError(SQLAlchemyError):
+    """It cannot be reached."""
+
+
+async def connect_postgresql(*args: Any, **given: Any) -> Any:
+    """A connection of asyncpg's; SQLAlchemy would pass on whatever that raises. Raises
+    DatabaseUnavailableError.
+    """
+    import asyncpg
+
+    try:
+        return await asyncpg.connect(*args, **{"timeout": _CONNECT_S} | given)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseUnavailableError(f"{type(error).__name__}: {error}") from error
+
+
+@asynccontextmanager
+async def translate_outages(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
+    """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made.
+
+    `notice`: called with every error. Raises NestingTooDeepError for a value that cannot be written as JSON.
+    """
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if isinstance(error, StatementError) and isinstance(error.orig, RecursionError):
+            raise NestingTooDeepError from None
+        notice(error)
+        raise
+    except OSError as error:
+        away = DatabaseUnavailableError(type(error).__name__)
+        notice(away)
+        raise away from error
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether it says that the database cannot be reached, or took a transaction back because of another one,
+    and not that a statement is wrong."""
+    if isinstance(error, DBAPIError):
+        state: str = getattr(error.orig, "sqlstate", None) or ""
+        code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
+        return error.connection_invalidated or state.startswith(_STATES) or code & 0xFF in _SQLITE
+    return isinstance(error, DatabaseUnavailableError | PoolTimeout)
+
+
+def describe_outage(error: SQLAlchemyError) -> str | None:
+    """Return what is wrong with the database, without addresses, paths or values; None: nothing is, as where
+    a transaction was taken back because of another one."""
+    if not is_outage(error):
+        return None
+    if isinstance(error, PoolTimeout):
+        return "all connections to it are in use"
+    if not isinstance(error, DBAPIError):
+        return "it cannot be reached"
+    state: str = getattr(error.orig, "sqlstate", None) or ""
+    code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
+    if state.startswith("40"):
+        return None
+    if state == _FULL_STATE or code & 0xFF == sqlite3.SQLITE_FULL:
+        return "the disk is full"
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return "another process has locked it"
+    if code:
+        return f"its file cannot be read or written ({getattr(error.orig, 'sqlite_errorname', code)})"
+    return f"it does not answer ({state or 'disconnected'})"
+
+
+async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
+    """Do a step again and again while the database is away, until it was done or `lost` is set.
+
+    Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, or another
+    error.
+    """
+    while True:
+        try:
+            return await step()
+        except SQLAlchemyError as error:
+            if not is_outage(error) or lost.is_set():
+                raise
+            log.warning("the database is away; it is tried again: %s", type(error).__name__)
+        await wait_for_event(lost, AGAIN_S)
+
+
+class LeaseOutageGuard:
+    """Tells a holder that is gone from one that could not renew its lease: an outage stops all holders alike.
+
+    Leases that ran out say nothing after a time in which the database was not seen to answer, be it away, be
+    it that this process slept. Then all have a whole lease's time to say that they are there.
+    """
+
+    def __init__(self, lease_s: float, now: float) -> None:
+        self.every_s = lease_s / 4
+        """How often it is to be looked whether the database answers."""
+        self._lease_s = lease_s
+        self._answered_at = now
+        self._believes_at = now + lease_s / 3  # by then each holder has renewed once
+
+    def note_answer(self, now: float) -> None:
+        """The database did so."""
+        if not 0 <= now - self._answered_at <= self._lease_s / 2:
+            self._believes_at = now + self._lease_s
+        self._answered_at = now
+
+    def doubt_s(self, now: float) -> float:
+        """How long leases that have run out say nothing: 0 as a rule."""
+        return min(max(self._believes_at - now, 0.0), self._lease_s)

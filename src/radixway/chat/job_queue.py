@@ -1,0 +1,417 @@
+"""The queue of answers to be found: taken by lease, given back or ended, never lost.
+
+    ready ──claim──► leased ──finish──► (gone, message complete)
+      ▲                │ fail, or the lease runs out
+      └── no words yet ┴── words already, or too many attempts ──► (gone or dead, message aborted)
+
+A further question in a chat that is being answered is `blocked` until the answer above it has ended.
+
+Every step is one transaction over the job and its message. A step that names an attempt which is not the
+current one changes nothing: whoever lost a lease comes too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import and_, case, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat import statements
+from radixway.chat.completion_hooks import CompletionHooks
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ids import new_id
+from radixway.chat.messages import end_message
+from radixway.chat.records import AnswerJob, Message, MessageState
+from radixway.chat.schema import jobs, messages
+from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY, UNDER_WAY
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """An answer that was brought to an end without its worker."""
+
+    message_id: str
+    state: MessageState
+
+
+@dataclass(frozen=True, slots=True)
+class ReapResult:
+    """What the passing of time has done."""
+
+    requeued: tuple[str, ...]
+    """Messages whose worker was not heard of any more before it said a word: they wait again."""
+    ended: tuple[EndedJob, ...]
+    restarted: tuple[tuple[str, int], ...] = ()
+    """Those among the requeued whose words so far are void, with the attempt that said them."""
+
+    def __bool__(self) -> bool:
+        return bool(self.requeued or self.ended)
+
+
+@dataclass(frozen=True, slots=True)
+class JobPosition:
+    """Where a job stands."""
+
+    position: int
+    """How many go before it."""
+    size: int
+    """Of its queue."""
+
+
+class AnswerJobQueue:
+    """The jobs of all queues, of all processes that share the database."""
+
+    def __init__(
+        self,
+        database: ChatDatabase,
+        clock: Callable[[], float],
+        *,
+        lease_s: float = 30.0,
+        most_attempts: int = 3,
+        restarts: bool = False,
+        ends: CompletionHooks | None = None,
+    ) -> None:
+        """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`.
+
+        `restarts`: an answer whose worker is lost amid its words begins anew, and does not end there. `ends`:
+        who is told of every end.
+        """
+        self._database = database
+        self._clock = clock
+        self.lease_s = lease_s
+        self._most_attempts = most_attempts
+        self._restarts = restarts
+        self._ends = ends or CompletionHooks()
+
+    async def claim_job(
+        self,
+        queues: Collection[str],
+        owner: str,
+        *,
+        worker: dict[str, Any] | None = None,
+        worker_id: str | None = None,
+    ) -> AnswerJob | None:
+        """Take the first job of these queues that may begin; None where there is none.
+
+        `worker`, `worker_id`: noted with the message.
+        """
+        now = self._clock()
+        lease = {"lease_owner": owner, "lease_until": now + self.lease_s, "attempt_id": new_id()}
+        begun = {
+            "state": MessageState.IN_PROGRESS,
+            "work_begin_at": now,
+            "worker_id": worker_id,
+            "worker_config": worker,
+        }
+        async with self._database.write_transaction() as write:
+            wanted = {"queues": list(queues), "now": now}
+            row = (await write.execute(statements.CLAIM, wanted | lease)).first()
+            if row is None:
+                return None
+            changed = await write.execute(statements.BEGIN_MESSAGE, {"message": row.message_id} | begun)
+            chat_id = changed.scalar_one()
+        attempt = row.attempts, row.attempt_id, row.lease_until, row.last_error
+        return AnswerJob(row.message_id, row.user_id, row.queue, *attempt, chat_id)
+
+    async def give_back_job(self, attempt: str, noted: str | None = None) -> bool:
+        """Undo a claim of which nobody has begun anything: it does not count. False: too late.
+
+        `noted`: the `last_error` of the next attempt; None: the same as this one's.
+        """
+        now = self._clock()
+        async with self._database.write_transaction() as write:
+            message_id = await self._lock_message(write, attempt)
+            if message_id is None:
+                return False
+            await self._requeue_jobs(write, (message_id,), now, noted)
+            this = jobs.c.message_id == message_id
+            await write.execute(update(jobs).where(this).values(attempts=jobs.c.attempts - 1))
+            return True
+
+    async def renew_leases(self, attempts: Collection[str]) -> set[str]:
+        """Hold these longer. Returns those that are still held: whoever has another must let it go."""
+        held = (
+            update(jobs)
+            .where(jobs.c.attempt_id.in_(attempts), jobs.c.state == LEASED)
+            .values(lease_until=self._clock() + self.lease_s)
+            .returning(jobs.c.attempt_id)
+        )
+        async with self._database.write_statement() as write:
+            return {attempt for (attempt,) in await write.execute(held)}
+
+    async def mark_begun(self, attempt: str) -> bool:
+        """Its first words have come: from now on it is not begun anew by itself. False: too late."""
+        async with self._database.write_statement() as write:
+            first = {"attempt": attempt, "now": self._clock()}
+            return (await write.execute(statements.FIRST_TOKEN, first)).first() is not None
+
+    async def finish_job(self, attempt: str, content: str, **fields: Any) -> Message | None:
+        """The answer is whole. `fields`: further columns of the message. None: too late."""
+        async with self._database.write_transaction() as write:
+            deleted = await write.execute(statements.DELETE_HELD, {"attempt": attempt})
+            message_id = deleted.scalar_one_or_none()
+            if message_id is None:
+                return None
+            whole = {"state": MessageState.COMPLETE, "content": content, "work_end_at": self._clock()}
+            return await self._end_message(write, message_id, whole | fields)
+
+    async def fail_job(
+        self,
+        attempt: str,
+        error: str,
+        *,
+        partial: str | None = None,
+        again: bool = True,
+        after_s: float = 0.0,
+    ) -> MessageState | None:
+        """The worker could not. Returns what the message is now; None: too late.
+
+        Without words so far (`partial`), or where answers restart, and with attempts left it waits again, for
+        `after_s` at least; otherwise it is aborted, keeps its words, and a job without any goes to the dead
+        letters. `again`: whether another attempt may help.
+        """
+        now = self._clock()
+        async with self._database.write_transaction() as write:
+            message_id = await self._lock_message(write, attempt)
+            if message_id is None:
+                return None
+            left = await self._attempts_left(write, message_id)
+            if again and left and (partial is None or self._restarts):
+                await self._requeue_jobs(write, (message_id,), now + after_s, error)
+                return MessageState.PENDING
+            await self._abort_message(write, message_id, now, error, partial)
+            return MessageState.ABORTED_BY_WORKER
+
+    async def cancel_job(self, message_id: str, partial: str | None = None) -> bool:
+        """Nobody wants the answer any more; its words so far stay. Whether it was under way."""
+        async with self._database.write_transaction() as write:
+            return await end_message(
+                write, message_id, MessageState.CANCELLED, self._clock(), partial=partial, ends=self._ends
+            )
+
+    async def save_partial_answers(
+        self, partial: dict[str, str], state: MessageState = MessageState.IN_PROGRESS
+    ) -> None:
+        """Note the words that answers have so far, by message: what is left of them if this process dies.
+
+        `state`: answers in any other are left as they are.
+        """
+        async with self._database.write_transaction() as write:
+            for message_id, content in partial.items():
+                await write.execute(
+                    update(messages)
+                    .where(messages.c.id == message_id, messages.c.state == state)
+                    .values(content=content)
+                )
+
+    async def release_waiting(self) -> set[str]:
+        """Let those begin that waited for the answer above theirs, which has ended. Returns their queues."""
+        own, asked, above = messages.alias(), messages.alias(), messages.alias()
+        free = (
+            select(own.c.id)
+            .join(jobs, and_(jobs.c.message_id == own.c.id, jobs.c.state == BLOCKED))
+            .join(asked, asked.c.id == own.c.parent_id)
+            .join(above, above.c.id == asked.c.parent_id)
+            .where(above.c.state.not_in(UNDER_WAY))
+        )
+        async with self._database.read_connection() as read:
+            found = list((await read.execute(free)).scalars())
+        if not found:
+            return set()
+        now = self._clock()
+        begin = {"state": READY, "available_at": now, "created_at": now}
+        released = (
+            update(jobs)
+            .where(jobs.c.message_id.in_(found), jobs.c.state == BLOCKED)
+            .values(**begin, deadline=now + (jobs.c.deadline - jobs.c.created_at))
+            .returning(jobs.c.queue)
+        )
+        async with self._database.write_transaction() as write:
+            return set((await write.execute(released)).scalars())
+
+    async def find_lapsed(self) -> list[tuple[str, int, str | None]]:
+        """Answers with words whose lease ran out: message, attempt, and the words that were noted."""
+        wanted = (
+            select(jobs.c.message_id, jobs.c.attempts, messages.c.content)
+            .join(messages, messages.c.id == jobs.c.message_id)
+            .where(jobs.c.state == LEASED, jobs.c.lease_until <= self._clock())
+            .where(messages.c.first_token_at.is_not(None))
+        )
+        async with self._database.read_connection() as read:
+            return [(row.message_id, row.attempts, row.content) for row in await read.execute(wanted)]
+
+    async def reap_overdue(
+        self, words: Mapping[str, str] = MappingProxyType({}), *, leases: bool = True
+    ) -> ReapResult:
+        """End or give back what is overdue: leases that ran out, jobs that waited too long.
+
+        `words`: of answers that end here, where more is known than was noted. `leases`: whether they count.
+        """
+        now = self._clock()
+        requeued: list[str] = []
+        restarted: list[tuple[str, int]] = []
+        ended: list[EndedJob] = []
+        async with self._database.write_transaction() as write:
+            overdue = await write.execute(
+                select(jobs.c.message_id, jobs.c.state, jobs.c.attempts, messages.c.first_token_at)
+                .join(messages, messages.c.id == jobs.c.message_id)
+                .where(_is_overdue(now) if leases else _is_past_deadline(now))
+                .order_by(jobs.c.number)
+                .with_for_update(skip_locked=True, of=jobs)
+            )
+            for message_id, state, attempts, first_token_at in overdue.all():
+                if state == READY:
+                    timeout = MessageState.TIMEOUT
+                    await end_message(write, message_id, timeout, now, "Timeout", ends=self._ends)
+                    ended.append(EndedJob(message_id, MessageState.TIMEOUT))
+                elif (first_token_at is None or self._restarts) and attempts < self._most_attempts:
+                    await self._requeue_jobs(
+                        write, (message_id,), now, "the worker was not heard of any more"
+                    )
+                    requeued.append(message_id)
+                    if first_token_at is not None:
+                        restarted.append((message_id, attempts))
+                else:
+                    gone = "the worker was not heard of any more"
+                    await self._abort_message(write, message_id, now, gone, words.get(message_id))
+                    ended.append(EndedJob(message_id, MessageState.ABORTED_BY_WORKER))
+        return ReapResult(tuple(requeued), tuple(ended), tuple(restarted))
+
+    async def next_due(self) -> tuple[float | None, bool]:
+        """When time alone will next give `reap` or `claim` something to do (None: never), and whether any
+        job waits for another answer."""
+        async with self._database.read_connection() as read:
+            *times, blocked = (await read.execute(statements.TIMES, {"now": self._clock()})).one()
+            return min((at for at in times if at is not None), default=None), blocked > 0
+
+    async def ready_queues(self) -> list[str]:
+        """Queues in which a job may begin now."""
+        wanted = select(jobs.c.queue).where(jobs.c.state == READY, jobs.c.available_at <= self._clock())
+        async with self._database.read_connection() as read:
+            return list((await read.execute(wanted.distinct())).scalars())
+
+    async def queue_depths(self) -> dict[str, int]:
+        """How many wait for a worker, by model."""
+        wanted = (
+            select(messages.c.model, func.count().label("waiting"))
+            .join(jobs, jobs.c.message_id == messages.c.id)
+            .where(jobs.c.state == READY)
+            .group_by(messages.c.model)
+        )
+        async with self._database.read_connection() as read:
+            return {row.model: row.waiting for row in await read.execute(wanted)}
+
+    async def job_ages(self) -> dict[str, tuple[int, float]]:
+        """By state: how many jobs there are, and how old the oldest is."""
+        counted = select(jobs.c.state, func.count().label("many"), func.min(jobs.c.created_at).label("first"))
+        now = self._clock()
+        async with self._database.read_connection() as read:
+            found = {row.state: row for row in await read.execute(counted.group_by(jobs.c.state))}
+        return {
+            state: (found[state].many, max(now - found[state].first, 0.0)) if state in found else (0, 0.0)
+            for state in (READY, LEASED, BLOCKED, DEAD)
+        }
+
+    async def find_position(self, message_id: str) -> JobPosition | None:
+        """How many go before it; None once it is not waiting."""
+        own = select(jobs.c.queue, jobs.c.priority, jobs.c.number).where(
+            jobs.c.message_id == message_id, jobs.c.state == READY
+        )
+        async with self._database.read_connection() as read:
+            job = (await read.execute(own)).first()
+            if job is None:
+                return None
+            before = or_(
+                jobs.c.priority > job.priority,
+                and_(jobs.c.priority == job.priority, jobs.c.number < job.number),
+            )
+            counted = select(func.count(), func.sum(case((before, 1), else_=0))).where(
+                jobs.c.state == READY, jobs.c.queue == job.queue
+            )
+            size, position = (await read.execute(counted)).one()
+            return JobPosition(int(position or 0), size)
+
+    async def find_queue(self, message_id: str) -> str | None:
+        """Where its job is or was; None where it has none any more."""
+        async with self._database.read_connection() as read:
+            asked = await read.execute(statements.QUEUE_OF, {"message": message_id})
+            found: str | None = asked.scalar_one_or_none()
+            return found
+
+    async def list_waiting(self, queue: str) -> list[str]:
+        """The messages that wait there, the next one first."""
+        async with self._database.read_connection() as read:
+            return list((await read.execute(statements.ORDER, {"of_queue": queue})).scalars())
+
+    async def _lock_message(self, write: AsyncConnection, attempt: str) -> str | None:
+        """The message of a current attempt, which nobody else changes before the transaction ends."""
+        asked = await write.execute(statements.HELD, {"attempt": attempt})
+        found: str | None = asked.scalar_one_or_none()
+        return found
+
+    async def _attempts_left(self, write: AsyncConnection, message_id: str) -> bool:
+        made: int = (
+            await write.execute(select(jobs.c.attempts).where(jobs.c.message_id == message_id))
+        ).scalar_one()
+        return made < self._most_attempts
+
+    async def _requeue_jobs(
+        self, write: AsyncConnection, ids: Sequence[str], at: float, error: str | None
+    ) -> None:
+        noted = {} if error is None else {"last_error": error}
+        await write.execute(
+            update(jobs)
+            .where(jobs.c.message_id.in_(ids))
+            .values(
+                state=READY,
+                available_at=at,
+                deadline=at + (jobs.c.deadline - jobs.c.created_at),
+                attempt_id=None,
+                lease_owner=None,
+                lease_until=None,
+                **noted,
+            )
+        )
+        await write.execute(
+            update(messages)
+            .where(messages.c.id.in_(ids))
+            .values(
+                state=MessageState.PENDING,
+                content=None,
+                work_begin_at=None,
+                first_token_at=None,
+                worker_id=None,
+                worker_config=None,
+            )
+        )
+
+    async def _abort_message(
+        self, write: AsyncConnection, message_id: str, now: float, error: str, partial: str | None = None
+    ) -> None:
+        values: dict[str, Any] = {"state": MessageState.ABORTED_BY_WORKER, "error": error, "work_end_at": now}
+        if partial is not None:
+            values["content"] = partial
+        await self._end_message(write, message_id, values)
+        await write.execute(
+            update(jobs)
+            .where(jobs.c.message_id == message_id)
+            .values(state=DEAD, attempt_id=None, lease_owner=None, lease_until=None, last_error=error)
+        )
+
+    async def _end_message(self, write: AsyncConnection, message_id: str, values: dict[str, Any]) -> Message:
+        changed = await write.execute(statements.END_MESSAGE, {"message": message_id} | values)
+        message = Message.of_row(changed.one())
+        await self._ends.run_hooks(write, message)
+        return message
+
+
+def _is_overdue(now: float) -> Any:
+    return or_(and_(jobs.c.state == LEASED, jobs.c.lease_until <= now), _is_past_deadline(now))
+
+
+def _is_past_deadline(now: float) -> Any:
+    return and_(jobs.c.state == READY, jobs.c.deadline <= now)

@@ -1,0 +1,227 @@
+"""Answers from the gateway's own workers: jobs go down the gateway's road, as chat completions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import msgspec
+
+from radixway.chat.answer_attempt import AnswerAttempt
+from radixway.chat.local_workers import CompletionRefusedError
+from radixway.chat.records import Message, Role
+from radixway.chat.safety import BLOCKED
+from radixway.core.http.server_sent_events import iterate_data
+from radixway.core.pipeline import CHAT_COMPLETIONS, ForbiddenError, GatewayError, Reply, Request
+from radixway.core.telemetry import Journal
+
+PipelineCall = Callable[[Request], Awaitable[Reply]]
+
+_decode = msgspec.json.Decoder().decode
+_UNREADABLE = (msgspec.DecodeError, LookupError, TypeError, AttributeError, RecursionError, UnicodeError)
+"""What reading an answer raises that is not in the shape of one."""
+_SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
+
+StreamChat = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
+"""One request to the answer's model: messages and further fields of the body; the chunks that it says."""
+
+
+class AnswerTools(Protocol):
+    """What answers may use besides the model (`chat/plugins/`)."""
+
+    def uses_tools(self, attempt: AnswerAttempt) -> bool:
+        """Whether this one is to."""
+        ...
+
+    async def answer_with_tools(
+        self, attempt: AnswerAttempt, messages: Sequence[dict[str, Any]], ask: StreamChat
+    ) -> dict[str, Any]:
+        """Say it; returns what `Attempt.finish` is to note."""
+        ...
+
+
+class LocalCompletions:
+    """Has attempts answered by the gateway's workers."""
+
+    def __init__(self, road: PipelineCall, tools: AnswerTools | None = None) -> None:
+        """`road`: the gateway's, for chat completions."""
+        self._road = road
+        self._tools = tools
+
+    async def answer_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
+        """See `TextCatalog`: noted are the usage, and why the words ended there."""
+        body = _make_body(attempt)
+        try:
+            if self._tools is not None and self._tools.uses_tools(attempt):
+                return await self._tools.answer_with_tools(
+                    attempt, body["messages"], self._make_ask(attempt, body)
+                )
+            usage, reason = None, None
+            async with aclosing(stream_completion(self._road, _make_request(attempt, body))) as events:
+                async for event in events:
+                    usage = _usage(event) or usage
+                    for choice in event.get("choices") or ():
+                        reason = choice.get("finish_reason") or reason
+                        await attempt.send_text(choice.get("delta", {}).get("content") or "")
+            return {"usage": usage, "finish_reason": reason}
+        except GatewayError as error:
+            if error.status == 403 and not isinstance(error, ForbiddenError):  # the guard's word, or a rule's
+                await attempt.send_text(str(error))
+                return BLOCKED
+            raise CompletionRefusedError(
+                str(error), again=error.status >= 500 or error.status == 429
+            ) from error
+        except _UNREADABLE as error:
+            raise CompletionRefusedError("the worker's answer cannot be read", again=True) from error
+
+    def _make_ask(self, attempt: AnswerAttempt, body: dict[str, Any]) -> StreamChat:
+        """Of the same model, with the same sampling."""
+        number = itertools.count()
+
+        def ask(
+            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            request = _make_request(attempt, {**body, "messages": messages, **more}, next(number))
+            return stream_completion(self._road, request)
+
+        return ask
+
+
+async def stream_completion(road: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
+    """The chunks of an answer; one that comes whole is a chunk. Raises CompletionRefusedError, GatewayError,
+    DecodeError.
+    """
+    try:
+        reply = await road(request)
+        if reply.status != 200:
+            raise CompletionRefusedError(
+                _error_text(reply.body), again=reply.status >= 500 or reply.status == 429
+            )
+        if not is_event_stream(reply):
+            answer = _decode(await read_whole_body(reply))
+            for choice in answer["choices"]:
+                choice["delta"] = choice["message"]
+            yield answer
+            return
+        if reply.chunks is None:
+            for event in _parse_events(reply.body):
+                yield {"usage": BLOCKED["usage"]} | event if _ends_filtered(event) else event
+            return
+        async for chunk in reply.chunks:
+            for event in _parse_events(chunk):
+                yield event
+    finally:
+        for chunks in request.open_streams:
+            await chunks.aclose()
+
+
+def _make_body(attempt: AnswerAttempt) -> dict[str, Any]:
+    parameters = attempt.answer.work_parameters or {}
+    sampling = parameters.get("sampling_parameters") or {}
+    body: dict[str, Any] = {
+        "model": attempt.answer.model,
+        "messages": to_chat_messages(attempt.build_worker_thread(), parameters),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if attempt.prefix:
+        body["messages"].append({"role": "assistant", "content": attempt.prefix})
+        body |= {"continue_final_message": True, "add_generation_prompt": False}
+    body |= {name: sampling[name] for name in _SAMPLING if sampling.get(name) is not None}
+    if sampling.get("max_new_tokens") is not None:
+        body["max_tokens"] = sampling["max_new_tokens"]
+    if sampling.get("seed") is not None:
+        body["seed"] = sampling["seed"]
+    return body
+
+
+def _make_request(attempt: AnswerAttempt, body: dict[str, Any], number: int = 0) -> Request:
+    """`number`: how many there were before it for this attempt."""
+    job = attempt.job
+    request_id = job.attempt_id + (f"-{number}" if number else "")
+    return make_completion_request(request_id, job.user_id, body, message=job.message_id)
+
+
+def make_completion_request(
+    request_id: str,
+    user_id: str,
+    body: dict[str, Any],
+    *,
+    surface: str = "chats",
+    priority: int = 0,
+    **noted: Any,
+) -> Request:
+    """Return a chat completion that the gateway itself asks for, for its road.
+
+    `surface`: on whose behalf, for the journal, which `noted` is added to. No client stands behind it, so it
+    has no headers: those that every request needs are the transport's.
+    """
+    model: str | None = body["model"]
+    request = Request(
+        id=request_id,
+        endpoint=CHAT_COMPLETIONS,
+        path=CHAT_COMPLETIONS.path,
+        journal=Journal(request_id),
+        raw=msgspec.json.encode(body),
+        model=model,
+        stream=bool(body.get("stream")),
+        priority=priority,
+        user=user_id,
+    )
+    request.journal.add("receive", surface=surface, model=model, **noted)
+    return request
+
+
+def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
+    """A thread as OpenAI's messages, after what the user wishes the model to know and to do."""
+    system = [
+        parameters.get("system_prompt"),
+        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
+        parameters.get("user_response_instructions"),
+    ]
+    told = "\n\n".join(part for part in system if part)
+    said = [
+        {"role": "user" if message.role is Role.PROMPTER else "assistant", "content": message.content or ""}
+        for message in thread
+    ]
+    return [{"role": "system", "content": told}, *said] if told else said
+
+
+def is_event_stream(reply: Reply) -> bool:
+    """Whether its body is server-sent events."""
+    kind = dict(reply.headers).get(b"content-type", b"")
+    return kind.startswith(b"text/event-stream")
+
+
+async def read_whole_body(reply: Reply) -> bytes:
+    """What was blocked, was kept from before, or comes from a worker that does not stream."""
+    return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
+
+
+def _parse_events(chunk: bytes) -> Iterable[dict[str, Any]]:
+    for data in iterate_data(chunk):
+        event = _decode(data)
+        if "error" in event:
+            raise CompletionRefusedError(_error_text(data), again=True)
+        yield event
+
+
+def _ends_filtered(event: dict[str, Any]) -> bool:
+    reasons = [choice.get("finish_reason") for choice in event.get("choices") or ()]
+    return BLOCKED["finish_reason"] in reasons
+
+
+def _usage(event: dict[str, Any]) -> dict[str, Any] | None:
+    usage: dict[str, Any] | None = event.get("usage")
+    return usage
+
+
+def _error_text(body: bytes) -> str:
+    """An error in words."""
+    try:
+        error = _decode(body)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)[:1000]
+    except _UNREADABLE:
+        return "the worker refused"

@@ -1,0 +1,252 @@
+"""What strangers' manifests and OpenAPI documents offer, as operations that can be called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+from yarl import URL
+
+from radixway.chat.plugins.plugin import PluginError
+
+MAX_DOCUMENT_BYTES = 512 << 10
+"""Bytes of a document."""
+_MAX_YAML_CHARACTERS = 128 << 10
+"""Characters: libyaml lets nobody else work meanwhile."""
+_OPERATIONS = 32
+"""Of one plugin, that models are told of."""
+_DEEPEST = 8
+"""References within references."""
+_NESTED = 100
+"""Collections within collections of a YAML document."""
+_WORDS = 2000
+"""Characters of a description."""
+_NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
+_NOT_HEADERS |= {"connection", "te", "transfer-encoding", "upgrade"}
+"""Parameters by these names are none, says OpenAPI, or would change who is spoken to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOperation:
+    """One endpoint."""
+
+    name: str
+    description: str
+    method: str
+    url: str
+    """With `{names}` where parameters of the path go."""
+    places: dict[str, str]
+    """Of each parameter: `path`, `query` or `header`."""
+    parameters: dict[str, Any]
+    """JSON Schema of an object; the body, where there is one, is its property `payload`."""
+
+    def build_request(self, arguments: dict[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
+        """URL, headers and body of a call. Raises ValueError: what is required is missing."""
+        missing = [name for name in self.parameters["required"] if arguments.get(name) is None]
+        if missing:
+            raise ValueError(f"missing: {', '.join(missing)}")
+        url, headers, query = self.url, {}, []
+        for name, place in self.places.items():
+            for value in _encode_values(arguments.get(name)):
+                if place == "path":
+                    url = url.replace("{" + name + "}", quote(value, safe=""))
+                elif place == "query":
+                    query.append((name, value))
+                else:
+                    headers[name] = value
+        body = None
+        if self.method == "POST":
+            body = json.dumps(arguments.get("payload") or {}).encode()
+            headers["content-type"] = "application/json"
+        return str(URL(url, encoded=True).update_query(query)), headers, body
+
+
+def parse_document(text: str) -> dict[str, Any]:
+    """JSON or YAML. Raises PluginError. Takes seconds with much YAML: not for the event loop."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            document = _parse_yaml(text)
+        except (yaml.YAMLError, RecursionError, ValueError, TypeError):
+            raise PluginError("the document is neither JSON nor YAML that can be read") from None
+    if not isinstance(document, dict):
+        raise PluginError("the document is no object")
+    return document
+
+
+def _parse_yaml(text: str) -> Any:
+    """As JSON has it: dates are text. Raises YAMLError, ValueError: it holds more than it shows, or is deep.
+
+    With aliases few bytes could stand for gigabytes, and libyaml knows no bounds to its depth.
+    """
+    if len(text) > _MAX_YAML_CHARACTERS:
+        raise ValueError("too much YAML")
+    loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("aliases are not read")
+        if isinstance(event, yaml.CollectionStartEvent | yaml.CollectionEndEvent):
+            depth += 1 if isinstance(event, yaml.CollectionStartEvent) else -1
+        if depth > _NESTED:
+            raise ValueError("too deep")
+    return json.loads(json.dumps(yaml.load(text, Loader=loader), default=str, skipkeys=True))
+
+
+def to_plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A manifest in the published shape. Raises PluginError: it lacks something, or asks for a login."""
+    api = manifest.get("api")
+    if not isinstance(api, dict) or not isinstance(api.get("url"), str):
+        raise PluginError("the manifest names no api.url")
+    if api.get("type", "openapi") != "openapi":
+        raise PluginError("the manifest's api.type is not openapi")
+    auth = manifest.get("auth")
+    kind = auth.get("type", "none") if isinstance(auth, dict) else auth or "none"
+    if kind != "none" or api.get("has_user_authentication") is True:
+        raise PluginError("only plugins with auth none can be used")
+    names = ("name_for_model", "name_for_human", "description_for_human", "description_for_model")
+    told = {name: _short_text(manifest.get(name)) for name in names}
+    if not told["name_for_model"] and not told["name_for_human"]:
+        raise PluginError("the manifest has no name")
+    return {
+        "schema_version": _short_text(manifest.get("schema_version")) or "v1",
+        **told,
+        "api": {
+            "type": "openapi",
+            "url": api["url"][:2048],
+            "has_user_authentication": False,
+            "is_user_authenticated": False,
+        },
+        "auth": {"type": "none"},
+        "logo_url": _short_text(manifest.get("logo_url")) or None,
+        "contact_email": _short_text(manifest.get("contact_email")) or None,
+        "legal_info_url": _short_text(manifest.get("legal_info_url")) or None,
+        "endpoints": None,
+    }
+
+
+def parse_operations(document: dict[str, Any], url: str) -> list[PluginOperation]:
+    """The GETs and POSTs of a document that was found at `url`. Raises PluginError: it has none."""
+    base = _base_url(document, url)
+    found: dict[str, PluginOperation] = {}
+    for path, method, item, operation in _iter_endpoints(document):
+        name = _function_name(operation.get("operationId") or f"{method}{path}")
+        if name not in found and len(found) < _OPERATIONS:
+            found[name] = _parse_operation(document, base + path, name, method, item, operation)
+    if not found:
+        raise PluginError("the plugin has no operation with GET or POST")
+    return list(found.values())
+
+
+def _iter_endpoints(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    paths = document.get("paths")
+    for path, item in paths.items() if isinstance(paths, dict) else ():
+        item = _resolve_reference(document, item)
+        for method in ("get", "post"):
+            operation = item.get(method)
+            if isinstance(path, str) and path.startswith("/") and isinstance(operation, dict):
+                yield path, method, item, operation
+
+
+def _parse_operation(
+    document: dict[str, Any],
+    url: str,
+    name: str,
+    method: str,
+    item: dict[str, Any],
+    operation: dict[str, Any],
+) -> PluginOperation:
+    places: dict[str, str] = {}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for given in [*_as_list(item.get("parameters")), *_as_list(operation.get("parameters"))]:
+        parameter = _resolve_reference(document, given)
+        label, place = parameter.get("name"), parameter.get("in")
+        if not isinstance(label, str) or place not in ("query", "path", "header"):
+            continue
+        if place == "header" and label.lower() in _NOT_HEADERS:
+            continue
+        places[label] = place
+        schema = _inline_references(document, parameter.get("schema") or {}, _DEEPEST)
+        properties[label] = {"description": _short_text(parameter.get("description")), **schema}
+        if (parameter.get("required") is True or place == "path") and label not in required:
+            required.append(label)
+    body = _resolve_reference(document, operation.get("requestBody") or {})
+    content = body.get("content")
+    if method == "post" and isinstance(content, dict) and isinstance(content.get("application/json"), dict):
+        properties["payload"] = _inline_references(
+            document, content["application/json"].get("schema") or {}, _DEEPEST
+        )
+        required += ["payload"] if body.get("required") is True else []
+    schema = {"type": "object", "properties": properties, "required": required}
+    text = _short_text(operation.get("summary")) or _short_text(operation.get("description"))
+    return PluginOperation(name, text, method.upper(), url, places, schema)
+
+
+def _base_url(document: dict[str, Any], url: str) -> str:
+    """Where its paths begin: its first server, relative to the document, or the document's own."""
+    here = URL(url)
+    for server in _as_list(document.get("servers")):
+        if isinstance(server, dict) and isinstance(server.get("url"), str) and "{" not in server["url"]:
+            try:
+                return str(here.join(URL(server["url"]))).rstrip("/")
+            except ValueError:
+                continue
+    return str(here.origin())
+
+
+def _resolve_reference(document: dict[str, Any], value: Any) -> dict[str, Any]:
+    """An object, or the one that it refers to within the document; nothing where that is elsewhere."""
+    for _ in range(_DEEPEST):
+        if not isinstance(value, dict):
+            return {}
+        reference = value.get("$ref")
+        if not isinstance(reference, str):
+            return value
+        value = document if reference.startswith("#/") else None
+        for part in reference[2:].split("/"):
+            key = part.replace("~1", "/").replace("~0", "~")
+            value = value.get(key) if isinstance(value, dict) else None
+    return {}
+
+
+def _inline_references(document: dict[str, Any], schema: Any, depth: int) -> dict[str, Any]:
+    """A schema without references, as deep as models care to read."""
+    schema = _resolve_reference(document, schema)
+    kept = {key: schema[key] for key in ("type", "enum", "default", "format") if key in schema}
+    if "description" in schema:
+        kept["description"] = _short_text(schema["description"])
+    if depth > 0 and isinstance(schema.get("properties"), dict):
+        shown = list(schema["properties"].items())[:_OPERATIONS]
+        kept["properties"] = {
+            str(name): _inline_references(document, each, depth - 4) for name, each in shown
+        }
+        kept["required"] = [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
+    if depth > 0 and "items" in schema:
+        kept["items"] = _inline_references(document, schema["items"], depth - 4)
+    return kept
+
+
+def _encode_values(value: Any) -> list[str]:
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [each if isinstance(each, str) else json.dumps(each) for each in values]
+
+
+def _function_name(text: Any) -> str:
+    """As models may call it: letters, digits, `_` and `-`, 64 of them."""
+    return re.sub(r"[^a-zA-Z0-9_-]+", "_", str(text)).strip("_")[:64] or "call"
+
+
+def _short_text(value: Any) -> str:
+    return value[:_WORDS] if isinstance(value, str) else ""
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

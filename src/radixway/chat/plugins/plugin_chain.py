@@ -1,0 +1,287 @@
+"""An answer that may use a plugin: the model is asked, its calls are made, and it is asked again.
+
+Models that call functions are offered the tools as such; others are asked in text (`react.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from radixway.chat.plugins import react
+from radixway.chat.plugins.plugin import ChatPlugin, PluginTool, ToolObservation, call_tool
+
+if TYPE_CHECKING:
+    from radixway.chat.local_completions import StreamChat
+
+ChatMessage = dict[str, Any]
+"""One of OpenAI's."""
+_LAST = "You have used the tools as often as you may. Answer now, without them."
+_AT_ONCE = 8
+"""Calls of one round that are made."""
+_TOO_MANY = f"Error: at most {_AT_ONCE} calls at once; call again"
+_RECORD = 20_000
+"""Characters of each step that are kept with the answer."""
+
+
+class AnswerSpeaker(Protocol):
+    """Who the user hears, such as an `Attempt`."""
+
+    async def send_text(self, text: str) -> None:
+        """Some words."""
+        ...
+
+    async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
+        """A call that was made."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLimits:
+    """Of a chain."""
+
+    depth: int = 4
+    """How often the model may call before it has to answer."""
+    tool_timeout_s: float = 30.0
+    result_characters: int = 2048
+
+
+@dataclass(slots=True)
+class ChainUsage:
+    """What the model's requests added up to."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    finish_reason: str | None = None
+    _counted: bool = False
+
+    def add_chunk(self, event: dict[str, Any]) -> None:
+        """One chunk."""
+        usage = event.get("usage")
+        if usage:
+            self._counted = True
+            self.prompt_tokens += usage.get("prompt_tokens") or 0
+            self.completion_tokens += usage.get("completion_tokens") or 0
+        for choice in event.get("choices") or ():
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def total_usage(self) -> dict[str, int] | None:
+        """Of all of them; None where no worker counts."""
+        total = self.prompt_tokens + self.completion_tokens
+        counted = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return counted | {"total_tokens": total} if self._counted else None
+
+
+@dataclass(slots=True)
+class PluginRecord:
+    """`used_plugin`: what was done, step by step, in the published shape."""
+
+    url: str
+    name: str
+    trusted: bool
+    monologue: list[str] = field(default_factory=list)
+    prompt: str = ""
+    output: str = ""
+    depth: int = 0
+    assisted: bool = False
+    error: str = ""
+
+    def record_exchange(self, prompt: str, answer: str) -> None:
+        """One request and what the model said to it."""
+        self.prompt = prompt[-_RECORD:]
+        self.monologue += [f"In: {prompt}"[:_RECORD], f"Out: {answer}"[:_RECORD]]
+
+    def record_observation(self, observation: ToolObservation) -> None:
+        """What a call gave."""
+        self.output = observation.text
+        self.error = observation.text if observation.failed else ""
+
+    def to_shape(self) -> dict[str, Any] | None:
+        """None: the plugin was offered and not used."""
+        if not self.depth and not self.error:
+            return None
+        details = {
+            "inner_monologue": self.monologue,
+            "final_tool_output": self.output,
+            "final_prompt": self.prompt,
+            "final_generation_assisted": self.assisted,
+            "achieved_depth": self.depth,
+            "error_message": self.error,
+            "status": "failure" if self.error else "success",
+        }
+        return {"name": self.name, "url": self.url, "trusted": self.trusted, "execution_details": details}
+
+
+@dataclass(slots=True)
+class PluginChain:
+    """One answer with one plugin."""
+
+    plugin: ChatPlugin
+    ask: StreamChat
+    speaker: AnswerSpeaker
+    bounds: ChainLimits = field(default_factory=ChainLimits)
+    told: ChainUsage = field(default_factory=ChainUsage)
+    record: PluginRecord = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.record = PluginRecord(self.plugin.url, self.plugin.name, self.plugin.trusted)
+
+    async def answer_in_text(self, messages: Sequence[ChatMessage]) -> None:
+        """For models that cannot call functions."""
+        thread = _with_instructions(messages, react.build_instructions(self.plugin))
+        shown = _thread_text(thread)
+        while True:
+            last = self.record.depth >= self.bounds.depth
+            if last:
+                self.record.assisted = True
+                thread[-1]["content"] += f"\n\n{_LAST}"  # templates want roles to take turns
+                shown += f"\n\n{_LAST}"
+            text = await self._stream_text(thread)
+            self.record.record_exchange(shown, text)
+            action = None if last else react.parse_action(text)
+            if action is None:
+                return
+            observation = await self._run_action(action)
+            self.record.depth += 1
+            shown = f"Observation: {observation.text}"
+            thread += [{"role": "assistant", "content": text}, {"role": "user", "content": shown}]
+            await self._report_step(action.thought, action.tool, action.arguments, observation)
+
+    async def _stream_text(self, thread: Sequence[ChatMessage]) -> str:
+        """One answer; what is meant for the user is passed on as it comes."""
+        self.told.finish_reason = None
+        reader = react.ReactAnswerReader()
+        async with aclosing(self.ask(thread, {"stop": [react.STOP]})) as events:
+            async for event in events:
+                self.told.add_chunk(event)
+                for delta in iter_deltas(event):
+                    await self.speaker.send_text(reader.feed(delta.get("content") or ""))
+        if self.record.depth >= self.bounds.depth or react.parse_action(reader.text) is None:
+            await self.speaker.send_text(reader.flush())
+        return reader.text
+
+    async def _run_action(self, action: react.ReactAction) -> ToolObservation:
+        tool = react.find_tool(action.tool, self.plugin.tools)
+        if tool is None:
+            return self._unknown_tool(action.tool)
+        try:
+            arguments = react.parse_arguments(action.arguments, tool)
+        except ValueError as error:
+            return ToolObservation(f"Error: {error}", failed=True)
+        return await self._run_tool(tool, arguments)
+
+    async def answer_plainly(self, messages: Sequence[ChatMessage]) -> None:
+        """Without the plugin."""
+        async with aclosing(self.ask(messages, {})) as events:
+            async for event in events:
+                self.told.add_chunk(event)
+                for delta in iter_deltas(event):
+                    await self.speaker.send_text(delta.get("content") or "")
+
+    async def answer_with_functions(self, messages: Sequence[ChatMessage]) -> None:
+        """For models that call functions."""
+        thread = _with_instructions(messages, self.plugin.description)
+        offered: dict[str, Any] = {"tools": [_to_function(tool) for tool in self.plugin.tools]}
+        shown = _thread_text(thread)
+        while True:
+            last = self.record.depth >= self.bounds.depth
+            self.record.assisted = last
+            text, calls = await self._stream_calls(
+                thread, offered | ({"tool_choice": "none"} if last else {})
+            )
+            self.record.record_exchange(shown, text or json.dumps([call["function"] for call in calls]))
+            if last or not calls:
+                return
+            thread.append({"role": "assistant", "content": text or None, "tool_calls": calls})
+            made = (self._call_function(call["function"]) for call in calls[:_AT_ONCE])
+            found = await asyncio.gather(*made)
+            found += [ToolObservation(_TOO_MANY, failed=True)] * len(calls[_AT_ONCE:])
+            self.record.depth += 1
+            for call, observation in zip(calls, found, strict=True):
+                thread.append({"role": "tool", "tool_call_id": call["id"], "content": observation.text})
+                function = call["function"]
+                await self._report_step(text.strip(), function["name"], function["arguments"], observation)
+            shown = "\n".join(f"Observation: {observation.text}" for observation in found)
+
+    async def _stream_calls(
+        self, thread: Sequence[ChatMessage], more: dict[str, Any]
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """One answer, passed on as it comes, and the calls in it."""
+        self.told.finish_reason = None
+        text, calls = "", dict[int, dict[str, Any]]()
+        async with aclosing(self.ask(thread, more)) as events:
+            async for event in events:
+                self.told.add_chunk(event)
+                for delta in iter_deltas(event):
+                    piece = delta.get("content") or ""
+                    if text.strip() or piece.strip():  # not the blank lines that stand before a call
+                        await self.speaker.send_text(piece)
+                    text += piece
+                    for number, part in enumerate(delta.get("tool_calls") or ()):
+                        _merge_call(calls, part.get("index", number), part)
+        return text, [calls[index] for index in sorted(calls)]
+
+    async def _call_function(self, function: dict[str, Any]) -> ToolObservation:
+        tool = next((tool for tool in self.plugin.tools if tool.name == function["name"]), None)
+        if tool is None:
+            return self._unknown_tool(function["name"])
+        try:
+            arguments = json.loads(function["arguments"] or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            return ToolObservation("Error: the arguments are no JSON object", failed=True)
+        return await self._run_tool(tool, arguments)
+
+    async def _run_tool(self, tool: PluginTool, arguments: dict[str, Any]) -> ToolObservation:
+        bounds = self.bounds
+        return await call_tool(
+            tool, arguments, timeout_s=bounds.tool_timeout_s, characters=bounds.result_characters
+        )
+
+    def _unknown_tool(self, name: str) -> ToolObservation:
+        names = ", ".join(tool.name for tool in self.plugin.tools)
+        return ToolObservation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True)
+
+    async def _report_step(self, thought: str, action: str, given: str, observation: ToolObservation) -> None:
+        self.record.record_observation(observation)
+        await self.speaker.send_plugin_step(thought, action, given, observation.text)
+
+
+def iter_deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """What is said in a chunk."""
+    for choice in event.get("choices") or ():
+        yield choice.get("delta") or {}
+
+
+def _merge_call(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) -> None:
+    """A part of a call, to those before it."""
+    call = calls.setdefault(
+        index, {"id": f"call_{index}", "type": "function", "function": {"name": "", "arguments": ""}}
+    )
+    call["id"] = part.get("id") or call["id"]
+    function = part.get("function") or {}
+    call["function"]["name"] += function.get("name") or ""
+    call["function"]["arguments"] += function.get("arguments") or ""
+
+
+def _to_function(tool: PluginTool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def _with_instructions(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]:
+    """With a further paragraph in what the system says."""
+    thread = [dict(message) for message in messages]
+    if thread and thread[0]["role"] == "system":
+        thread[0]["content"] = f"{thread[0]['content']}\n\n{text}"
+        return thread
+    return [{"role": "system", "content": text}, *thread]
+
+
+def _thread_text(thread: Sequence[ChatMessage]) -> str:
+    return "\n".join(f"{message['role']}: {message['content']}" for message in thread)

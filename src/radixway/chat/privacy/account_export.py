@@ -1,0 +1,70 @@
+"""Everything that is known of a user, as JSON lines: a line for each row of a table that has an owner.
+
+{"format": "radixway account", "version": 1, "user_id": …, "times": "seconds since 1970, UTC", "at": …}
+{"table": "users", "row": {"id": …, "display_name": …}}
+{"table": "chats", "row": {"id": …, "title": …}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table, select, tuple_
+
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.privacy.row_owners import OWNERS, is_owned_by
+from radixway.chat.schema import users
+
+_PAGE = 100
+_SECRETS = ("_hash", "secret")
+"""Ends of columns' names: what opens doors, or proves that one may, is nobody's to carry away."""
+
+
+class AccountExport:
+    """Of all users of a database."""
+
+    def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def export_user(self, user_id: str) -> AsyncIterator[bytes]:
+        """The lines, some at a time: each part as it is when it is asked for. Raises ChatNotFoundError, at
+        once.
+        """
+        async with self._database.read_connection() as read:
+            known = (await read.execute(select(users.c.id).where(users.c.id == user_id))).first()
+        if known is None:
+            raise ChatNotFoundError("User not found")
+        return self._iter_lines(user_id)
+
+    async def _iter_lines(self, user_id: str) -> AsyncIterator[bytes]:
+        about = {"format": "radixway account", "version": 1, "user_id": user_id}
+        yield _encode_line(about | {"times": "seconds since 1970, UTC", "at": self._clock()})
+        for table in OWNERS:
+            async for page in self._iter_pages(table, user_id):
+                yield page
+
+    async def _iter_pages(self, table: Table, user_id: str) -> AsyncIterator[bytes]:
+        """In the order of the primary key; nothing is held open between two of them."""
+        key = tuple(table.primary_key)
+        told = [str(column.name) for column in table.columns if not column.name.endswith(_SECRETS)]
+        wanted = select(table).where(is_owned_by(table, [user_id])).order_by(*key).limit(_PAGE)
+        after: tuple[Any, ...] | None = None
+        while True:
+            page = wanted if after is None else wanted.where(tuple_(*key) > after)
+            async with self._database.read_connection() as read:
+                rows = (await read.execute(page)).mappings().all()
+            if rows:
+                lines = ({"table": str(table.name), "row": {n: row[n] for n in told}} for row in rows)
+                yield b"".join(map(_encode_line, lines))
+            if len(rows) < _PAGE:
+                return
+            after = tuple(rows[-1][column.name] for column in key)
+
+
+def _encode_line(fields: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(fields) + b"\n"

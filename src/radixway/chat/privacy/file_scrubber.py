@@ -1,0 +1,129 @@
+"""What was deleted is gone from the database's files, too: they are written anew.
+
+SQLite overwrites what it deletes (`secure_delete`), but pages keep copies of cells that moved elsewhere when
+the tree was balanced, FTS5 keeps words till its segments are merged, and the write-ahead log keeps pages as
+they were. PostgreSQL's VACUUM frees dead rows; their bytes stay until their place is used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import delete, select, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ids import new_id
+from radixway.chat.privacy.row_owners import OWNERS
+from radixway.chat.schema import unscrubbed
+from radixway.core.component import CannotErase
+
+log = logging.getLogger(__name__)
+
+_SHARE = 0.05
+"""Of the time, at most, that is spent on writing files anew, whoever asks for it."""
+_PATIENCE_S = 5.0
+"""How long to wait for one's turn before whoever asks is sent away to ask again."""
+
+
+class FileScrubber:
+    """Of one database, in one event loop. Whoever deletes says so in the same transaction, by `owe`."""
+
+    def __init__(
+        self,
+        database: ChatDatabase,
+        *,
+        largest_bytes: int = 1 << 29,
+        checkpoint_ms: int = 2_000,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`largest_bytes`: files of SQLite above it are not written anew: nobody could write meanwhile.
+        `checkpoint_ms`: how long writers stand still for readers of old pages. `clock`: seconds.
+        """
+        self._database = database
+        self._largest_bytes = largest_bytes
+        self._checkpoint_ms = checkpoint_ms
+        self._clock = clock
+        self._rested_at = clock()
+        self._at_work: asyncio.Task[None] | None = None
+
+    async def owe_scrub(self, write: AsyncConnection, now: float) -> None:
+        """Something is deleted in this transaction: a crash after it leaves a note."""
+        await write.execute(unscrubbed.insert().values(id=new_id(), erased_at=now))
+
+    async def scrub_owed(self) -> None:
+        """Whatever was deleted before this is in no file any more. Raises CannotErase: ask again later."""
+        try:
+            mine = set(await self._list_owed())
+            while mine:
+                if self._at_work is None or self._at_work.done():
+                    self._at_work = asyncio.create_task(self._scrub_files())
+                await asyncio.shield(self._at_work)  # whoever stops waiting does not stop it
+                mine &= set(await self._list_owed())
+        except SQLAlchemyError as error:
+            raise CannotErase(f"the chats' database: {type(error).__name__}") from error
+
+    async def force_scrub(self) -> None:
+        """Though nobody asked for it. Raises CannotErase."""
+        async with self._database.write_transaction() as write:
+            await self.owe_scrub(write, 0.0)
+        await self.scrub_owed()
+
+    async def aclose(self) -> None:
+        """What is under way comes to its end."""
+        if self._at_work is not None:
+            await asyncio.gather(self._at_work, return_exceptions=True)
+
+    async def _list_owed(self) -> list[str]:
+        async with self._database.read_connection() as read:
+            return list((await read.execute(select(unscrubbed.c.id))).scalars())
+
+    async def _scrub_files(self) -> None:
+        wait_s = self._rested_at - self._clock()
+        if wait_s > _PATIENCE_S:
+            raise CannotErase(f"the chats' files are written anew in {wait_s:.0f} s")
+        await asyncio.sleep(max(wait_s, 0))
+        owed, began = await self._list_owed(), self._clock()
+        try:
+            await (self._scrub_sqlite() if self._database.is_sqlite else self._scrub_postgresql())
+        finally:
+            now = self._clock()
+            self._rested_at = now + (now - began) * (1 - _SHARE) / _SHARE
+        async with self._database.write_transaction() as write:
+            await write.execute(delete(unscrubbed).where(unscrubbed.c.id.in_(owed)))
+
+    async def _scrub_sqlite(self) -> None:
+        async with self._database.write_transaction() as write:
+            await write.execute(text("INSERT INTO message_search (message_search) VALUES ('optimize')"))
+        async with self._database.autocommit_runner() as run:
+            size = await asyncio.to_thread(_file_size_bytes, self._database.url.database)
+            if size <= self._largest_bytes:
+                await run("VACUUM")
+            else:
+                log.warning(
+                    "chats: %d bytes are too many to write anew while others write; "
+                    "use `radixway chat scrub` while no gateway runs",
+                    size,
+                )
+            await run(f"PRAGMA busy_timeout = {self._checkpoint_ms}")
+            try:
+                (told,) = await run("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                await run(f"PRAGMA busy_timeout = {self._database.busy_ms}")
+        if told[0]:
+            raise CannotErase("somebody reads old pages of the chats' database")
+
+    async def _scrub_postgresql(self) -> None:
+        names = ", ".join(table.name for table in OWNERS)
+        async with self._database.autocommit_runner() as run:
+            await run(f"VACUUM {names}")
+
+
+def _file_size_bytes(path: Any) -> int:
+    return Path(path).stat().st_size

@@ -1,0 +1,407 @@
+"""One connection of a worker that fetches jobs: what is wrong with one request touches that request alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.active_answers import ActiveAnswers
+from radixway.chat.answer_attempt import AnswerAttempt
+from radixway.chat.pull.dialects import WorkerDialect
+from radixway.chat.pull.frames import (
+    AnyWorkerFrame,
+    DrainFrame,
+    ErrorFrame,
+    GeneralErrorFrame,
+    GeneratedTextFrame,
+    InvalidFrameError,
+    PluginStepFrame,
+    PongFrame,
+    SafePromptFrame,
+    TokenFrame,
+    encode_server_frame,
+)
+from radixway.chat.pull.published_work import UnreadableWorkError
+from radixway.chat.pull.worker_sessions import WorkerSession
+
+log = logging.getLogger(__name__)
+
+LEFT = "Aborted due to worker error."
+"""What listeners are told, in the published words, of a worker that left amid an answer."""
+LEFT_FOR_ANOTHER = "The worker left, as it may seem for another answer."
+"""Noted of a job that is given back."""
+_REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
+"""Why an answer ended: the published words, and OpenAI's, in which it is noted."""
+SILENT = "The worker has said nothing of it for too long."
+_MAX_ERROR_CHARACTERS = 2000
+_RETRY_DELAY_S = 1.0
+"""Till the database is asked again that did not answer."""
+
+
+class ConnectionGoneError(Exception):
+    """The connection is no more."""
+
+
+class WorkerSocket(Protocol):
+    """A WebSocket."""
+
+    async def receive(self) -> str | bytes:
+        """A frame. Raises ConnectionGoneError."""
+        ...
+
+    async def send(self, frame: bytes) -> None:
+        """JSON, as text. Raises ConnectionGoneError."""
+        ...
+
+    async def close(self, code: int, reason: str) -> None:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTimeouts:
+    """With a silent worker, in seconds."""
+
+    ping_s: float = 3.0
+    """Of silence, until it is asked for a sign of life."""
+    inactivity_s: float = 300.0
+    """Of silence, until it counts as gone."""
+    answer_s: float = 600.0
+    """Without a word of a request that it has, until that is tried elsewhere."""
+    send_s: float = 30.0
+    """That it may leave a frame unread for which there is no room on the way."""
+
+
+@dataclass(slots=True)
+class _AssignedWork:
+    """A request in the worker's hands."""
+
+    attempt: AnswerAttempt
+    since: float
+    heard_at: float
+    """By the loop's time."""
+    first: float | None = None
+    tokens: int = 0
+    silent: bool = False
+    """It was taken away, as nothing was said of it."""
+    heard: bool = False
+    """The worker has said something of it."""
+    losing: asyncio.Task[None] | None = None
+    handing: asyncio.Task[None] | None = None
+    """Brings it into the worker's hands; None: it waits for that."""
+    handed: bool = False
+
+
+@dataclass(slots=True)
+class PullWorker:
+    """From its first frame to its end. Belongs to one event loop."""
+
+    link: WorkerSocket
+    dialect: WorkerDialect
+    session: WorkerSession
+    answers: ActiveAnswers
+    clock: Callable[[], float]
+    patience: WorkerTimeouts = field(default_factory=WorkerTimeouts)
+    safety_level: int | None = None
+    """How strict its own safety is to be; None: as strict as the level that is in force for the answer."""
+    _work: dict[str, _AssignedWork] = field(default_factory=dict)
+    _room: asyncio.Semaphore = field(init=False)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+    _dispatching: asyncio.Task[None] | None = None
+    _heard_at: float = 0.0
+    _busy_at: float = 0.0
+    _stalled: asyncio.Event = field(default_factory=asyncio.Event)
+    """It reads nothing any more."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """What it has in hand, or has said something of, is not what it was."""
+    _suspect: str | None = None
+    """The request that it was handed last, while nothing was heard of it: why it leaves, should it do so."""
+
+    def __post_init__(self) -> None:
+        self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
+
+    async def serve_worker(self) -> None:
+        """Until it leaves, or has to; what is in its hands then is given back."""
+        self._heard_at = self._busy_at = asyncio.get_running_loop().time()
+        self._dispatching = asyncio.create_task(self._dispatch_loop())
+        works = self._read_frames(), self._watch_silence(), self._raise_when_stalled()
+        tasks = {asyncio.create_task(work) for work in works}
+        waiting: set[asyncio.Task[None]] = {*tasks, self._dispatching}
+        try:
+            while True:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if done != {self._dispatching} or not self._dispatching.cancelled():
+                    break  # a worker that drains is given nothing, and still listened to
+            for task in done:
+                if not task.cancelled() and not isinstance(task.exception(), ConnectionGoneError | None):
+                    log.error("a worker's connection met a defect of ours", exc_info=task.exception())
+        finally:
+            await self._abandon_work({*tasks, self._dispatching})
+
+    async def _abandon_work(self, tasks: set[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
+        for request_id in tuple(self._work):
+            work = self._drop_work(request_id)
+            if work is not None:
+                await _ignore_outage(self._return_work(work))
+
+    async def _return_work(self, work: _AssignedWork) -> None:
+        """The worker has left. What it was handed last, and has said nothing of, may be why, which counts as
+        an attempt. Other jobs are let off once: whoever is there the second time may be why, too."""
+        attempt = work.attempt
+        if not work.handed:
+            await attempt.give_back_job(LEFT)
+        elif attempt.job.attempt_id == self._suspect or attempt.job.last_error == LEFT_FOR_ANOTHER:
+            await attempt.fail_answer(LEFT)
+        else:
+            await attempt.give_back_job(LEFT, noted=LEFT_FOR_ANOTHER)
+
+    async def _dispatch_loop(self) -> None:
+        """Fetch jobs while there is room for them.
+
+        Published workers close their connection at a job that they cannot read, and after every error. What
+        another left for is handed over when nothing else is in hand, and nothing else until it is heard of.
+        """
+        queue = self.session.model.compat_hash
+        config = self.session.to_row()["info"]["config"]
+        while True:
+            await self._room.acquire()
+            try:
+                attempt = await self.answers.claim_job(
+                    [queue], worker=config, worker_id=self.session.worker_id
+                )
+            except SQLAlchemyError as error:
+                log.warning("the database does not answer: %s", type(error).__name__)
+                self._room.release()
+                await asyncio.sleep(_RETRY_DELAY_S)
+                continue
+            work = _AssignedWork(attempt, self.clock(), asyncio.get_running_loop().time())
+            request_id = attempt.job.attempt_id
+            self._work[request_id] = work
+            self.session.in_flight = len(self._work)
+            work.losing = asyncio.create_task(self._on_lost(work))
+            is_left = attempt.job.last_error == LEFT
+            while is_left and len(self._work) > 1 and request_id in self._work:
+                await self._next_change()
+            if request_id in self._work:
+                work.heard_at = asyncio.get_running_loop().time()
+                work.handing = asyncio.create_task(_ignore_outage(self._send_work(work)))
+            while is_left and not (work.heard or attempt.lost.is_set()) and request_id in self._work:
+                await self._next_change()
+
+    async def _next_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _send_work(self, work: _AssignedWork) -> None:
+        """Judging one question must not keep others waiting."""
+        attempt = work.attempt
+        try:
+            if not await attempt.screen_question():
+                self._drop_work(attempt.job.attempt_id)
+                return
+            level = attempt.safety_level if self.safety_level is None else self.safety_level
+            frame = self.dialect.encode_work(attempt, self.clock(), level)
+        except SQLAlchemyError:
+            attempt.mark_lost()  # once its lease has run out it is begun anew
+            self._drop_work(attempt.job.attempt_id)
+            raise
+        except UnreadableWorkError as error:
+            self._drop_work(attempt.job.attempt_id)
+            await attempt.fail_answer(str(error), again=False)
+            return
+        except Exception as error:  # whatever it is, it is this answer's alone
+            log.exception("an answer met a defect of ours")
+            self._drop_work(attempt.job.attempt_id)
+            await attempt.fail_answer(f"internal error ({type(error).__name__})", again=False)
+            return
+        work.handed, self._suspect = True, attempt.job.attempt_id
+        await self._send_frame(frame)
+
+    async def _on_lost(self, work: _AssignedWork) -> None:
+        """Nobody wants it any more. A worker that cannot be told works on, and has no room until it ends."""
+        await work.attempt.lost.wait()
+        self._changed.set()
+        request_id = work.attempt.job.attempt_id
+        if not work.handed:
+            self._drop_work(request_id)
+        elif "cancel" in self.session.info.extensions and self._drop_work(request_id) is not None:
+            await self._send_frame(encode_server_frame(request_id, "cancel", request_id=request_id))
+
+    async def _raise_when_stalled(self) -> None:
+        await self._stalled.wait()
+        raise ConnectionGoneError
+
+    async def _watch_silence(self) -> None:
+        """Ask for signs of life; raises Gone when there are none."""
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            overdue = self._end_overdue(now)
+            if now >= self._heard_at + self.patience.inactivity_s:
+                await self.link.close(1008, "not heard of for too long")
+                raise ConnectionGoneError
+            if now >= self._busy_at + self.patience.ping_s:
+                self._busy_at = now
+                ping = self.dialect.encode_ping()
+                if ping is not None:
+                    await self._send_frame(ping)
+            due = min(
+                self._heard_at + self.patience.inactivity_s, self._busy_at + self.patience.ping_s, overdue
+            )
+            await asyncio.sleep(due - now if due > now else 0)
+
+    def _end_overdue(self, now: float) -> float:
+        """End what it says nothing of; returns when to look again."""
+        for work in self._work.values():
+            if not _is_reply_due(work) or now < work.heard_at + self.patience.answer_s:
+                continue
+            work.silent = True
+            self._run_aside(self._fail_silent(work.attempt))
+        return min(
+            (work.heard_at + self.patience.answer_s for work in self._work.values() if _is_reply_due(work)),
+            default=now + self.patience.answer_s,
+        )
+
+    async def _fail_silent(self, attempt: AnswerAttempt) -> None:
+        await attempt.fail_answer(SILENT)
+        attempt.mark_lost()
+
+    async def _read_frames(self) -> None:
+        while True:
+            raw = await self.link.receive()
+            self._heard_at = self._busy_at = asyncio.get_running_loop().time()
+            self.session.last_seen = self.clock()
+            try:
+                frames = self.dialect.read_frames(raw)
+            except InvalidFrameError as error:
+                await self._on_invalid_frame(error)
+                continue
+            for frame in frames:
+                try:
+                    await self._handle_frame(frame)
+                except SQLAlchemyError as error:
+                    log.warning("the database does not answer: %s", type(error).__name__)
+
+    async def _on_invalid_frame(self, error: InvalidFrameError) -> None:
+        log.warning("worker %s sent what cannot be read: %s", self.session.worker_id, error)
+        work = None if error.request_id is None else self._work.get(error.request_id)
+        if work is not None:
+            await _ignore_outage(work.attempt.fail_answer(f"the worker's frame cannot be read: {error}"))
+
+    async def _handle_frame(self, frame: AnyWorkerFrame) -> None:
+        """What comes of a request that is not, or no more, in its hands is dropped."""
+        if isinstance(frame, TokenFrame):  # before all that is rare
+            work = self._work.get(frame.request_id or "")
+            if work is not None:
+                if work.first is None:
+                    work.first = self.clock()
+                    self._mark_heard(work)
+                work.tokens += frame.tokens
+                work.heard_at = self._heard_at
+                await work.attempt.send_text(frame.text)
+            return
+        if isinstance(frame, DrainFrame):
+            assert self._dispatching is not None
+            self._dispatching.cancel()
+            for work in [each for each in self._work.values() if each.handing is None]:
+                self._end_attempt(work.attempt, work.attempt.give_back_job("the worker drains"))
+            return
+        if (
+            isinstance(frame, PongFrame | GeneratedTextFrame | ErrorFrame | GeneralErrorFrame)
+            and frame.metrics is not None
+        ):
+            self.session.metrics = frame.metrics
+        if isinstance(frame, PongFrame):
+            pong = self.dialect.encode_pong(frame.metrics)
+            if pong is not None:
+                await self._send_frame(pong)
+            return
+        if isinstance(frame, ErrorFrame | GeneralErrorFrame):
+            self._suspect = None  # published workers leave after each of them
+        work = self._work.get(frame.request_id or "")
+        if work is None:
+            return
+        attempt, work.heard_at = work.attempt, self._heard_at
+        self._mark_heard(work)
+        if isinstance(frame, PluginStepFrame):
+            await attempt.send_plugin_step(
+                frame.current_plugin_thought,
+                frame.current_plugin_action_taken,
+                frame.current_plugin_action_input,
+                frame.current_plugin_action_response,
+            )
+        elif isinstance(frame, SafePromptFrame):
+            level = frame.safety_parameters.level
+            await attempt.record_safe_prompt(frame.safe_prompt, level, frame.safety_label, frame.safety_rots)
+        elif isinstance(frame, GeneratedTextFrame):
+            self._end_attempt(attempt, self._finish_work(work, frame))
+        else:
+            self._end_attempt(attempt, attempt.fail_answer(frame.error[:_MAX_ERROR_CHARACTERS] or LEFT))
+
+    def _mark_heard(self, work: _AssignedWork) -> None:
+        work.heard = True
+        if self._suspect == work.attempt.job.attempt_id:
+            self._suspect = None
+        self._changed.set()
+
+    def _end_attempt(self, attempt: AnswerAttempt, ending: Coroutine[Any, Any, Any]) -> None:
+        """The worker is done with it; writing that down must not keep its other requests waiting."""
+        self._drop_work(attempt.job.attempt_id)
+        self._run_aside(ending)
+
+    def _run_aside(self, ending: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(_ignore_outage(ending))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _finish_work(self, work: _AssignedWork, frame: GeneratedTextFrame) -> None:
+        now = self.clock()
+        self.session.record_answer(now - work.since, work.tokens, now - (work.first or now))
+        usage = {"completion_tokens": work.tokens}
+        reason = _REASONS.get(frame.finish_reason or "")
+        await work.attempt.finish_answer(
+            frame.text, usage=usage, finish_reason=reason, used_plugin=frame.used_plugin
+        )
+
+    def _drop_work(self, request_id: str) -> _AssignedWork | None:
+        work = self._work.pop(request_id, None)
+        if work is None:
+            return None
+        self.session.in_flight = len(self._work)
+        self._changed.set()
+        self._room.release()
+        for task in (work.losing, work.handing):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        return work
+
+    async def _send_frame(self, frame: bytes) -> None:
+        self._busy_at = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(self.patience.send_s):
+                with suppress(ConnectionGoneError):  # reading ends with it, too, and says so
+                    await self.link.send(frame)
+        except TimeoutError:
+            self._stalled.set()
+
+
+def _is_reply_due(work: _AssignedWork) -> bool:
+    """Whether the worker is to say something of it."""
+    return not work.silent and work.handing is not None
+
+
+async def _ignore_outage(step: Coroutine[Any, Any, Any]) -> None:
+    """A database that does not answer costs no connection: the job's lease runs out."""
+    try:
+        await step
+    except SQLAlchemyError as error:
+        log.warning("the end of an answer could not be noted: %s", type(error).__name__)

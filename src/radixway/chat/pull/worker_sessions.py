@@ -1,0 +1,224 @@
+"""Who is connected to fetch work, in any process: rows that are renewed, and forgotten when they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.active_answers import ActiveAnswers
+from radixway.chat.background_tasks import run_concurrently
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ids import new_id
+from radixway.chat.model_configs import ServedModelConfig
+from radixway.chat.notifications import wait_for_event
+from radixway.chat.published_shapes import format_time
+from radixway.chat.pull.frames import WorkerInfo, WorkerMetrics
+from radixway.chat.schema import worker_sessions
+
+_WHOLE = 100.0
+"""Workers tell in per cent."""
+
+log = logging.getLogger(__name__)
+
+WORKERS = "workers"
+"""The topic of `TopicNotifier` for workers that came or left."""
+
+
+@dataclass(slots=True)
+class WorkerSession:
+    """One connection of a worker to this process."""
+
+    worker_id: str
+    info: WorkerInfo
+    now: float
+    id: str = field(default_factory=new_id)
+    in_flight: int = 0
+    metrics: WorkerMetrics | None = None
+    processed: int = 0
+    """Answers that were given, whole."""
+    latency_s: float = 0.0
+    """Of all of them together."""
+    tokens: int = 0
+    generating_s: float = 0.0
+    """From the first token of an answer to its end, of all together."""
+    last_seen: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.last_seen = self.now
+
+    @property
+    def model(self) -> ServedModelConfig:
+        """What it serves."""
+        shape = self.info.config.model_config
+        lengths = shape.max_input_length, shape.max_total_length
+        return ServedModelConfig(shape.model_id, shape.model_id, *lengths, shape.quantized)
+
+    def record_answer(self, latency_s: float, tokens: int, generating_s: float) -> None:
+        """An answer is whole."""
+        self.processed += 1
+        self.latency_s += latency_s
+        self.tokens += tokens
+        self.generating_s += generating_s
+
+    def current_metrics(self) -> dict[str, Any] | None:
+        """Its own metrics, with what was measured here where it says nothing; None before there are any."""
+        if self.metrics is None and not self.processed:
+            return None
+        metrics = self.metrics or WorkerMetrics()
+        gpus = [gpu for gpu in metrics.gpus or () if gpu.gpu_usage is not None]
+        measured = {
+            "requests_processed": self.processed,
+            "average_latency": self.latency_s / self.processed if self.processed else None,
+            "tokens_per_second": self.tokens / self.generating_s if self.generating_s else None,
+            "gpu_utilization": sum((gpu.gpu_usage or 0.0) / len(gpus) for gpu in gpus) if gpus else None,
+        }
+        published = dict.fromkeys(("created_at", "cpu_usage", "mem_usage", "swap_usage", "gpus"))
+        told: dict[str, Any] = published | measured | msgspec.to_builtins(metrics)
+        return told
+
+    def to_row(self) -> dict[str, Any]:
+        """What is kept of it."""
+        return {
+            "worker_id": self.worker_id,
+            "queue": self.model.compat_hash,
+            "info": msgspec.to_builtins(self.info),
+            "in_flight": self.in_flight,
+            "metrics": self.current_metrics(),
+            "last_seen": self.last_seen,
+        }
+
+
+class WorkerSessions:
+    """Those of all processes that share the database. Belongs to one event loop; works while `running()`."""
+
+    def __init__(
+        self, database: ChatDatabase, clock: Callable[[], float], answers: ActiveAnswers, *, lease_s: float
+    ) -> None:
+        """`lease_s`: how long a process may be silent before its workers count as gone."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called when other queues than before are fetched from."""
+        self.models: dict[str, ServedModelConfig] = {}
+        """Of the workers that are connected to any process, by queue."""
+        self.busy: Counter[str] = Counter()
+        """How many of them there are, by queue."""
+        self.gpus: dict[str, float] = {}
+        """How busy their GPUs are on average, 0 to 1, by queue, where any of them tells."""
+        self._database = database
+        self._clock = clock
+        self._answers = answers
+        self._lease_s = lease_s
+        self._own: dict[str, WorkerSession] = {}
+        self._looking = asyncio.Lock()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While this holds it is known who is there."""
+        await self._renew_and_read()
+        try:
+            async with run_concurrently(self._renew_loop):
+                yield
+        finally:
+            for session in tuple(self._own.values()):
+                await self.close_session(session)
+
+    async def open_session(self, session: WorkerSession) -> None:
+        """It is there."""
+        model, room = session.model.compat_hash, session.info.config.max_parallel_requests
+        log.info("worker %s registered for %s, %d at a time", session.worker_id, model, room)
+        self._own[session.id] = session
+        await self._renew_and_read()
+        await self._answers.notify_topic(WORKERS)
+
+    async def close_session(self, session: WorkerSession) -> None:
+        """It has left."""
+        log.info("worker %s left after %d answers", session.worker_id, session.processed)
+        self._own.pop(session.id, None)
+        try:
+            async with self._database.write_transaction() as write:
+                await write.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
+            await self._renew_and_read()
+        except SQLAlchemyError as error:
+            log.warning("a worker's leaving could not be noted: %s", type(error).__name__)
+        await self._answers.notify_topic(WORKERS)
+
+    async def list_shapes(self) -> list[dict[str, Any]]:
+        """`WorkerSession`, as published, and when each was heard of last."""
+        own = {session.id: session.to_row() for session in self._own.values()}
+        known = select(worker_sessions).where(worker_sessions.c.lease_until > self._clock())
+        async with self._database.read_connection() as read:
+            rows = (await read.execute(known.order_by(worker_sessions.c.id))).all()
+        found = {row.id: dict(row._mapping) | own.get(row.id, {}) for row in rows}
+        return [
+            {
+                "id": row["id"],
+                "worker_id": row["worker_id"],
+                "worker_info": row["info"],
+                "requests_in_flight": row["in_flight"],
+                "metrics": row["metrics"],
+                "last_seen": format_time(row["last_seen"]),
+            }
+            for row in found.values()
+        ]
+
+    async def _renew_loop(self) -> None:
+        """Renew what is ours, and see who came and left."""
+        while True:
+            bell = self._answers.topic_event(WORKERS)
+            wait_s = self._lease_s / 3
+            try:
+                wait_s = await self._renew_and_read()
+            except SQLAlchemyError as error:
+                log.warning("workers could not be noted: %s", type(error).__name__)
+            await wait_for_event(bell, wait_s)
+
+    async def _renew_and_read(self) -> float:
+        """Returns in how many seconds to look again, unless somebody comes or leaves before."""
+        async with self._looking:  # two at a time would both write down whoever has just come
+            return await self._exchange_rows()
+
+    async def _exchange_rows(self) -> float:
+        now = self._clock()
+        async with self._database.write_transaction() as write:
+            for session in tuple(self._own.values()):
+                values = session.to_row() | {"lease_until": now + self._lease_s}
+                mine = worker_sessions.c.id == session.id
+                known = await write.execute(update(worker_sessions).where(mine).values(**values))
+                if known.rowcount == 0:
+                    await write.execute(worker_sessions.insert().values(id=session.id, **values))
+            await write.execute(delete(worker_sessions).where(worker_sessions.c.lease_until <= now))
+            columns = worker_sessions.c
+            kept = columns.queue, columns.info, columns.lease_until, columns.metrics
+            rows = (await write.execute(select(*kept))).all()
+        before = set(self.models)
+        self.models = {row.queue: _to_model_config(row.info) for row in rows}
+        self.busy = Counter(row.queue for row in rows)
+        self.gpus = _mean_utilisation((row.queue, row.metrics) for row in rows)
+        if before != set(self.models):
+            for told in self.on_change:
+                told()
+        left = min((row.lease_until for row in rows), default=now + self._lease_s) - now
+        return min(left, self._lease_s / 3 if self._own else self._lease_s)
+
+
+def _mean_utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, float]:
+    shares: dict[str, list[float]] = {}
+    for queue, metrics in told:
+        busy = (metrics or {}).get("gpu_utilization")
+        if isinstance(busy, int | float) and 0 <= busy <= _WHOLE:
+            shares.setdefault(queue, []).append(busy / _WHOLE)
+    return {queue: fmean(each) for queue, each in shares.items()}
+
+
+def _to_model_config(info: dict[str, Any]) -> ServedModelConfig:
+    shape: dict[str, Any] = info["config"]["model_config"]
+    return ServedModelConfig(name=shape["model_id"], **shape)

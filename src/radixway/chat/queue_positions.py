@@ -1,0 +1,116 @@
+"""Where answers stand in their queues: asked of the database once per queue and second, whoever listens.
+
+How long an answer will wait, from how fast the ones before it were begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+
+from radixway.chat.database import ChatDatabase
+from radixway.chat.job_queue import AnswerJobQueue, JobPosition
+from radixway.chat.records import Message, MessageState
+from radixway.chat.schema import messages
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueView:
+    """Of one queue at one moment."""
+
+    taken_at: float
+    order: dict[str, int]
+    """Place by message."""
+
+
+class QueuePositions:
+    """Belongs to one event loop."""
+
+    def __init__(self, jobs: AnswerJobQueue, clock: Callable[[], float], *, fresh_s: float = 1.0) -> None:
+        """`clock`: seconds since 1970. `fresh_s`: how old what is told may be."""
+        self._jobs = jobs
+        self._clock = clock
+        self._fresh_s = fresh_s
+        self._views: dict[str, asyncio.Task[_QueueView]] = {}
+
+    async def find_position(self, message_id: str, queue: str, since: float) -> JobPosition | None:
+        """How many go before it; None while it does not wait. `since`: when it was asked for."""
+        view = await self._fresh_view(queue, since)
+        place = view.order.get(message_id)
+        return None if place is None else JobPosition(place, len(view.order))
+
+    async def _fresh_view(self, queue: str, since: float) -> _QueueView:
+        """One that knows what was asked for at `since`: taken later, and lately."""
+        looking = self._views.get(queue)
+        if looking is not None:
+            view = await asyncio.shield(looking)
+            if self._clock() - view.taken_at < self._fresh_s and view.taken_at >= since:
+                return view
+        if self._views.get(queue) is looking:
+            self._views[queue] = asyncio.create_task(self._load_view(queue))
+            self._views[queue].add_done_callback(_consume_error)
+        return await asyncio.shield(self._views[queue])
+
+    async def _load_view(self, queue: str) -> _QueueView:
+        taken_at = self._clock()
+        try:
+            order = await self._jobs.list_waiting(queue)
+        except Exception:
+            self._views.pop(queue, None)
+            raise
+        asyncio.get_running_loop().call_later(self._fresh_s, self._drop_view, queue, asyncio.current_task())
+        return _QueueView(taken_at, {message_id: place for place, message_id in enumerate(order)})
+
+    def _drop_view(self, queue: str, task: asyncio.Task[Any] | None) -> None:
+        if self._views.get(queue) is task:
+            del self._views[queue]
+
+
+def _consume_error(looking: asyncio.Task[_QueueView]) -> None:
+    """Whoever asked may have left: what went wrong is nobody's then."""
+    if not looking.cancelled():
+        looking.exception()
+
+
+_RECENT_WINDOW_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEstimate:
+    """Where an answer stands in its queue."""
+
+    position: int
+    """How many go before it."""
+    size: int
+    eta_s: float | None
+    """Until it is begun; None: none of its model was begun lately."""
+
+
+class QueuePace:
+    """Reads all from the database: it is the same for every process, and right after a restart."""
+
+    def __init__(self, database: ChatDatabase, jobs: AnswerJobQueue, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._jobs = jobs
+        self._clock = clock
+
+    async def estimate_wait(self, message: Message) -> QueueEstimate | None:
+        """None while it does not wait for a worker."""
+        if message.state is not MessageState.PENDING:
+            return None
+        stands = await self._jobs.find_position(message.id)
+        if stands is None:
+            return None
+        now = self._clock()
+        lately = select(func.count(), func.min(messages.c.work_begin_at)).where(
+            messages.c.work_begin_at > now - _RECENT_WINDOW_S, messages.c.model == message.model
+        )
+        async with self._database.read_connection() as read:
+            begun, first_at = (await read.execute(lately)).one()
+        eta_s = None if not begun else (stands.position + 1) * (now - first_at) / begun
+        return QueueEstimate(stands.position, stands.size, eta_s)

@@ -1,0 +1,121 @@
+"""Who has questions judged before they are answered, and what becomes of those that nobody could judge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from radixway.chat.safety.safety_verdict import SafetyVerdict
+from radixway.chat.safety.shown_threads import REFUSED
+from radixway.core.config.chat import ChatSafetyConfig
+
+if TYPE_CHECKING:
+    from radixway.chat.records import Message
+
+log = logging.getLogger(__name__)
+
+ScreeningOutcome = Literal["passed", "made_safe", "allowed", "refused"]
+
+
+class SafetyUnavailableError(Exception):
+    """A question could not be judged; the text says why, and nothing of the question."""
+
+
+class QuestionRefusedError(Exception):
+    """And so it is not to be answered; the text is for whoever asked."""
+
+
+class SafetyJudge(Protocol):
+    """Somebody who judges questions."""
+
+    async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
+        """Of the last of a user's turns, after those before it, in limited time. Raises
+        SafetyUnavailableError.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenedQuestion:
+    """A question that may be answered."""
+
+    level: int
+    """That was in force."""
+    verdict: SafetyVerdict | None = None
+    """Where it mattered: the question is not what it was."""
+
+
+class SafetyScreen:
+    """For one gateway. What it is asked is never logged."""
+
+    def __init__(
+        self,
+        section: ChatSafetyConfig,
+        judge: SafetyJudge,
+        count: Callable[[ScreeningOutcome], None] = lambda _: None,
+    ) -> None:
+        """`count`: told what became of every question that was judged."""
+        self._section = section
+        self._judge = judge
+        self._count = count
+        self._failing: str | None = None
+
+    def required_level(self, answer: Message) -> int:
+        """What is configured for its model, or more where that was asked for."""
+        least = self.configured_level(answer.model or "")
+        wished = (answer.work_parameters or {}).get("safety_level") or 0
+        return max(least, int(wished))
+
+    def configured_level(self, model: str) -> int:
+        """The level that is configured for a model."""
+        return self._section.models.get(model, self._section.level)
+
+    async def screen_thread(self, thread: Sequence[Message]) -> ScreenedQuestion:
+        """`thread`: from the first message to the answer that is to be. Raises QuestionRefusedError."""
+        turns = [each.content or "" for each in thread[:-1] if each.role.value == "prompter"]
+        return await self.screen_turns(turns, self.required_level(thread[-1]))
+
+    async def screen_turns(self, turns: Sequence[str], level: int) -> ScreenedQuestion:
+        """What a user said, the question last. Raises QuestionRefusedError."""
+        if level == 0:
+            return ScreenedQuestion(0)
+        try:
+            verdict = await self._judge.judge(turns, level)
+        except SafetyUnavailableError as error:
+            return self._handle_unavailable(level, str(error))
+        self._failing = None
+        if not verdict.is_triggered(level):
+            self._count("passed")
+            return ScreenedQuestion(level)
+        self._count("made_safe")
+        return ScreenedQuestion(level, verdict)
+
+    def describe(self) -> dict[str, object]:
+        """For `/health`."""
+        said: dict[str, object] = {
+            "level": self._section.level,
+            "by": "guard" if self._section.url is None else "service",
+            "on_error": self._section.on_error,
+            "state": "ok" if self._failing is None else "failing",
+        }
+        return said if self._failing is None else said | {"error": self._failing}
+
+    async def aclose(self) -> None:
+        """Let go of what the judge holds."""
+        await self._judge.aclose()
+
+    def _handle_unavailable(self, level: int, why: str) -> ScreenedQuestion:
+        if self._failing is None:
+            log.warning("chat.safety: questions cannot be judged: %s (%s)", why, self._section.on_error)
+        self._failing = why
+        if self._section.on_error == "refuse":
+            self._count("refused")
+            raise QuestionRefusedError(REFUSED)
+        self._count("allowed")
+        return ScreenedQuestion(level)

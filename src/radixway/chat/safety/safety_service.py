@@ -1,0 +1,128 @@
+"""Leaves a service alone that does not answer.
+
+The published safety service: `POST /safety`, `GET /health`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from radixway.chat.safety.safety_screen import SafetyUnavailableError
+from radixway.chat.safety.safety_verdict import SafetyVerdict, parse_verdict
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+
+class SafetyServiceBreaker:
+    """closed ──(failures in a row)──► open ──(rest_s)──► half-open: one question tries ──► closed, or open.
+
+    Pure: the caller tells the time, in monotonic seconds.
+    """
+
+    def __init__(self, failures: int, rest_s: float) -> None:
+        self._most = failures
+        self._rest_s = rest_s
+        self._in_row = 0
+        self._closed_again_at: float | None = None
+
+    def admits(self, now: float) -> bool:
+        """Whether the service may be asked; whoever is let through while it is half-open tries for all."""
+        if self._closed_again_at is None:
+            return True
+        if now < self._closed_again_at:
+            return False
+        self._closed_again_at = now + self._rest_s
+        return True
+
+    def record_success(self) -> None:
+        """It did."""
+        self._in_row = 0
+        self._closed_again_at = None
+
+    def record_failure(self, now: float) -> None:
+        """It did not."""
+        self._in_row += 1
+        if self._in_row >= self._most:
+            self._closed_again_at = now + self._rest_s
+
+
+_MAX_REPLY_BYTES = 2**16
+
+
+class SafetyService:
+    """A `Judge` over HTTP. Belongs to one event loop."""
+
+    def __init__(self, url: str, *, timeout_s: float, breaker: SafetyServiceBreaker) -> None:
+        """`url`: of the service; `/safety` may stand at its end or not."""
+        self._url = url.rstrip("/").removesuffix("/safety")
+        self._timeout_s = timeout_s
+        self._breaker = breaker
+        self._session: ClientSession | None = None
+
+    async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
+        """Of the last turn. Raises SafetyUnavailableError."""
+        if not self._breaker.admits(time.monotonic()):
+            raise SafetyUnavailableError("the safety service is left alone, as it did not answer")
+        body = {"inputs": turns[-1], "parameters": {"level": level}}
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                verdict = parse_verdict(await self._post_question(body))
+        except SafetyUnavailableError:
+            self._breaker.record_failure(time.monotonic())
+            raise
+        except (TimeoutError, ValueError, LookupError, TypeError, RecursionError) as error:
+            self._breaker.record_failure(time.monotonic())
+            raise SafetyUnavailableError(f"the safety service: {type(error).__name__}") from None
+        self._breaker.record_success()
+        return verdict
+
+    async def is_healthy(self) -> bool:
+        """Whether it says so."""
+        from aiohttp import ClientError
+
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                async with self._get_session().get(f"{self._url}/health", allow_redirects=False) as reply:
+                    return reply.status == 200
+        except (ClientError, OSError, TimeoutError):
+            return False
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post_question(self, body: dict[str, Any]) -> str:
+        """Raises SafetyUnavailableError, and what is wrong with an answer."""
+        from aiohttp import ClientError
+
+        session, url = self._get_session(), f"{self._url}/safety"
+        try:
+            async with session.post(url, json=body, allow_redirects=False) as reply:
+                if reply.status != 200:
+                    raise SafetyUnavailableError(f"the safety service answered with status {reply.status}")
+                said = b""
+                async for piece in reply.content.iter_any():
+                    said += piece
+                    if len(said) > _MAX_REPLY_BYTES:
+                        raise SafetyUnavailableError("the safety service's answer is too long")
+        except (ClientError, OSError) as error:
+            raise SafetyUnavailableError(f"the safety service: {type(error).__name__}") from None
+        outputs = json.loads(said)["outputs"]
+        if not isinstance(outputs, str):
+            raise TypeError("outputs")
+        return outputs
+
+    def _get_session(self) -> ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            # Connections are not kept: one that the service closed meanwhile would fail a question.
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
+        return self._session

@@ -1,0 +1,77 @@
+"""What a model is shown of a thread: nothing that was kept from models before, and safe questions as such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from radixway.chat.safety.safety_verdict import SafetyVerdict, is_made_safe
+
+if TYPE_CHECKING:
+    from radixway.chat.records import Message
+
+REFUSED = "This question could not be checked for safety, and so it was not answered. Ask again in a while."
+BLOCKED: dict[str, Any] = {
+    "finish_reason": "content_filter",
+    "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+}
+"""What is noted of an answer that is the gateway's word in place of a model's, which read nothing."""
+
+
+def drop_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
+    """The same without questions that were kept from the model, and what stood in place of their answers: a
+    chat in which the guard blocked one question would else be blocked for good.
+    """
+    withheld: set[str] = set()
+    for each in thread[:-1]:
+        if _was_withheld(each) and each.parent_id is not None:
+            withheld |= {each.id, each.parent_id}
+    return tuple(each for each in thread if each.id not in withheld)
+
+
+def to_shown_thread(thread: Sequence[Message]) -> tuple[Message, ...]:
+    """The same with its questions as they were made safe here when they were answered: a model is shown in
+    later turns what it was shown in the first place, and knows the beginning by heart.
+    """
+    return tuple(
+        replace(each, content=each.safe_content)
+        if each.safe_content and is_made_safe(each.safe_content, each.content or "")
+        else each
+        for each in thread
+    )
+
+
+def has_words(message: Message) -> bool:
+    """Return whether it says anything: answers that ended before their first word do not."""
+    return bool(message.content and not message.content.isspace())
+
+
+def build_worker_thread(messages: Sequence[Message]) -> list[Message]:
+    """Return what a worker is sent of `messages`, which end with the question: those that have words.
+
+    Published workers close their connection at a message without. Neighbours of one role that are left are
+    joined, as chat templates want users and models to take turns.
+    """
+    spoken = [message for message in messages if message is messages[-1] or has_words(message)]
+    told: list[Message] = []
+    for _, turn in groupby(spoken, key=lambda message: message.role):
+        *before, last = turn
+        words = [message.content or "" for message in (*before, last)]
+        told.append(replace(last, content="\n\n".join(words)) if before else last)
+    return told
+
+
+def find_safety_prefix(shown: Message) -> str:
+    """The words that make a question safe, as it is shown; none where it is shown as it was asked."""
+    if shown.safe_content is None or shown.content != shown.safe_content:
+        return ""
+    return SafetyVerdict(shown.safety_label or "", shown.safety_rots or "").rewrite_prompt("")
+
+
+def _was_withheld(answer: Message) -> bool:
+    if answer.error == REFUSED:
+        return True
+    is_blocked = answer.finish_reason == BLOCKED["finish_reason"] and answer.usage is not None
+    return is_blocked and not (answer.usage or {}).get("total_tokens", 1)

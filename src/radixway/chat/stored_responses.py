@@ -1,0 +1,292 @@
+"""Responses: answers that are asked for with items and not with words alone, and what is kept of them.
+
+A response is an assistant's message; the items that it was asked with are kept with the prompter's message
+above it, and its request, and its output's blocks, with itself. One response after another is a thread of a
+chat, which is hidden from lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, delete, exists, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.active_answers import ActiveAnswers
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError, IdempotencyKeyReusedError
+from radixway.chat.ids import new_id
+from radixway.chat.messages import AnswerRequest, MessageStore, is_other_call, own_chat, own_message
+from radixway.chat.records import Chat, Message, MessageState, Role
+from radixway.chat.schema import chats, conversations, jobs, messages, question_items, responses
+from radixway.chat.statements import LEASED
+
+ResponseItems = list[dict[str, Any]]
+
+_CAME_TO_NOTHING = (MessageState.CANCELLED, MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class NewResponse:
+    """What a response is asked for with."""
+
+    content: str
+    """What its items say, in words."""
+    items: ResponseItems
+    request: dict[str, Any]
+    """The body as it came, without `input`."""
+    queue: str
+    model: str
+    work_parameters: dict[str, Any]
+    background: bool = False
+    previous: str | None = None
+    """The response that it goes on from, by its message's id."""
+    conversation: str | None = None
+    """The conversation that it belongs to, by its chat's id."""
+    waits_s: float | None = None
+    idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Of the call with that key."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """As it is kept."""
+
+    message: Message
+    request: dict[str, Any]
+    background: bool
+    output: ResponseItems | None
+    """Its blocks; None where there were only words, or none yet."""
+    failure: dict[str, Any] | None
+    """Why it failed, as HTTP tells it: `status`, `code`, `message`, `param`."""
+    is_conversation: bool = False
+    """Its chat is a conversation."""
+
+
+class ResponseStore:
+    """Whoever asks gives the user: what is another's is not found."""
+
+    def __init__(self, database: ChatDatabase, answers: ActiveAnswers, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._answers = answers
+        self._clock = clock
+
+    async def create_response(self, user_id: str, new: NewResponse, texts: MessageStore) -> StoredResponse:
+        """Write question, answer and job, and wake whoever waits for it. `texts`: with the user's limits.
+
+        The same `idempotency_key` gives the same response. Raises ChatNotFoundError: the response before, or
+        the conversation; KeyReused, Busy, TooMany, TooLarge.
+        """
+        try:
+            made, is_new = await self._create_response(user_id, new, texts)
+        except IntegrityError:  # another call with that key was quicker
+            made, is_new = await self._create_response(user_id, new, texts)
+        if is_new:
+            await self._answers.announce_job(new.queue)
+        return made
+
+    async def find_response(self, user_id: str, message_id: str) -> StoredResponse:
+        """Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
+            return await _own_response(read, user_id, message_id)
+
+    async def get_response(self, message_id: str) -> StoredResponse | None:
+        """As it is now, whoever it belongs to; None: there is no such response any more."""
+        async with self._database.read_connection() as read:
+            message = await _get_message(read, message_id)
+            return None if message is None else await _find_response(read, message)
+
+    async def load_items(
+        self, ids: Collection[str]
+    ) -> tuple[dict[str, ResponseItems], dict[str, ResponseItems]]:
+        """By message: items of questions, and blocks of answers."""
+        async with self._database.read_connection() as read:
+            asked = await read.execute(select(question_items).where(question_items.c.message_id.in_(ids)))
+            told = await read.execute(
+                select(responses.c.message_id, responses.c.output).where(
+                    responses.c.message_id.in_(ids), responses.c.output.is_not(None)
+                )
+            )
+            questions = {row.message_id: row.items for row in asked}
+            return questions, {row.message_id: row.output for row in told if row.output}
+
+    async def save_output(self, message_id: str, attempt_id: str, blocks: ResponseItems) -> None:
+        """What an attempt said, while it is the current one or the answer was cancelled amid it."""
+        held = exists().where(
+            jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED
+        )
+        stopped = exists().where(messages.c.id == message_id, messages.c.state == MessageState.CANCELLED)
+        blank = and_(stopped, responses.c.output.is_(None))
+        await self._update_response(message_id, or_(held, blank), output=blocks)
+
+    async def save_failure(self, message_id: str, failure: dict[str, Any]) -> None:
+        """Why its last attempt failed."""
+        await self._update_response(message_id, failure=failure)
+
+    async def delete_response(self, user_id: str, message_id: str) -> None:
+        """It cannot be read or gone on from any more. Its texts go at once, or, where other responses went on
+        from it and need them, with the last of those. Raises ChatNotFoundError.
+        """
+        async with self._database.write_transaction() as write:
+            found = await _own_response(write, user_id, message_id)
+            chat = await own_chat(write, user_id, found.message.chat_id, lock=True)
+            marked = update(responses).where(responses.c.message_id == message_id)
+            await write.execute(marked.values(deleted=True))
+            await _prune_unused(write, chat, found.message)
+
+    async def _create_response(
+        self, user_id: str, new: NewResponse, texts: MessageStore
+    ) -> tuple[StoredResponse, bool]:
+        async with self._database.write_transaction() as write:
+            known = await _find_by_key(write, user_id, new.idempotency_key, new.request_digest)
+            if known is not None:
+                return known, False
+            chat, parent, tail = await self._find_place(write, user_id, new)
+            said = await texts.write_prompt(write, chat, parent, new.content)
+            await write.execute(question_items.insert().values(message_id=said.id, items=new.items))
+            question = AnswerRequest(said.id, new.queue, new.model, new.work_parameters, waits_s=new.waits_s)
+            answer, _ = await texts.write_answer(write, user_id, chat.id, question, has_items=True)
+            asked = {"user_id": user_id, "request": new.request, "background": new.background}
+            repeatable = {"idempotency_key": new.idempotency_key, "request_digest": new.request_digest}
+            await write.execute(responses.insert().values(message_id=answer.id, **repeatable, **asked))
+            if tail is not None:
+                await set_chat_tail(write, chat.id, tail)
+            is_conversation = await _is_conversation(write, chat.id)
+        return StoredResponse(answer, new.request, new.background, None, None, is_conversation), True
+
+    async def _find_place(
+        self, write: AsyncConnection, user_id: str, new: NewResponse
+    ) -> tuple[Chat, str | None, str | None]:
+        """The chat, the message that the question stands below, and what the chat's tail is to be after it;
+        None: the answer.
+        """
+        if new.conversation is not None:
+            chat = await find_conversation(write, user_id, new.conversation, lock=True)
+            return chat, await _last_counted(write, chat.active_thread_tail_message_id), None
+        if new.previous is not None:
+            before = await _own_response(write, user_id, new.previous)
+            chat = await own_chat(write, user_id, before.message.chat_id, lock=True)
+            tail = chat.active_thread_tail_message_id if before.is_conversation else None
+            return chat, before.message.id, tail
+        return await create_hidden_chat(write, user_id, self._clock()), None, None
+
+    async def _update_response(self, message_id: str, *conditions: Any, **values: Any) -> None:
+        async with self._database.write_transaction() as write:
+            wanted = update(responses).where(responses.c.message_id == message_id, *conditions)
+            await write.execute(wanted.values(**values))
+
+
+async def create_hidden_chat(write: AsyncConnection, user_id: str, now: float) -> Chat:
+    """One that lists do not show."""
+    row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
+    quiet = {"hidden": True, "titled_by": "user"}  # nobody looks for its title: no model is to make one
+    made = await write.execute(chats.insert().values(**row, **quiet).returning(*chats.c))
+    return Chat(**made.one()._mapping)
+
+
+async def find_conversation(
+    connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False
+) -> Chat:
+    """Raises ChatNotFoundError."""
+    chat = await own_chat(connection, user_id, chat_id, lock=lock)
+    if not await _is_conversation(connection, chat_id):
+        raise ChatNotFoundError("Conversation not found")
+    return chat
+
+
+async def set_chat_tail(write: AsyncConnection, chat_id: str, message_id: str | None) -> None:
+    """The thread that is open ends there."""
+    changed = update(chats).where(chats.c.id == chat_id)
+    await write.execute(changed.values(active_thread_tail_message_id=message_id))
+
+
+async def _own_response(connection: AsyncConnection, user_id: str, message_id: str) -> StoredResponse:
+    found = await _find_response(connection, await own_message(connection, user_id, message_id))
+    if found is None:
+        raise ChatNotFoundError("Response not found")
+    return found
+
+
+async def _find_response(connection: AsyncConnection, message: Message) -> StoredResponse | None:
+    """None: the message is no response, or a deleted one."""
+    row = (await connection.execute(select(responses).where(responses.c.message_id == message.id))).first()
+    if row is None or row.deleted:
+        return None
+    is_conversation = await _is_conversation(connection, message.chat_id)
+    return StoredResponse(message, row.request, row.background, row.output, row.failure, is_conversation)
+
+
+async def _find_by_key(
+    connection: AsyncConnection, user_id: str, key: str | None, request_digest: str | None
+) -> StoredResponse | None:
+    """Raises IdempotencyKeyReusedError."""
+    if key is None:
+        return None
+    wanted = select(responses.c.message_id, responses.c.request_digest).where(
+        responses.c.user_id == user_id, responses.c.idempotency_key == key
+    )
+    found = (await connection.execute(wanted)).first()
+    if found is None:
+        return None
+    if is_other_call(found.request_digest, request_digest):
+        raise IdempotencyKeyReusedError
+    return await _own_response(connection, user_id, found.message_id)
+
+
+async def _is_conversation(connection: AsyncConnection, chat_id: str) -> bool:
+    wanted = select(conversations.c.chat_id).where(conversations.c.chat_id == chat_id)
+    return (await connection.execute(wanted)).first() is not None
+
+
+async def _last_counted(connection: AsyncConnection, message_id: str | None) -> str | None:
+    """Up from the end of a conversation's thread, past turns that came to nothing."""
+    while message_id is not None:
+        own, asked = messages.alias(), messages.alias()
+        wanted = (
+            select(own.c.role, own.c.state, asked.c.parent_id)
+            .outerjoin(asked, asked.c.id == own.c.parent_id)
+            .where(own.c.id == message_id)
+        )
+        found = (await connection.execute(wanted)).first()
+        if found is None or found.role == Role.PROMPTER or found.state not in _CAME_TO_NOTHING:
+            break
+        message_id = found.parent_id
+    return message_id
+
+
+async def _prune_unused(write: AsyncConnection, chat: Chat, answer: Message) -> None:
+    """Delete a response whose texts nobody needs, its question, and those above it that only it needed."""
+    at: Message | None = answer
+    while at is not None and not await _has_children(write, at.id) and await _is_deleted(write, at.id):
+        await write.execute(delete(messages).where(messages.c.id == at.id))
+        asked = None if at.parent_id is None else await _get_message(write, at.parent_id)
+        if asked is None or await _has_children(write, asked.id):
+            at = None
+        else:
+            await write.execute(delete(messages).where(messages.c.id == asked.id))
+            at = None if asked.parent_id is None else await _get_message(write, asked.parent_id)
+        if chat.active_thread_tail_message_id == answer.id:
+            await set_chat_tail(write, chat.id, None if at is None else at.id)
+    left = select(messages.c.id).where(messages.c.chat_id == chat.id).limit(1)
+    if (await write.execute(left)).first() is None and not await _is_conversation(write, chat.id):
+        await write.execute(delete(chats).where(chats.c.id == chat.id))
+
+
+async def _get_message(connection: AsyncConnection, message_id: str) -> Message | None:
+    row = (await connection.execute(select(messages).where(messages.c.id == message_id))).first()
+    return None if row is None else Message.of_row(row)
+
+
+async def _has_children(connection: AsyncConnection, message_id: str) -> bool:
+    wanted = select(messages.c.id).where(messages.c.parent_id == message_id).limit(1)
+    return (await connection.execute(wanted)).first() is not None
+
+
+async def _is_deleted(connection: AsyncConnection, message_id: str) -> bool:
+    wanted = select(responses.c.deleted).where(responses.c.message_id == message_id)
+    return bool((await connection.execute(wanted)).scalar_one_or_none())

@@ -1,0 +1,196 @@
+"""The branches of a chat: which messages make a thread, which stand beside each other. Pure functions.
+
+Threads of chats that are hot: what was read once is not read again while it is as it was.
+
+The database says what still holds, with each question: a message has a version that a trigger raises with
+every change, whoever makes it and in whichever process. Of a chat that is known, ids and versions are read,
+and the messages that are new or have changed; so nothing stale is ever told, and nobody is told of changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import Row, bindparam, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat import statements
+from radixway.chat.database import ChatDatabase
+from radixway.chat.records import Message
+from radixway.chat.schema import messages
+
+
+def build_thread(messages: Sequence[Message], tail: str) -> list[Message]:
+    """A message and all above it, the first of the chat first; empty where there is no such message."""
+    by_id = {message.id: message for message in messages}
+    found: list[Message] = []
+    at = by_id.get(tail)
+    while at is not None:
+        found.append(at)
+        at = None if at.parent_id is None else by_id.get(at.parent_id)
+    return found[::-1]
+
+
+def find_newest_tail(messages: Sequence[Message], below: str) -> str:
+    """The end of the thread through a message that follows the newest child at each fork."""
+    children = _children_by_parent(messages)
+    while below in children:
+        below = children[below][-1].id
+    return below
+
+
+def find_siblings(messages: Sequence[Message]) -> dict[str, list[str]]:
+    """By message: what stands in its place, itself included, in the order in which it was made."""
+    return {
+        message.id: [each.id for each in family]
+        for family in _children_by_parent(messages).values()
+        for message in family
+    }
+
+
+def _children_by_parent(messages: Sequence[Message]) -> dict[str | None, list[Message]]:
+    found: dict[str | None, list[Message]] = {}
+    for message in sorted(messages, key=lambda each: each.id):
+        found.setdefault(message.parent_id, []).append(message)
+    return found
+
+
+SHORTEST = 12
+"""Messages of a thread that is kept: shorter ones are read as fast as their versions."""
+_MAX_CHANGED_MESSAGES = 100
+"""More than these are read by the thread's own statement."""
+_ROW_BYTES = 2000
+"""Of a message without its words, give or take."""
+
+_VERSIONS = select(messages.c.id, messages.c.parent_id, messages.c.version).where(
+    messages.c.chat_id == bindparam("chat")
+)
+_SOME = select(messages).where(messages.c.id.in_(bindparam("ids", expanding=True)))
+
+
+@dataclass(slots=True)
+class _CachedChat:
+    used_at: float
+    size_bytes: int = 0
+    known: dict[str, Message] = field(default_factory=dict)
+
+
+class ThreadCache:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        database: ChatDatabase,
+        *,
+        most_bytes: int,
+        kept_s: float = 1800.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`kept_s`: after a chat was asked for last. `clock`: seconds that only go up."""
+        self.outcomes: dict[str, int] = {}
+        """Of questions: `hit`, `miss`, or `short`, of threads that are not worth keeping."""
+        self._database = database
+        self._most_bytes = most_bytes
+        self._kept_s = kept_s
+        self._clock = clock
+        self._chats: OrderedDict[str, _CachedChat] = OrderedDict()
+        """Whoever was asked for last stands last."""
+        self._size_bytes = 0
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    async def load_thread(self, chat_id: str, message_id: str) -> list[Message]:
+        """A message of a chat and all above it, the first one first; empty where there is no such message."""
+        self._drop_old()
+        chat = self._chats.get(chat_id)
+        async with self._database.read_connection() as read:
+            if chat is None:
+                found = await _read_thread(read, message_id)
+                self._count_outcome("miss" if len(found) >= SHORTEST else "short")
+            else:
+                found = await self._refresh_thread(read, chat, chat_id, message_id)
+        if len(found) >= SHORTEST:
+            self._store_thread(chat_id, found)
+        elif not found:
+            self.drop_chats([chat_id])
+        return found
+
+    def drop_chats(self, chat_ids: Iterable[str]) -> None:
+        """Nothing of these is kept any more."""
+        for chat_id in chat_ids:
+            chat = self._chats.pop(chat_id, None)
+            if chat is not None:
+                self._size_bytes -= chat.size_bytes
+
+    def check(self) -> None:
+        """Recount. Raises AssertionError."""
+        for chat in self._chats.values():
+            assert chat.size_bytes == sum(map(_size_bytes, chat.known.values()))
+        assert self._size_bytes == sum(chat.size_bytes for chat in self._chats.values()) <= self._most_bytes
+        used = [chat.used_at for chat in self._chats.values()]
+        assert used == sorted(used)
+
+    async def _refresh_thread(
+        self, read: AsyncConnection, chat: _CachedChat, chat_id: str, message_id: str
+    ) -> list[Message]:
+        """The thread, of what is known and what is not. `read`: one transaction."""
+        told = {row.id: row for row in await read.execute(_VERSIONS, {"chat": chat_id})}
+        ids = _path_to_message(told, message_id)
+        known = dict(chat.known)  # another question may change it meanwhile
+        missing = [each for each in ids if each not in known or known[each].version != told[each].version]
+        self._count_outcome("hit" if len(missing) < len(ids) else "miss")
+        if len(missing) > _MAX_CHANGED_MESSAGES:
+            return await _read_thread(read, message_id)
+        fresh = await read.execute(_SOME, {"ids": missing}) if missing else ()
+        known |= {row.id: Message.of_row(row) for row in fresh}
+        return [known[each] for each in ids] if all(each in known for each in ids) else []
+
+    def _count_outcome(self, outcome: str) -> None:
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+
+    def _store_thread(self, chat_id: str, thread: list[Message]) -> None:
+        self.drop_chats([chat_id])
+        size_bytes = sum(map(_size_bytes, thread))
+        if size_bytes > self._most_bytes:
+            return
+        self._chats[chat_id] = _CachedChat(self._clock(), size_bytes, {each.id: each for each in thread})
+        self._size_bytes += size_bytes
+        while self._size_bytes > self._most_bytes:
+            self.drop_chats([next(iter(self._chats))])
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(self._kept_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """What nobody asks for any more goes by itself."""
+        self._sweeping = None
+        self._drop_old()
+        if self._chats:
+            self._sweeping = asyncio.get_running_loop().call_later(self._kept_s, self._sweep)
+
+    def _drop_old(self) -> None:
+        until = self._clock() - self._kept_s
+        while self._chats and next(iter(self._chats.values())).used_at <= until:
+            self.drop_chats([next(iter(self._chats))])
+
+
+async def _read_thread(read: AsyncConnection, message_id: str) -> list[Message]:
+    return [Message.of_row(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
+
+
+def _path_to_message(told: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[str]:
+    """From the first message of a chat to one of its messages."""
+    ids: list[str] = []
+    while message_id is not None and message_id in told:
+        ids.append(message_id)
+        message_id = told[message_id].parent_id
+    return ids[::-1]
+
+
+def _size_bytes(message: Message) -> int:
+    """Bytes, about."""
+    return _ROW_BYTES + sys.getsizeof(message.content or "") + sys.getsizeof(message.safe_content or "")

@@ -1,0 +1,285 @@
+"""Token logs: what an answer has said so far, for any number of listeners, from any position.
+
+Positions are the `id:` of server-sent events, and never mean two things, whichever process says what:
+
+    (0 … 10⁹)      the first attempt at the answer, from 1
+    [10⁹ … 2·10⁹)  the second one; 10⁹ itself: what was said before is void
+    …
+    10¹⁵           the end of an answer that no attempt brought to its end
+
+So every process can tell what a listener who comes back has heard, and what of it is void.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from radixway.chat import published_shapes
+
+ATTEMPT = 10**9
+"""Positions of one attempt."""
+LAST = 10**15
+"""Of an end that no attempt said. JavaScript knows it exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogEntry:
+    """One event of an answer."""
+
+    position: int
+    event: bytes
+    """JSON, as listeners are sent it."""
+
+
+async def without_restarts(
+    entries: AsyncIterator[TokenLogEntry], restart: bytes
+) -> AsyncIterator[TokenLogEntry]:
+    """For listeners that know nothing of answers that begin anew: once one does, they hear its end alone.
+
+    `restart`: the event that says so. What they heard before it is void, and nothing can take it back.
+    """
+    last: TokenLogEntry | None = None
+    void = False
+    try:
+        async for entry in entries:
+            void = void or entry.event == restart
+            if not void:
+                yield entry
+            last = entry
+        if void and last is not None and last.event != restart:
+            yield last
+    finally:
+        closing = getattr(entries, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
+class TokenLog(Protocol):
+    """The logs of all answers under way, and of those that ended not long ago."""
+
+    is_shared: bool
+    """What is said in other processes is heard here."""
+    kept_s: float
+    """How long a log can be heard after its end."""
+
+    def append_events(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+        """Add to what an attempt says (1: the first one); once a later one has begun, it is dropped."""
+        ...
+
+    async def restart_attempt(self, message_id: str, attempt: int) -> None:
+        """What it and those before it said is void: whoever heard it is told, nobody else hears of it."""
+        ...
+
+    async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
+        """The last event: of `attempt`, or of none. The log is kept for a while, and then forgotten."""
+        ...
+
+    def leave_log(self, message_id: str) -> None:
+        """An attempt is not this process's any more: what comes next may be said in another one."""
+        ...
+
+    def publish_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
+        """An answer has ended in another process, and that is all that is known of it here.
+
+        `words`: all of them, for those who have heard none; the others hear the end alone.
+        """
+        ...
+
+    async def has_log(self, message_id: str) -> bool:
+        """Whether there is anything to hear."""
+        ...
+
+    async def attempt_text(self, message_id: str, attempt: int) -> str:
+        """All that an attempt has said, as far as it is known: for those who end what nobody else will."""
+        ...
+
+    async def drop_logs(self, message_ids: Collection[str]) -> None:
+        """These logs are gone; whoever listens hears no more."""
+        ...
+
+    def list_followed(self) -> list[str]:
+        """Answers that somebody listens to here, whose end has not been heard."""
+        ...
+
+    def follow_log(self, message_id: str, after: int = 0) -> AsyncIterator[TokenLogEntry]:
+        """Every event after a position, in order, those to come included; ends with the log."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context while which all of this works."""
+        ...
+
+
+@dataclass(slots=True)
+class AnswerLog:
+    """Of one answer."""
+
+    base: int = 0
+    """Where the attempt that counts begins; its first event stands behind it."""
+    events: list[bytes] = field(default_factory=list)
+    end: TokenLogEntry | None = None
+    is_gone: bool = False
+    """There is nothing to be heard of it any more."""
+    listeners: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def last_position(self) -> int:
+        """The position of the last event before the end."""
+        return self.base + len(self.events)
+
+    def restart_at(self, base: int) -> None:
+        """What was said before this position is void."""
+        if base > self.base and self.end is None:
+            self.base = base
+            self.events = []
+            self.wake_listeners()
+
+    def add_events(self, base: int, events: Sequence[bytes]) -> None:
+        """Of the attempt that begins at `base`."""
+        self.restart_at(base)
+        if base == self.base and self.end is None:
+            self.events += events
+            self.wake_listeners()
+
+    def close_log(self, entry: TokenLogEntry) -> None:
+        """Nothing comes after it."""
+        if self.end is None:
+            self.end = entry
+            self.wake_listeners()
+
+    def wake_listeners(self) -> None:
+        """Wake the listeners."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+def attempt_base(attempt: int) -> int:
+    """Where an attempt's positions begin."""
+    return (attempt - 1) * ATTEMPT
+
+
+class MemoryTokenLog:
+    """A `TokenLog` for one process. Belongs to one event loop."""
+
+    is_shared = False
+
+    def __init__(self, *, kept_s: float = 60.0) -> None:
+        """`kept_s`: how long a log can be heard after its end."""
+        self.kept_s = kept_s
+        self._logs: dict[str, AnswerLog] = {}
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def append_events(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+        """See `TokenLog`."""
+        self._open_log(message_id).add_events(attempt_base(attempt), events)
+
+    async def restart_attempt(self, message_id: str, attempt: int) -> None:
+        """See `TokenLog`."""
+        self._open_log(message_id).restart_at(attempt_base(attempt + 1))
+
+    async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
+        """See `TokenLog`."""
+        log = self._open_log(message_id)
+        if log.end is not None:
+            return
+        position = LAST
+        if attempt is not None:
+            log.restart_at(attempt_base(attempt))
+            position = log.last_position + 1
+        log.close_log(TokenLogEntry(position, event))
+        self._expire_later(message_id)
+
+    def leave_log(self, message_id: str) -> None:
+        """See `TokenLog`."""
+
+    def publish_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
+        """See `TokenLog`."""
+        log = self._open_log(message_id)
+        if log.end is not None:
+            return
+        if not log.last_position:
+            log.add_events(0, words)
+        log.close_log(TokenLogEntry(LAST, event))
+        self._expire_later(message_id)
+
+    async def has_log(self, message_id: str) -> bool:
+        """See `TokenLog`."""
+        return message_id in self._logs
+
+    async def attempt_text(self, message_id: str, attempt: int) -> str:
+        """See `TokenLog`."""
+        log = self._logs.get(message_id)
+        return (
+            ""
+            if log is None or log.base != attempt_base(attempt)
+            else published_shapes.join_tokens(log.events)
+        )
+
+    async def drop_logs(self, message_ids: Collection[str]) -> None:
+        """See `TokenLog`."""
+        for message_id in message_ids:
+            log = self._logs.pop(message_id, None)
+            if log is not None:
+                log.is_gone = True
+                log.wake_listeners()
+
+    def list_followed(self) -> list[str]:
+        """See `TokenLog`."""
+        return [message_id for message_id, log in self._logs.items() if log.listeners and log.end is None]
+
+    async def follow_log(self, message_id: str, after: int = 0) -> AsyncIterator[TokenLogEntry]:
+        """See `TokenLog`. A log that has not begun yet is waited for."""
+        log = self._open_log(message_id)
+        log.listeners += 1
+        self._on_listener(message_id, log)
+        position = after
+        try:
+            while not log.is_gone:
+                changed, end = log.changed, log.end
+                if 0 < position < log.base:
+                    yield TokenLogEntry(log.base, published_shapes.encode_restarted())
+                position = max(position, log.base)
+                for event in log.events[position - log.base :]:
+                    position += 1
+                    yield TokenLogEntry(position, event)
+                if end is not None:
+                    if after != end.position:
+                        yield end
+                    return
+                await changed.wait()
+        finally:
+            log.listeners -= 1
+            if not log.listeners:
+                self._on_no_listeners(message_id, log)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """See `TokenLog`."""
+        yield
+
+    def _on_listener(self, message_id: str, log: AnswerLog) -> None:
+        """Somebody listens."""
+
+    def _on_no_listeners(self, message_id: str, log: AnswerLog) -> None:
+        """Nobody listens any more."""
+        if log.end is None and not log.events and not log.base:
+            self._logs.pop(message_id, None)
+
+    def _expire_later(self, message_id: str) -> None:
+        asyncio.get_running_loop().call_later(self.kept_s, self._drop_log, message_id)
+
+    def _drop_log(self, message_id: str) -> None:
+        self._logs.pop(message_id, None)
+
+    def _open_log(self, message_id: str) -> AnswerLog:
+        log = self._logs.get(message_id)
+        if log is None:
+            log = self._logs[message_id] = AnswerLog()
+        return log

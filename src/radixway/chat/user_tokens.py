@@ -1,0 +1,127 @@
+"""Tokens of users, as the published service makes them: encrypted (JWE, `dir` with `A256GCM`).
+
+A refresh token serves once. One that comes a second time was stolen from somebody: all that came from the
+same login ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ids import hash_secret, new_id
+from radixway.chat.schema import refresh_tokens
+from radixway.chat.server_secrets import ServerSecrets
+
+_INFO = b"NextAuth.js Generated Encryption Key"
+_HEADER = {"alg": "dir", "enc": "A256GCM"}
+
+TokenType = Literal["access", "refresh"]
+
+
+class InvalidTokenError(Exception):
+    """A token that does not count; the text is the published one."""
+
+    status = 401
+
+
+class TokenTypeError(InvalidTokenError):
+    """A refresh token where an access token belongs, or the other way round."""
+
+    status = 400
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPair:
+    """What a login gives."""
+
+    access: str
+    refresh: str
+
+
+class TokenIssuer:
+    """Makes tokens, and tells whose they are."""
+
+    def __init__(
+        self,
+        secrets: ServerSecrets,
+        database: ChatDatabase,
+        clock: Callable[[], float],
+        *,
+        access_s: float = 3600.0,
+        refresh_s: float = 7 * 86400.0,
+    ) -> None:
+        """`access_s`, `refresh_s`: how long tokens serve."""
+        derive = HKDF(SHA256(), 32, salt=secrets.auth_salt.encode(), info=_INFO)
+        self._key = OctKey.import_key(derive.derive(secrets.auth_secret.encode()))
+        self._database = database
+        self._clock = clock
+        self._access_s = access_s
+        self._refresh_s = refresh_s
+
+    def find_user_id(self, token: str) -> str:
+        """Whose access token it is. Raises InvalidTokenError."""
+        return self._decrypt_token(token, "access")
+
+    async def issue_pair(self, user_id: str) -> TokenPair:
+        """A new pair, the first of its family."""
+        async with self._database.write_transaction() as write:
+            return await self._issue_pair(write, user_id, new_id())
+
+    async def refresh_pair(self, token: str) -> TokenPair:
+        """A new pair for a refresh token, which serves no more. Raises InvalidTokenError."""
+        user_id = self._decrypt_token(token, "refresh")
+        async with self._database.write_transaction() as write:
+            held = refresh_tokens.c.token_hash == hash_secret(token)
+            found = (await write.execute(select(refresh_tokens).where(held).with_for_update())).first()
+            if found is None or found.revoked:
+                raise InvalidTokenError("Invalid token")
+            change = update(refresh_tokens)
+            if found.used_at is None:
+                # In one transaction: a thief who comes a moment later finds the new one to revoke, too.
+                await write.execute(change.where(held).values(used_at=self._clock()))
+                return await self._issue_pair(write, user_id, found.family)
+            family = refresh_tokens.c.family == found.family
+            await write.execute(change.where(family).values(revoked=True))
+        raise InvalidTokenError("Invalid token")
+
+    async def revoke_user(self, user_id: str) -> None:
+        """No refresh token of that user serves any more."""
+        async with self._database.write_transaction() as write:
+            theirs = refresh_tokens.c.user_id == user_id
+            await write.execute(update(refresh_tokens).where(theirs).values(revoked=True))
+
+    async def _issue_pair(self, write: AsyncConnection, user_id: str, family: str) -> TokenPair:
+        now = self._clock()
+        refresh, until = self._encrypt_token(user_id, "refresh", self._refresh_s), now + self._refresh_s
+        row = {"token_hash": hash_secret(refresh), "user_id": user_id, "family": family, "expires_at": until}
+        await write.execute(delete(refresh_tokens).where(refresh_tokens.c.expires_at <= now))
+        await write.execute(refresh_tokens.insert().values(**row))
+        return TokenPair(self._encrypt_token(user_id, "access", self._access_s), refresh)
+
+    def _encrypt_token(self, user_id: str, kind: TokenType, lasts_s: float) -> str:
+        claims = {"user_id": user_id, "exp": self._clock() + lasts_s, "type": kind}
+        return jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key)
+
+    def _decrypt_token(self, token: str, kind: TokenType) -> str:
+        try:
+            claims = json.loads(jwe.decrypt_compact(token, self._key).plaintext or b"")
+            user_id, until, found = claims["user_id"], float(claims["exp"]), claims["type"]
+        except (JoseError, ValueError, KeyError, TypeError):
+            raise InvalidTokenError("Invalid token") from None
+        if found != kind:
+            raise TokenTypeError("Invalid token type")
+        if until < self._clock():
+            raise InvalidTokenError("Token expired")
+        return str(user_id)

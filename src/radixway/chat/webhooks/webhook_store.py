@@ -1,0 +1,216 @@
+"""The addresses that users have named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import ChatDatabase
+from radixway.chat.errors import ChatNotFoundError, InvalidFieldError
+from radixway.chat.ids import new_id
+from radixway.chat.schema import deliveries, webhooks
+from radixway.chat.server_secrets import ServerSecrets
+from radixway.chat.webhooks.outbox import GIVEN_UP, WAITING, WebhookOutbox
+from radixway.chat.webhooks.signatures import made_secret, told_secret
+from radixway.chat.webhooks.webhook_events import WebhookEvent
+from radixway.core.net import AddressAllowlist, FetchError
+from radixway.core.net.fetcher import parse_fetch_url
+
+OLD_SECRET_S = 86_400.0
+"""How long what is sent is signed with the secret before, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserWebhook:
+    """An address that is told of a user's events."""
+
+    id: str
+    user_id: str
+    url: str
+    events: list[str]
+    """Empty: all."""
+    enabled: bool
+    secret_number: int
+    secret_since: float
+    created_at: float
+    delivered_at: float | None
+    """When something arrived there last."""
+    failed_at: float | None
+    """When an attempt failed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndeliveredEvent:
+    """What has not arrived, or not yet."""
+
+    id: str
+    type: str
+    chat_id: str
+    state: str
+    """`waiting` or `given_up`."""
+    created_at: float
+    available_at: float
+    """When it is tried next, or was given up."""
+    attempts: int
+    last_status: int | None
+    last_error: str | None
+
+
+class WebhookStore:
+    """Whoever asks gives the user: what is another's is not found."""
+
+    def __init__(
+        self,
+        database: ChatDatabase,
+        clock: Callable[[], float],
+        secrets: ServerSecrets,
+        outbox: WebhookOutbox,
+        allowed: AddressAllowlist,
+        *,
+        most: int,
+        http: bool,
+    ) -> None:
+        """`most`: of a user. `http`: whether addresses without TLS may be named."""
+        self._database = database
+        self._clock = clock
+        self._secrets = secrets
+        self._outbox = outbox
+        self._allowed = allowed
+        self._most = most
+        self._http = http
+
+    async def add(self, user_id: str, url: str, events: Sequence[str]) -> tuple[UserWebhook, str]:
+        """A new one, and its secret, which is told now and never again. Raises InvalidFieldError."""
+        self._check(url)
+        now = self._clock()
+        row = {"id": new_id(), "user_id": user_id, "url": url, "events": sorted(set(events))}
+        async with self._database.write_transaction() as write:
+            count = select(func.count()).select_from(webhooks).where(webhooks.c.user_id == user_id)
+            if (await write.execute(count)).scalar_one() >= self._most:
+                raise InvalidFieldError("url", f"there are {self._most} webhooks already", status=409)
+            made = await write.execute(
+                webhooks.insert().values(**row, created_at=now, secret_since=now).returning(*webhooks.c)
+            )
+            hook = UserWebhook(**made.one()._mapping)
+        return hook, self.secret(hook)
+
+    async def of(self, user_id: str) -> list[UserWebhook]:
+        """In the order in which they were made."""
+        wanted = select(webhooks).where(webhooks.c.user_id == user_id).order_by(webhooks.c.id)
+        async with self._database.read_connection() as read:
+            return [UserWebhook(**row._mapping) for row in await read.execute(wanted)]
+
+    async def find(self, user_id: str, webhook_id: str) -> UserWebhook:
+        """Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
+            return await self._own(read, user_id, webhook_id)
+
+    async def get(self, webhook_id: str) -> UserWebhook | None:
+        """Whoever it belongs to."""
+        async with self._database.read_connection() as read:
+            row = (await read.execute(select(webhooks).where(webhooks.c.id == webhook_id))).first()
+            return None if row is None else UserWebhook(**row._mapping)
+
+    async def change(self, user_id: str, webhook_id: str, **fields: Any) -> UserWebhook:
+        """Its `url`, its `events`, or whether it is `enabled`. Raises ChatNotFoundError,
+        InvalidFieldError.
+        """
+        if "url" in fields:
+            self._check(fields["url"])
+        if "events" in fields:
+            fields["events"] = sorted(set(fields["events"]))
+        async with self._database.write_transaction() as write:
+            await self._own(write, user_id, webhook_id)
+            if fields:
+                await write.execute(update(webhooks).where(webhooks.c.id == webhook_id).values(**fields))
+            return await self._own(write, user_id, webhook_id)
+
+    async def rotate(self, user_id: str, webhook_id: str) -> tuple[UserWebhook, str]:
+        """Give it another secret; the one before signs for a day more. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
+            await self._own(write, user_id, webhook_id)
+            number = webhooks.c.secret_number + 1
+            changed = update(webhooks).where(webhooks.c.id == webhook_id)
+            await write.execute(changed.values(secret_number=number, secret_since=self._clock()))
+            hook = await self._own(write, user_id, webhook_id)
+        return hook, self.secret(hook)
+
+    async def remove(self, user_id: str, webhook_id: str) -> None:
+        """With what waits for it. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
+            await self._own(write, user_id, webhook_id)
+            await write.execute(delete(deliveries).where(deliveries.c.target == webhook_id))
+            await write.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
+
+    async def disable(self, webhook_id: str) -> None:
+        """Its receiver wants nothing more."""
+        async with self._database.write_transaction() as write:
+            await write.execute(update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False))
+
+    async def test(self, user_id: str, webhook_id: str) -> None:
+        """Send it something. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
+            await self._own(write, user_id, webhook_id)
+            await self._outbox.put_for(write, user_id, WebhookEvent("webhook.test", ""), [webhook_id])
+
+    async def undelivered(self, user_id: str, webhook_id: str, most: int = 100) -> list[UndeliveredEvent]:
+        """What has not arrived, newest first. Raises ChatNotFoundError."""
+        wanted = select(*(deliveries.c[name] for name in UndeliveredEvent.__slots__))
+        wanted = wanted.where(deliveries.c.target == webhook_id)
+        async with self._database.read_connection() as read:
+            await self._own(read, user_id, webhook_id)
+            rows = await read.execute(wanted.order_by(deliveries.c.number.desc()).limit(most))
+            return [UndeliveredEvent(**row._mapping) for row in rows]
+
+    async def retry(self, user_id: str, webhook_id: str, delivery_id: str) -> None:
+        """Try what was given up once more, from the start. Raises ChatNotFoundError."""
+        again = update(deliveries).where(
+            deliveries.c.id == delivery_id,
+            deliveries.c.target == webhook_id,
+            deliveries.c.state == GIVEN_UP,
+        )
+        async with self._database.write_transaction() as write:
+            await self._own(write, user_id, webhook_id)
+            values = {"state": WAITING, "attempts": 0, "available_at": self._clock()}
+            if (await write.execute(again.values(**values))).rowcount == 0:
+                raise ChatNotFoundError("Delivery not found")
+            self._database.call_after_commit(write, self._outbox.on_news)
+
+    def secret(self, hook: UserWebhook) -> str:
+        """As its receiver is told it."""
+        return told_secret(made_secret(self._secrets, hook.id, hook.secret_number))
+
+    def signing(self, hook: UserWebhook) -> list[bytes]:
+        """The secrets that what is sent now is signed with."""
+        numbers = [hook.secret_number]
+        if hook.secret_number > 1 and self._clock() < hook.secret_since + OLD_SECRET_S:
+            numbers.append(hook.secret_number - 1)
+        return [made_secret(self._secrets, hook.id, number) for number in numbers]
+
+    def _check(self, url: str) -> None:
+        """What can be told without asking for its address. Raises InvalidFieldError."""
+        try:
+            read = parse_fetch_url(url)
+        except FetchError as error:
+            raise InvalidFieldError("url", str(error)) from None
+        if read.scheme != "https" and not self._http:
+            raise InvalidFieldError("url", "only https is spoken to")
+        host = read.host or ""
+        try:
+            ip_address(host.partition("%")[0])
+        except ValueError:
+            return
+        if not self._allowed(host):
+            raise InvalidFieldError("url", f"{host} is not a public address")
+
+    async def _own(self, connection: AsyncConnection, user_id: str, webhook_id: str) -> UserWebhook:
+        wanted = select(webhooks).where(webhooks.c.id == webhook_id, webhooks.c.user_id == user_id)
+        row = (await connection.execute(wanted)).first()
+        if row is None:
+            raise ChatNotFoundError("Webhook not found")
+        return UserWebhook(**row._mapping)

@@ -1,0 +1,328 @@
+"""A worker's own safety: the published service, asked before anything is generated.
+
+One connection to a chat server, several answers at once, and a new connection when it breaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from radixway.chat.notifications import wait_for_event
+from radixway.chat.plugins import PluginAnswers, find_chosen_plugin
+from radixway.chat.safety import SafetyVerdict, parse_verdict
+from radixway.chat.worker import machine_info
+from radixway.chat.worker.prompt_format import (
+    PromptFormat,
+    PromptTurn,
+    StopFilter,
+    parse_turns,
+    stop_sequences,
+)
+from radixway.chat.worker.thread_truncation import ThreadTruncator
+from radixway.chat.worker.token_batcher import TokenBatcher, WorkerSpeaker, send_frame
+from radixway.chat.worker.upstream_engines import GenerationStep, UpstreamEngine, UpstreamEngineError
+from radixway.core.telemetry.gpus import GpuMonitor
+
+
+class WorkerSafetyClient:
+    """Asks the service."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = f"{url.rstrip('/')}/safety"
+
+    async def judge(self, prompt: str, level: int) -> SafetyVerdict:
+        """Raises aiohttp.ClientError, TimeoutError, ValueError."""
+        body = {"inputs": prompt, "parameters": {"level": level}}
+        async with self._session.post(self._url, json=body, timeout=aiohttp.ClientTimeout(total=30)) as told:
+            told.raise_for_status()
+            answer: dict[str, Any] = await told.json(content_type=None)
+        return parse_verdict(str(answer.get("outputs", "")))
+
+
+log = logging.getLogger(__name__)
+
+_decode = msgspec.json.Decoder().decode
+_MAX_RECONNECT_DELAY_S = 30.0
+
+
+class ServerRejectedError(Exception):
+    """The server does not let this worker in; trying again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What the server is told that this worker serves."""
+
+    model_id: str
+    max_input_length: int
+    max_total_length: int
+    quantized: bool = False
+    at_once: int = 1
+
+
+class ChatWorker:
+    """Works while `run()`. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        api_key: str,
+        engine: UpstreamEngine,
+        serves: ServedModel,
+        *,
+        form: PromptFormat | None = None,
+        safety: WorkerSafetyClient | None = None,
+        plugins: PluginAnswers | None = None,
+        first_wait_s: float = 0.5,
+    ) -> None:
+        """`server`: `ws://…`. `first_wait_s`: till a broken connection is made again; doubled each time."""
+        self._session = session
+        self._url = server if "/work" in server else f"{server.rstrip('/')}/workers/work"
+        self._headers = {"X-API-Key": api_key, "X-Protocol-Version": "1"}
+        self._engine = engine
+        self._serves = serves
+        self._form: PromptFormat = form or engine.formats[0]
+        self._lengths = ThreadTruncator(engine, self._form, serves.max_input_length, serves.max_total_length)
+        self._gpus = GpuMonitor()
+        self._safety = safety
+        self._plugins = plugins
+        self._first_wait_s = first_wait_s
+        self._jobs: dict[str, asyncio.Task[None]] = {}
+        self._draining = asyncio.Event()
+        self._extensions: frozenset[str] = frozenset()
+        self._processed = 0
+
+    def drain(self) -> None:
+        """Take no more jobs, finish those under way, and end."""
+        self._draining.set()
+
+    async def run_until_drained(self) -> None:
+        """Until it has drained. Raises ServerRejectedError."""
+        wait_s = self._first_wait_s
+        while not self._draining.is_set():
+            try:
+                async with self._session.ws_connect(self._url, headers=self._headers) as socket:
+                    await send_frame(socket, await self._registration_frame())
+                    wait_s = self._first_wait_s
+                    await self._serve_connection(socket)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                log.warning("the server is not there: %s", type(error).__name__)
+            if not self._draining.is_set():
+                await wait_for_event(self._draining, wait_s * random.uniform(0.5, 1.0))
+                wait_s = min(wait_s * 2, _MAX_RECONNECT_DELAY_S)
+
+    async def _serve_connection(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        reading = asyncio.create_task(self._read_frames(socket))
+        draining = asyncio.create_task(self._draining.wait())
+        try:
+            await asyncio.wait({reading, draining}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                if "drain" in self._extensions:
+                    await send_frame(socket, {"response_type": "drain"})
+                while self._jobs and not reading.done():
+                    under_way: set[asyncio.Task[Any]] = {reading, *self._jobs.values()}
+                    await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+        finally:
+            for task in (reading, draining, *self._jobs.values()):
+                task.cancel()
+            await asyncio.gather(reading, draining, *self._jobs.values(), return_exceptions=True)
+            self._jobs.clear()
+            self._extensions = frozenset()
+
+    async def _read_frames(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                continue
+            frame = _decode(message.data)
+            kind = frame.get("request_type")
+            if kind == "work":
+                if (
+                    not self._draining.is_set() or "drain" in self._extensions
+                ):  # else it goes back as we leave
+                    self._start_job(socket, frame)
+            elif kind == "ping":
+                pong = {
+                    "request_id": frame["id"],
+                    "response_type": "pong",
+                    "metrics": await self._collect_metrics(),
+                }
+                await send_frame(socket, pong)
+            elif kind == "cancel" and (job := self._jobs.get(frame.get("request_id", ""))) is not None:
+                job.cancel()
+            elif kind == "extensions":
+                self._extensions = frozenset(frame.get("extensions") or ())
+            elif kind == "terminate":
+                self.drain()
+            elif kind in ("wrong_api_key", "upgrade_protocol"):
+                raise ServerRejectedError(f"the server says {kind}")
+            elif kind == "error":
+                log.warning("the server says: %s", str(frame.get("error"))[:500])
+
+    def _start_job(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
+        request_id = work["id"]
+        self._jobs[request_id] = task = asyncio.create_task(self._answer_job(socket, work))
+        task.add_done_callback(lambda _: self._jobs.pop(request_id, None))
+
+    async def _answer_job(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
+        """One job: what goes wrong with it is told, and touches no other."""
+        request_id = work["id"]
+        try:
+            parameters = work.get("parameters") or {}
+            wished = _wanted_tokens(parameters)
+            turns, used = await self._lengths.truncate_thread(parse_turns(work), wished)
+            safe = await self._make_question_safe(socket, work, turns)
+            if safe is not turns:
+                turns, used = await self._lengths.truncate_thread(safe, wished)
+            if self._plugins is not None and find_chosen_plugin(parameters) is not None:
+                told = await self._generate_with_plugin(socket, request_id, turns, parameters)
+            else:
+                told = await self._generate_answer(
+                    socket, request_id, turns, self._clamp_tokens(parameters, used)
+                )
+            self._processed += 1
+            end = {"used_plugin": None, "metrics": await self._collect_metrics()} | told
+            await send_frame(socket, {"request_id": request_id, "response_type": "generated_text", **end})
+        except UpstreamEngineError as error:
+            await self._report_failure(socket, request_id, str(error))
+        except (KeyError, TypeError, ValueError) as error:
+            log.exception("a job could not be read")
+            await self._report_failure(socket, request_id, f"the job cannot be read ({type(error).__name__})")
+
+    async def _generate_answer(
+        self,
+        socket: aiohttp.ClientWebSocketResponse,
+        request_id: str,
+        turns: list[PromptTurn],
+        parameters: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Pass the words on in batches; returns all of them, and why they end."""
+        batch, told, reason = TokenBatcher(socket, request_id), "", "eos_token"
+        async with aclosing(self._generation_steps(turns, parameters)) as pieces:
+            async for said in pieces:
+                told += said.text
+                reason = said.finish_reason or reason
+                await batch.add_token(said.text, said.token_id, said.log_prob)
+        await batch.flush_tokens()
+        return {"text": told, "finish_reason": reason}
+
+    async def _generate_with_plugin(
+        self,
+        socket: aiohttp.ClientWebSocketResponse,
+        request_id: str,
+        turns: list[PromptTurn],
+        parameters: dict[str, Any],
+    ) -> dict[str, Any]:
+        """As `_generate`, by way of a plugin's tools; also what was done with them."""
+        assert self._plugins is not None
+
+        async def ask(
+            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            asked = [PromptTurn(message["role"], message["content"]) for message in messages]
+            asked, used = await self._lengths.truncate_thread(asked, _wanted_tokens(parameters))
+            pieces = self._generation_steps(
+                asked, self._clamp_tokens(parameters, used), *more.get("stop", ())
+            )
+            async with aclosing(pieces):
+                async for said in pieces:
+                    delta = {"content": said.text}
+                    yield {"choices": [{"delta": delta, "finish_reason": said.finish_reason}]}
+
+        speaker = WorkerSpeaker(socket, request_id)
+        messages = [{"role": turn.role, "content": turn.text} for turn in turns]
+        noted = await self._plugins.answer_with_plugin(
+            speaker, self._serves.model_id, parameters, messages, ask
+        )
+        await speaker.batch.flush_tokens()
+        reason = noted["finish_reason"] or "eos_token"
+        return {"text": speaker.told, "finish_reason": reason, "used_plugin": noted["used_plugin"]}
+
+    async def _generation_steps(
+        self, turns: list[PromptTurn], parameters: dict[str, Any], *more_stops: str
+    ) -> AsyncGenerator[GenerationStep, None]:
+        """The model's words, without stop sequences and halves of characters; the last says why they end."""
+        sequences = (*more_stops, *stop_sequences(self._form))
+        stopping, reason, told, whole, broken = StopFilter(sequences), "eos_token", "", None, False
+        async for said in self._engine.generate(turns, self._form, parameters, sequences):
+            broken = broken or "\ufffd" in said.text  # half a character: the whole text has all of it
+            text = "" if said.special or broken else stopping.feed(said.text)
+            told += text
+            yield GenerationStep(text, said.token_id, said.log_prob)
+            whole = said.whole if whole is None else whole
+            reason = said.finish_reason or reason
+            if stopping.stopped:
+                reason = "stop_sequence"
+                break
+        rest = stopping.flush()
+        if broken and whole is not None and whole.startswith(told):
+            rest = StopFilter(sequences).feed(whole)[len(told) :]
+        yield GenerationStep(rest, finish_reason=reason)
+
+    def _clamp_tokens(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
+        """No more new tokens than there is room for after the prompt."""
+        room = max(self._serves.max_total_length - used - 1, 1)
+        sampling = dict(parameters.get("sampling_parameters") or {})
+        sampling["max_new_tokens"] = min(_wanted_tokens(parameters), room)
+        return parameters | {"sampling_parameters": sampling}
+
+    async def _make_question_safe(
+        self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any], turns: list[PromptTurn]
+    ) -> list[PromptTurn]:
+        level = int((work.get("safety_parameters") or {}).get("level") or 0)
+        if self._safety is None or level < 1 or not turns:
+            return turns
+        try:
+            verdict = await self._safety.judge(turns[-1].text, level)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise UpstreamEngineError(
+                f"the safety service does not answer: {type(error).__name__}"
+            ) from error
+        if not verdict.is_triggered(level):
+            return turns
+        safe = PromptTurn(turns[-1].role, verdict.rewrite_prompt(turns[-1].text))
+        told = {"safe_prompt": safe.text, "safety_parameters": {"level": level}}
+        told |= {"safety_label": verdict.label, "safety_rots": verdict.rots}
+        await send_frame(socket, {"request_id": work["id"], "response_type": "safe_prompt", **told})
+        return [*turns[:-1], safe]
+
+    async def _report_failure(
+        self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str
+    ) -> None:
+        log.warning("a job failed: %s", error.partition(":")[0])  # the rest may quote a prompt
+        told = {"error": error, "metrics": await self._collect_metrics()}
+        await send_frame(socket, {"request_id": request_id, "response_type": "error", **told})
+
+    async def _collect_metrics(self) -> dict[str, Any]:
+        return machine_info.measure_metrics(await self._gpus.read_gpus()) | {
+            "requests_processed": self._processed
+        }
+
+    async def _registration_frame(self) -> dict[str, Any]:
+        serves = self._serves
+        shape = {
+            "model_id": serves.model_id,
+            "max_input_length": serves.max_input_length,
+            "max_total_length": serves.max_total_length,
+            "quantized": serves.quantized,
+        }
+        config = {"model_config": shape, "max_parallel_requests": serves.at_once}
+        hardware = machine_info.describe_hardware(await self._gpus.read_gpus())
+        return {"config": config, "hardware_info": hardware, "extensions": ["cancel", "drain"]}
+
+
+def _wanted_tokens(parameters: dict[str, Any]) -> int:
+    """New tokens."""
+    return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)

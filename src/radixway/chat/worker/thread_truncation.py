@@ -1,0 +1,99 @@
+"""Threads cut to what an engine can read, by its own count of tokens where it tells one.
+
+It is asked only where it matters: as long as an estimate on the safe side says that there is room, nobody is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from radixway.chat.worker.prompt_format import PromptFormat, PromptTurn, truncate_turns
+from radixway.chat.worker.upstream_engines import UpstreamEngine
+
+_BYTES_PER_TOKEN = 3
+"""Fewer than in any usual text: lengths are overestimated, and engines never overrun."""
+_TRIES = 4
+_KNOWN = 4096
+_AT_ONCE = 8
+_SPARE = 1.05
+"""By how much the length of a part may be more than its share of the whole's."""
+
+
+def estimate_tokens(text: str) -> int:
+    """Its tokens, rather too many."""
+    return len(text.encode()) // _BYTES_PER_TOKEN + 1
+
+
+class ThreadTruncator:
+    """Of one engine. Belongs to one event loop."""
+
+    def __init__(self, engine: UpstreamEngine, form: PromptFormat, most_input: int, most_total: int) -> None:
+        """`most_input`: tokens of a prompt; `most_total`: with the answer."""
+        self._engine = engine
+        self._form: PromptFormat = form
+        self._most_input = most_input
+        self._most_total = most_total
+        self._known: OrderedDict[bytes, int] = OrderedDict()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def truncate_thread(
+        self, turns: Sequence[PromptTurn], new_tokens: int
+    ) -> tuple[list[PromptTurn], int]:
+        """The latest turns that have room, and how long their prompt is. `new_tokens`: wished for."""
+        guess = sum(estimate_tokens(turn.text) for turn in turns)
+        if guess <= self._most_input * 0.99 and guess + new_tokens < self._most_total:
+            return list(turns), guess
+        used = await self._engine.count_prompt_tokens(turns, self._form)
+        if used is not None and used <= self._most_input:
+            return list(turns), used
+        found = None if used is None else await self._truncate_counted(turns, used)
+        if found is None:
+            kept = truncate_turns(turns, self._most_input, estimate_tokens)
+            return kept, min(sum(estimate_tokens(turn.text) for turn in kept), self._most_input)
+        return found
+
+    async def _truncate_counted(
+        self, turns: Sequence[PromptTurn], whole: int
+    ) -> tuple[list[PromptTurn], int] | None:
+        """None: the engine stops telling, or what it tells does not add up. `whole`: of the prompt of all."""
+        told = await asyncio.gather(*(self._count_turn_tokens(turn.text) for turn in turns))
+        lengths: dict[str, int] = {}
+        for turn, length in zip(turns, told, strict=True):
+            if length is None:
+                return None
+            lengths[turn.text] = length
+        between = max((whole - sum(lengths[turn.text] for turn in turns)) // len(turns), 0)
+        last = turns[-1].text
+        per_character = _SPARE * lengths[last] / max(len(last), 1)
+
+        def count(text: str) -> int:
+            known = lengths.get(text)
+            return between + (int(len(text) * per_character) + 1 if known is None else known)
+
+        budget = self._most_input
+        for _ in range(_TRIES):
+            kept = truncate_turns(turns, budget, count)
+            used = await self._engine.count_prompt_tokens(kept, self._form)
+            if used is None:
+                return None
+            if used <= self._most_input:
+                return kept, used
+            budget -= used - self._most_input
+        return None
+
+    async def _count_turn_tokens(self, text: str) -> int | None:
+        """Turns come again with every question of their chat, and are counted once."""
+        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        async with self._room:
+            length = await self._engine.count_tokens(text)
+        if length is not None:
+            self._known[key] = length
+            if len(self._known) > _KNOWN:
+                self._known.popitem(last=False)
+        return length

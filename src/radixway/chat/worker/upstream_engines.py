@@ -1,0 +1,266 @@
+"""Engines over HTTP: TGI by `/generate_stream`, all others by OpenAI's API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import aiohttp
+import msgspec
+
+from radixway.chat.worker.prompt_format import PromptFormat, PromptTurn, render_prompt
+from radixway.core.http.server_sent_events import iterate_data, read_events
+from radixway.core.pipeline import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    IncompleteReplyError,
+    ReplyForm,
+    StreamEndDetector,
+)
+
+_decode = msgspec.json.Decoder().decode
+_SAMPLING = ("top_k", "top_p", "typical_p", "temperature", "repetition_penalty")
+_REASONS = {"stop": "eos_token", "length": "length", "stop_sequence": "stop_sequence"}
+"""Why an answer ended, in the published words."""
+
+
+class UpstreamEngineError(Exception):
+    """The engine does not answer, or refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStep:
+    """A step of an answer."""
+
+    text: str = ""
+    token_id: int = 0
+    log_prob: float | None = None
+    special: bool = False
+    """Its text is no part of the answer."""
+    whole: str | None = None
+    """With the last one, where the engine tells it: the whole text."""
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDescription:
+    """What an engine says of itself; None: nothing."""
+
+    model: str
+    longest_input: int | None = None
+    longest_total: int | None = None
+
+
+class UpstreamEngine(Protocol):
+    """What answers."""
+
+    serving: EngineDescription
+    formats: tuple[PromptFormat, ...]
+    """That it can be asked with, the best one first."""
+
+    def generate(
+        self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
+    ) -> AsyncIterator[GenerationStep]:
+        """An answer, as it comes. Whoever stops listening ends it. Raises UpstreamEngineError.
+
+        `parameters`: published WorkParameters.
+        """
+        ...
+
+    async def count_tokens(self, text: str) -> int | None:
+        """How many a text has; None: it does not tell."""
+        ...
+
+    async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
+        """How many the prompt of these turns has, all that stands between them included; None: see above."""
+        ...
+
+
+class TgiEngine:
+    """Text Generation Inference."""
+
+    formats: tuple[PromptFormat, ...] = ("v2", "chatml")
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, serving: EngineDescription) -> None:
+        self.serving = serving
+        self._session = session
+        self._url = url
+
+    async def generate(
+        self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
+    ) -> AsyncIterator[GenerationStep]:
+        """See `UpstreamEngine`."""
+        asked = {
+            "max_new_tokens": _max_new_tokens(parameters),
+            "do_sample": parameters.get("do_sample", True),
+            "seed": parameters.get("seed"),
+            "stop": list(stop),
+            "details": True,
+        } | _sampling_fields(parameters)
+        body = {"inputs": render_prompt(turns, "chatml" if form == "chatml" else "v2"), "parameters": asked}
+        end = StreamEndDetector(ReplyForm.TGI)
+        async for event in _stream_events(self._session, f"{self._url}/generate_stream", body, end):
+            token, details = event.get("token") or {}, event.get("details") or {}
+            whole = event.get("generated_text")
+            yield GenerationStep(
+                token.get("text") or "",
+                token.get("id") or 0,
+                token.get("logprob"),
+                bool(token.get("special")) or details.get("finish_reason") == "eos_token",
+                whole,
+                None if whole is None else _REASONS.get(str(details.get("finish_reason")), "eos_token"),
+            )
+
+    async def count_tokens(self, text: str) -> int | None:
+        """See `UpstreamEngine`."""
+        told = await _post_json(self._session, f"{self._url}/tokenize", {"inputs": text})
+        return len(told) if isinstance(told, list) else None
+
+    async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
+        """See `UpstreamEngine`."""
+        return await self.count_tokens(render_prompt(turns, "chatml" if form == "chatml" else "v2"))
+
+
+class OpenAIEngine:
+    """vLLM, SGLang, the embedded engine, and whatever else speaks OpenAI's API."""
+
+    formats: tuple[PromptFormat, ...] = ("engine", "v2", "chatml")
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, serving: EngineDescription) -> None:
+        self.serving = serving
+        self._session = session
+        self._url = url
+
+    async def generate(
+        self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
+    ) -> AsyncIterator[GenerationStep]:
+        """See `UpstreamEngine`."""
+        body: dict[str, Any] = {"model": self.serving.model, "stream": True} | _sampling_fields(parameters)
+        body["max_tokens"] = _max_new_tokens(parameters)
+        if parameters.get("seed") is not None:
+            body["seed"] = parameters["seed"] % 2**63  # theirs are signed
+        if stop:
+            body["stop"] = list(stop)[:4]  # more are refused by some; ours are looked for here, too
+        if form == "engine":
+            endpoint = CHAT_COMPLETIONS
+            body["messages"] = _to_chat_messages(turns)
+        else:
+            endpoint = COMPLETIONS
+            body["prompt"] = render_prompt(turns, form)
+        url, end = self._url + endpoint.path, StreamEndDetector(endpoint.reply_form)
+        async for event in _stream_events(self._session, url, body, end):
+            for choice in event.get("choices") or ():
+                text = choice.get("text") if form != "engine" else choice.get("delta", {}).get("content")
+                reason = choice.get("finish_reason")
+                yield GenerationStep(
+                    text or "", finish_reason=None if reason is None else _REASONS.get(reason, reason)
+                )
+
+    async def count_tokens(self, text: str) -> int | None:
+        """See `UpstreamEngine`."""
+        return await self._count_by_tokenize({"prompt": text, "add_special_tokens": False})
+
+    async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
+        """See `UpstreamEngine`. SGLang counts no conversations: a prompt in ChatML stands in for the
+        engine's own.
+        """
+        if form == "engine":
+            told = await self._count_by_tokenize(
+                {"messages": _to_chat_messages(turns), "add_generation_prompt": True}
+            )
+            if told is not None:
+                return told
+        return await self._count_by_tokenize(
+            {"prompt": render_prompt(turns, "chatml" if form == "engine" else form)}
+        )
+
+    async def _count_by_tokenize(self, asked: dict[str, Any]) -> int | None:
+        body = {"model": self.serving.model} | asked
+        told = await _post_json(self._session, f"{self._url}/tokenize", body)
+        count = told.get("count") if isinstance(told, dict) else None
+        return count if isinstance(count, int) else None
+
+
+async def detect_engine(
+    session: aiohttp.ClientSession, url: str, kind: Literal["auto", "tgi", "openai"] = "auto"
+) -> UpstreamEngine:
+    """The engine at that address. Raises UpstreamEngineError."""
+    url = url.rstrip("/").removesuffix("/v1")
+    info = None if kind == "openai" else await _get_json(session, f"{url}/info")
+    if info is not None and "max_total_tokens" in info:
+        longest = info.get("max_input_tokens") or info.get("max_input_length")
+        return TgiEngine(
+            session,
+            url,
+            EngineDescription(info.get("model_id", "default"), longest, info["max_total_tokens"]),
+        )
+    if kind == "tgi":
+        return TgiEngine(session, url, EngineDescription("default"))
+    models = (await _get_json(session, f"{url}/v1/models") or {}).get("data") or ()
+    if not models:
+        raise UpstreamEngineError(f"{url} answers neither as TGI (/info) nor as OpenAI does (/v1/models)")
+    return OpenAIEngine(
+        session, url, EngineDescription(models[0]["id"], longest_total=models[0].get("max_model_len"))
+    )
+
+
+def _to_chat_messages(turns: Sequence[PromptTurn]) -> list[dict[str, str]]:
+    return [{"role": turn.role, "content": turn.text} for turn in turns]
+
+
+def _sampling_fields(parameters: dict[str, Any]) -> dict[str, Any]:
+    given = parameters.get("sampling_parameters") or {}
+    return {name: given[name] for name in _SAMPLING if given.get(name) is not None}
+
+
+def _max_new_tokens(parameters: dict[str, Any]) -> int:
+    return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)
+
+
+async def _get_json(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | None:
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as reply:
+            told = await reply.json(content_type=None) if reply.status == 200 else None
+            return told if isinstance(told, dict) else None
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return None
+
+
+async def _post_json(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> Any:
+    """What it says to that; None: nothing that can be read."""
+    headers = {"Content-Type": "application/json"}
+    timeout = aiohttp.ClientTimeout(total=10)
+    try:
+        async with session.post(
+            url, data=msgspec.json.encode(body), headers=headers, timeout=timeout
+        ) as reply:
+            return _decode(await reply.read()) if reply.status == 200 else None
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
+        return None
+
+
+async def _stream_events(
+    session: aiohttp.ClientSession, url: str, body: dict[str, Any], end: StreamEndDetector
+) -> AsyncIterator[dict[str, Any]]:
+    """What each server-sent event says, decoded.
+
+    Raises UpstreamEngineError, also for a stream that does not come to its `end`.
+    """
+    headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+    try:
+        async with session.post(url, data=msgspec.json.encode(body), headers=headers) as reply:
+            if reply.status != 200:
+                raise UpstreamEngineError(f"the engine answered {reply.status}: {(await reply.text())[:500]}")
+            async for event in read_events(reply.content.iter_any()):
+                end.note(event)
+                for data in iterate_data(event):
+                    said = _decode(data)
+                    if "error" in said:
+                        raise UpstreamEngineError(f"the engine says: {str(said['error'])[:500]}")
+                    yield said
+            end.check_complete()
+    except IncompleteReplyError as error:
+        raise UpstreamEngineError(f"the engine did not finish its answer: {error}") from None
+    except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, ValueError) as error:
+        raise UpstreamEngineError(f"the engine does not answer: {type(error).__name__}") from error

@@ -1,0 +1,77 @@
+"""Files that commands about meaning take: radixway.yaml, or a semantic router's config.yaml.
+
+`radixway config`: the configuration, shown and checked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from radixway.cli.options import ConfigFile, load_options
+from radixway.cli.terminal import exit_with_error, out
+from radixway.core.config import Config, ConfigError, EncodersConfig
+from radixway.core.config.yaml_file import read_text, read_yaml
+
+if TYPE_CHECKING:
+    from radixway.core.config.semantic import SemanticConfig
+
+
+def is_semantic_file(path: Path) -> bool:
+    """Whether it is a vLLM-Semantic-Router `config.yaml`, by its keys. A file that cannot be read is none."""
+    from radixway.core.config.semantic import SemanticConfig
+
+    try:
+        keys = set(read_yaml(path)[0])
+    except ConfigError:
+        return False
+    known = {field.alias or name for name, field in SemanticConfig.model_fields.items()}
+    both = known & Config.model_fields.keys()
+    return bool(keys & known - both) and not keys & (Config.model_fields.keys() - both)
+
+
+def load_semantic_sections(path: Path | None) -> tuple[SemanticConfig, EncodersConfig]:
+    """What decides and what reads, from either kind of file; a mistake ends the command.
+
+    None: ./radixway.yaml if there is one, else what ships.
+    """
+    from radixway.core.config.semantic import SemanticConfig, load_semantic
+
+    try:
+        if path is not None and is_semantic_file(path):
+            load_semantic(path)
+            return SemanticConfig(config=path, watch=False), EncodersConfig()
+    except ConfigError as error:
+        exit_with_error(str(error))
+    config = load_options(path)
+    return config.semantic or SemanticConfig(), config.encoders
+
+
+def check_semantic_file(path: Path) -> None:
+    """Explain every mistake in a `config.yaml` by its line, those of expressions and patterns too."""
+    from radixway.semantics.decisions.section_validation import parse_section
+
+    try:
+        parse_section(read_text(path), path)
+    except ConfigError as error:
+        exit_with_error(str(error))
+
+
+def config_show(config: ConfigFile = None) -> None:
+    """Print the effective configuration: defaults, file, environment. Secrets are masked."""
+    import yaml
+
+    tree = load_options(config).model_dump(mode="json")
+    out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", soft_wrap=True)
+
+
+def config_check(file: Annotated[Path, typer.Argument(help="The file to check.", metavar="FILE")]) -> None:
+    """Explain every mistake in a radixway.yaml, or in a semantic router's config.yaml, by its line."""
+    if is_semantic_file(file):
+        check_semantic_file(file)
+        out.print(f"{file} is good: set semantic.config to it", soft_wrap=True)
+        return
+    load_options(file)
+    out.print(f"{file} is good", soft_wrap=True)

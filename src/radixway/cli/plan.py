@@ -1,0 +1,110 @@
+"""`radixway plan`: what a gateway's planner says, what it had said to a trace, what an engine can do."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load_options
+from radixway.cli.terminal import exit_with_error, out, run_call
+
+plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write it here.", metavar="FILE")]
+
+
+@plan_app.callback()
+def plan(
+    context: typer.Context,
+    trace: Annotated[
+        Path | None, typer.Option(help="Plan for this traffic, simulated.", metavar="FILE")
+    ] = None,
+    config: ConfigFile = None,
+    model: Annotated[str, typer.Option(help="Whose objective and profile hold for TRACE.")] = "default",
+    start: Annotated[
+        int | None, typer.Option(help="Replicas at first. Default: max_replicas.", min=1)
+    ] = None,
+    speedup: Annotated[float, typer.Option(help="How much faster requests come than in TRACE.")] = 1.0,
+    window_s: Annotated[float, typer.Option(help="The objective is judged by such windows.", min=1)] = 60.0,
+    json: JsonFile = None,
+    url: GatewayUrl = GATEWAY,
+    key: AdminKey = None,
+) -> None:
+    """With --trace, what would have been proposed for that traffic; else what a running gateway proposes."""
+    if context.invoked_subcommand is not None:
+        return
+    if trace is None:
+        _print_plan(_fetch_plan(url, key), json)
+        return
+    from radixway.cluster.planner.dry_run import PlanCommandError, PlanOptions, run_dry_run
+
+    settings = load_options(config)
+    section = settings.scale.planner
+    most = 16 if section is None else section.for_model(model).max_replicas
+    try:
+        run_dry_run(PlanOptions(trace, model, start or most, speedup, window_s, json), settings, out)
+    except PlanCommandError as error:
+        exit_with_error(str(error))
+
+
+@plan_app.command()
+def profile(
+    url: Annotated[str, typer.Argument(help="An engine that nobody else asks.", metavar="URL")],
+    model: Annotated[str, typer.Option(help="The model to ask for.")],
+    startup_s: Annotated[float, typer.Option(help="How long it takes to start.", min=0)] = 60.0,
+    key: Annotated[str | None, typer.Option(help="Sent as bearer token.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Measure one engine, and print the `profile` to configure."""
+    from radixway.cluster.planner.engine_profiler import ProfilingError, fit_profile, measure_engine
+
+    try:
+        alone, together = asyncio.run(measure_engine(url, model, key))
+        fitted = fit_profile(alone, together, startup_s).model_dump(
+            include={"step_s", "prefill_s", "decode_s", "context_s", "startup_s"}
+        )
+    except (ProfilingError, ValueError) as error:
+        exit_with_error(str(error))
+    out.print("profile:")
+    for name, value in fitted.items():
+        out.print(f"  {name}: {value:.6g}")
+    _write_json(fitted, json)
+
+
+def _fetch_plan(url: str, key: str | None) -> dict[str, Any]:
+    from radixway.core.http.gateway_client import call_gateway
+
+    return run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key))
+
+
+def _print_plan(told: dict[str, Any], json: Path | None) -> None:
+    from radixway.core.telemetry.terminal import FittedTable, TableColumn
+
+    figures = ("replicas", "ready", "by load", "by forecast", "pressure")
+    table = FittedTable(
+        TableColumn("model"), TableColumn("role"), *(TableColumn(name, is_number=True) for name in figures)
+    )
+    for each in told["models"]:
+        for role, plan in each["roles"].items():
+            forecast, pressure = plan["by_forecast"], plan["pressure"]
+            table.add_row(
+                *(each["model"], role, str(plan["replicas"]), str(plan["ready"]), str(plan["by_load"])),
+                "–" if forecast is None else str(forecast),
+                "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
+            )
+    table.print_to(out)
+    _write_json(told, json)
+
+
+def _write_json(told: dict[str, Any], path: Path | None) -> None:
+    if path is None:
+        return
+    import msgspec
+
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+    except OSError as error:
+        exit_with_error(f"cannot write {path}: {error.strerror}")

@@ -1,0 +1,164 @@
+"""`radixway up` and `radixway serve`: run a gateway, and beside it an engine that lives and dies with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Column, Table
+from yarl import URL
+
+from radixway.core.config import Config, ConfigError, WorkerSettings
+from radixway.core.http import bind_tcp, is_loopback_host, raise_file_limit
+from radixway.core.http.gateway_client import ChatCompletionInfo, GatewayCallError, call_gateway, stream_chat
+from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
+from radixway.gateway.app import Gateway
+from radixway.gateway.engine_supervisor import EngineProcess, wait_until_ready
+
+log = logging.getLogger(__name__)
+out = ServerConsole(highlight=False)
+
+GREETING = "What is Radixway?"
+
+
+def check_exposure(config: Config) -> None:
+    """Raise ConfigError where other machines would reach models without a key, unless that was said."""
+    gateway = config.gateway
+    needs_keys = any(tenant.keys for tenant in config.tenants.named.values())
+    if needs_keys or gateway.insecure or is_loopback_host(gateway.host):
+        return
+    alone = "" if gateway.admin_key is None else " (gateway.admin_key guards administrative calls alone)"
+    raise ConfigError(
+        f"gateway.host: {gateway.host} is reached from other machines, and they may ask models without a key"
+        f"{alone}: give tenants keys (tenants.NAME.keys), listen on 127.0.0.1, or say that it is meant so: "
+        "--insecure (gateway.insecure: true, RADIXWAY__GATEWAY__INSECURE=true)"
+    )
+
+
+async def run_gateway(config: Config) -> int:
+    """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
+    check_exposure(config)
+    configure_logging(config.telemetry.logs)
+    raise_file_limit()
+    listener = bind_tcp(config.gateway.host, config.gateway.port)
+    gateway = Gateway(config)
+    server = gateway.make_server(listener)
+    with server.stopped_by_signals():
+        async with gateway.running():
+            await server.serve(lambda: _announce(server.url, gateway))
+    return 0
+
+
+async def run_up(config: Config, config_file: Path | None, model: str | None, *, greet: bool) -> int:
+    """Serve a gateway with an embedded engine on the next port until a signal; returns the exit code.
+
+    An engine that cannot start ends everything with its exit code; one that dies later is started again. A
+    second signal waits for nothing.
+
+    Raises:
+        CannotListen: one of the two ports cannot be had.
+        ConfigError: the configuration names something that does not exist.
+        EngineKilled: the engine was ended from outside before it was ready.
+    """
+    check_exposure(config)
+    configure_logging(config.telemetry.logs)
+    raise_file_limit()
+    listener = bind_tcp(config.gateway.host, config.gateway.port)
+    engine_port = _next_free_port(listener.getsockname()[1])
+    engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
+    workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
+    gateway = Gateway(config.model_copy(update={"workers": workers}))
+    server = gateway.make_server(listener)
+    with server.stopped_by_signals(on_second=engine.force_stop):
+        supervising = asyncio.create_task(engine.keep_running())
+        presenting = asyncio.create_task(_show_welcome(server.url, gateway, engine, greet=greet))
+        try:
+            async with gateway.running():
+                serving = asyncio.create_task(server.serve(gateway.warm_up))
+                await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
+                presenting.cancel()
+                server.stop()
+                await serving
+        finally:
+            supervising.cancel()
+            presenting.cancel()
+            await asyncio.gather(supervising, presenting, return_exceptions=True)
+            await engine.stop()
+    for task in (supervising, presenting):
+        if not task.cancelled() and (error := task.exception()):
+            raise error
+    return engine.failed_start or 0
+
+
+def _start_console(url: str, gateway: Gateway) -> None:
+    """Start the console's process now, if it is not to wait for a visit."""
+    preload = gateway.config.console.preload
+    if preload is None:
+        preload = is_loopback_host(gateway.config.gateway.host)
+    if preload and gateway.console is not None:
+        gateway.console.preload(URL(url).port or 0)
+
+
+def _announce(url: str, gateway: Gateway) -> None:
+    """Say where it can be reached, which it can by now, and make ready what the first visitor needs."""
+    HeapFreezer().freeze_startup_objects()
+    gateway.warm_up()
+    _start_console(url, gateway)
+    out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
+    if gateway.envoy_door is not None:
+        out.print(f"ext_proc {gateway.envoy_door.address}")
+
+
+async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
+    """Wait for the engine, then show where everything is and one answered request with its journal."""
+    registry = gateway.registry
+    with out.status("starting the engine …"):
+        await wait_until_ready(registry, engine.url)
+    engine.mark_ready()
+    _start_console(url, gateway)
+    table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
+    table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
+    table.add_row("engine", engine.url, ", ".join(sorted(registry.known_models())))
+    table.add_row("metrics", f"{url}/metrics/prometheus", "")
+    table.add_row("API", f"{url}/docs", "")
+    out.print(table)
+    if greet:
+        try:
+            await _ask_greeting(url)
+        except GatewayCallError as failure:
+            log.warning("the first request failed: %s", failure)
+    HeapFreezer().freeze_startup_objects()
+    out.print("\nServing. Ctrl-C stops.")
+
+
+async def _ask_greeting(url: str) -> None:
+    out.print(f"\n[bold]> {GREETING}[/]")
+    body = {
+        "model": "auto",
+        "messages": [{"role": "user", "content": GREETING}],
+        "temperature": 0,
+        "max_tokens": 96,
+    }
+    told: ChatCompletionInfo = await stream_chat(
+        url, body, show=lambda text: out.print(text, end="", markup=False)
+    )
+    out.print(f"\n[dim]{escape(told.summary())}[/]", soft_wrap=True)
+    journal = await call_gateway(url, "GET", f"/explain/{told.request_id}", dict[str, Any])
+    for step in journal["steps"]:
+        out.print(
+            f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_format_fields(step)}",
+            soft_wrap=True,
+        )
+
+
+def _format_fields(step: dict[str, Any]) -> str:
+    return "  ".join(f"[dim]{name}[/] {escape(str(value))}" for name, value in step.items())
+
+
+def _next_free_port(port: int) -> int:
+    """The port after the gateway's, checked before a model is loaded for nothing. Raises CannotListen."""
+    bind_tcp("127.0.0.1", port + 1).close()
+    return port + 1

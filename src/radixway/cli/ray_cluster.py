@@ -1,0 +1,84 @@
+"""`radixway ray`: the gateway and its engines in a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from radixway.cli.options import load_options
+from radixway.cli.terminal import exit_with_error, out
+from radixway.core.config import ConfigError
+
+if TYPE_CHECKING:
+    from ray.serve.schema import ApplicationStatusOverview
+
+ray_app = typer.Typer(help="The gateway and its engines in a Ray cluster.", no_args_is_help=True)
+
+Address = Annotated[
+    str | None, typer.Option(help="The cluster; default: the one of this machine.", envvar="RAY_ADDRESS")
+]
+Application = Annotated[str, typer.Option("--name", help="The application.", metavar="NAME")]
+
+
+@ray_app.command("deploy")
+def ray_deploy(
+    config: Annotated[
+        Path | None, typer.Argument(help="Default: ./radixway.yaml if there is one.", metavar="CONFIG")
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Deploy what a configuration's `ray` section says, or change what was deployed before."""
+    settings = load_options(config)
+    from radixway.cli.quickstart import check_exposure
+
+    try:
+        check_exposure(settings)
+    except ConfigError as error:
+        exit_with_error(str(error))
+    with _ray_cluster(address) as cluster:
+        _print_status(cluster.deploy(settings))
+
+
+@ray_app.command("status")
+def ray_status(name: Application = "radixway", address: Address = None) -> None:
+    """Show how the application and its replicas are."""
+    with _ray_cluster(address) as cluster:
+        _print_status(cluster.status(name))
+
+
+@ray_app.command("delete")
+def ray_delete(name: Application = "radixway", address: Address = None) -> None:
+    """End the application; Ray itself stays."""
+    with _ray_cluster(address) as cluster:
+        cluster.delete(name)
+    out.print(f"{name} is deleted")
+
+
+@contextmanager
+def _ray_cluster(address: str | None) -> Iterator[ModuleType]:
+    """What can be done there. A mistake ends the command."""
+    try:
+        from radixway.gateway.ray_serve import command
+    except ModuleNotFoundError as error:
+        exit_with_error(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
+    try:
+        with command.connect_ray(address):
+            yield command
+    except (command.RayUnreachableError, command.NotDeployedError, RuntimeError) as error:
+        exit_with_error(str(error))
+
+
+def _print_status(application: ApplicationStatusOverview) -> None:
+    table = Table("deployment", "status", "replicas", box=None, pad_edge=False)
+    for name, deployment in application.deployments.items():
+        replicas = ", ".join(f"{count} {state.lower()}" for state, count in deployment.replica_states.items())
+        table.add_row(name, deployment.status.value.lower(), replicas)
+    out.print(f"application {application.status.value.lower()}  {escape(application.message)}".rstrip())
+    out.print(table)

@@ -1,0 +1,119 @@
+"""`radixway slime-router`: a gateway started with the flags of the Slime router."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from radixway.cli.options import ConfigFile, drop_unset, load_options
+from radixway.cli.servers import run_server
+from radixway.cli.terminal import exit_with_error
+
+_DAY_S = 86_400.0
+
+_AS_SLIME: dict[str, Any] = {
+    "gateway": {"request_timeout_s": _DAY_S, "insecure": True},
+    "routing": {
+        "policy": {"name": "least_loaded"},
+        "queue": {"size": 1_000_000, "timeout_s": _DAY_S},
+    },
+    "trajectories": {"abort": {"policy": "partial"}},
+}
+"""Where its behaviour is not our default: rollouts ask from other machines without a key; the fewest requests
+in hand, whatever its documents say of turns; requests that wait rather than are refused; and partial answers:
+slime aborts at the workers to get them."""
+
+
+def slime_router(
+    config: ConfigFile = None,
+    sglang_router_ip: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    sglang_router_port: Annotated[
+        int | None, typer.Option(help="Port to listen on.", min=0, max=65535)
+    ] = None,
+    hf_checkpoint: Annotated[
+        str | None, typer.Option(help="Whose tokenizer: directory or hub id.", metavar="PATH_OR_ID")
+    ] = None,
+    use_slime_router: Annotated[
+        bool, typer.Option("--use-slime-router", help="Taken as said; there is no other here.")
+    ] = True,
+    slime_router_middleware_paths: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Middlewares by dotted path, several values; the first is innermost.", metavar="a.b.Class …"
+        ),
+    ] = None,
+    rollout_health_check_interval: Annotated[
+        float | None, typer.Option(help="Seconds between two looks at a worker.")
+    ] = None,
+    slime_router_health_check_failure_threshold: Annotated[
+        int | None, typer.Option(help="Failed looks in a row that take a worker out, until it answers again.")
+    ] = None,
+    slime_router_max_connections: Annotated[
+        int | None, typer.Option(help="Has no effect here: connections are opened as requests need them.")
+    ] = None,
+    slime_router_timeout: Annotated[
+        float | None, typer.Option(help="Seconds that one request may take. Default: a day.")
+    ] = None,
+    sglang_server_concurrency: Annotated[
+        int | None, typer.Option(help="Requests that a worker is given at a time; more wait.")
+    ] = None,
+    abort: Annotated[
+        str | None,
+        typer.Option(
+            help="What becomes of an answer that a worker aborts: partial (the default), resume or retry.",
+            metavar="POLICY",
+        ),
+    ] = None,
+    admin_network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Networks from which workers may be added without a key, 10.0.0.0/8; several values.",
+            metavar="NETWORK …",
+        ),
+    ] = None,
+) -> None:
+    """Start a gateway as one starts the Slime router; workers come by /add_worker."""
+    if slime_router_max_connections is not None:
+        _print_error(
+            "--slime-router-max-connections has no effect; --sglang-server-concurrency limits each worker"
+        )
+    if hf_checkpoint is not None:
+        _check_tokenizer(hf_checkpoint)
+    gateway = drop_unset(
+        host=sglang_router_ip,
+        port=sglang_router_port,
+        request_timeout_s=slime_router_timeout,
+        admin_networks=admin_network or None,
+    )
+    health = drop_unset(
+        interval_s=rollout_health_check_interval,
+        failure_threshold=slime_router_health_check_failure_threshold,
+    )
+    routing = drop_unset(max_in_flight_per_worker=sglang_server_concurrency)
+    overrides = {
+        "gateway": gateway,
+        "routing": routing | {"health": health},
+        "trajectories": drop_unset(tokenizer=hf_checkpoint, abort=drop_unset(policy=abort) or None),
+    }
+    settings = load_options(
+        config, overrides, base=_AS_SLIME, middleware_paths=slime_router_middleware_paths or ()
+    )
+    from radixway.cli.quickstart import run_gateway
+
+    run_server(run_gateway(settings))
+
+
+def _check_tokenizer(source: str) -> None:
+    """What looks like a directory must hold a tokenizer; anything else is a hub id."""
+    path = Path(source)
+    if (path.is_dir() or path.is_absolute() or source.startswith(".")) and not (
+        path / "tokenizer.json"
+    ).is_file():
+        exit_with_error(f"--hf-checkpoint: there is no tokenizer.json in {source}")
+
+
+def _print_error(message: str) -> None:
+    Console(stderr=True, highlight=False, markup=False).print(f"radixway: {message}", soft_wrap=True)

@@ -1,0 +1,44 @@
+"""What several gateways do not share as they are configured, said when they start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from radixway.core.config import Config, QuotasConfig, RatesConfig
+
+log = logging.getLogger(__name__)
+
+
+def warn_unshared_state(config: Config, *, records: bool) -> list[str]:
+    """A sentence for each kind of state that stays in this gateway, though `scale` says there are several.
+
+    `records`: whether trajectories are recorded.
+    """
+    scale = config.scale
+    several = (scale.sync, scale.limits, scale.gateways) != (None, None, None)
+    told = list(_unshared_state(config, records=records)) if several else []
+    for sentence in told:
+        log.warning("several gateways: %s", sentence)
+    return told
+
+
+def _unshared_state(config: Config, *, records: bool) -> Iterator[str]:
+    scale, cache, tenants = config.scale, config.semantic_cache, config.tenants
+    if scale.sync is None:
+        yield "each gateway goes by its own load alone: set scale.sync"
+    if scale.gateways is None and (records or config.trajectories.sessions.path is not None):
+        yield "conversations are recorded by the gateway that they come to: set scale.gateways"
+    unlimited = (RatesConfig(), QuotasConfig())
+    if scale.limits is None and any(
+        (each.rates, each.quotas) != unlimited for each in tenants.named.values()
+    ):
+        yield "each gateway lets in as much as a tenant may use in all: set scale.limits"
+    if tenants.usage.persist:
+        yield "/usage tells of one gateway's requests: tenants.usage.path is its own"
+    if cache.enabled and cache.backend == "memory":
+        yield "each gateway keeps its own answers: set semantic_cache.backend to valkey or milvus"
+    database = config.chat.database
+    in_file = database is None or database.get_secret_value().startswith("sqlite")
+    if in_file and config.chat.enabled:
+        yield "chats are in a file of this machine: set chat.database to a PostgreSQL that all reach"

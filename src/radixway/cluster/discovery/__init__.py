@@ -1,0 +1,19 @@
+"""Where workers come from: sources that tell which there are now, each in a task of its own.
+
+The configuration's workers are told once, at the start; the rest comes and goes without a restart.
+"""
+
+from radixway.cluster.discovery.configured import ConfiguredWorkers
+from radixway.cluster.discovery.discovery import WorkerDiscovery, build_discovery
+from radixway.cluster.discovery.registration import WorkerRegistrations
+from radixway.cluster.discovery.source import DiscoverySource, DiscoverySourceError, ReportWorkers
+
+__all__ = [
+    "ConfiguredWorkers",
+    "DiscoverySource",
+    "DiscoverySourceError",
+    "ReportWorkers",
+    "WorkerDiscovery",
+    "WorkerRegistrations",
+    "build_discovery",
+]

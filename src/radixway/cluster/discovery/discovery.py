@@ -1,0 +1,152 @@
+"""Follows all sources and has their words done.
+
+Which sources are configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from radixway.cluster.discovery.source import DiscoverySource, DiscoverySourceError
+from radixway.core.component import Component
+from radixway.core.config import Config, ConfigError, DiscoveryConfig
+from radixway.core.net.task_cancellation import cancel_tasks
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import DiscoveredWorker, FleetMembership
+
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.2, 15.0)
+"""Before a source that failed is followed again: the first, and the longest they double up to."""
+_RETIRE_EVERY_S = 0.5
+
+
+@dataclass(slots=True)
+class _FollowedSource:
+    source: DiscoverySource
+    told: bool = False
+    """It has said something."""
+    problem: str | None = None
+    """Why it cannot be followed at the moment."""
+    pause_s: float = _PAUSES_S[0]
+
+
+class WorkerDiscovery(Component):
+    """A task for each source. One that fails is followed again; what it said last holds until then."""
+
+    name = "discovery"
+
+    def __init__(
+        self, membership: FleetMembership, sources: Sequence[DiscoverySource], metrics: MetricsRegistry
+    ) -> None:
+        self._membership = membership
+        self._followed = [_FollowedSource(source) for source in sources]
+        self._tasks: list[asyncio.Task[None]] = []
+        metrics.counters(
+            "radixway_discovery_changes",
+            "What sources' words have done to workers",
+            "change",
+            lambda: membership.changes.items(),
+        )
+        metrics.gauges(
+            "radixway_discovery_workers",
+            "Workers that each source names",
+            "source",
+            lambda: membership.count_members().items(),
+            "max",
+        )
+        metrics.gauges(
+            "radixway_discovery_up",
+            "Sources that can be followed: 1, or 0",
+            "source",
+            lambda: [(each.source.name, float(each.problem is None)) for each in self._followed],
+            "min",
+        )
+
+    async def start(self) -> None:
+        """Follow the sources."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._follow_forever(each), name=f"discovery {each.source.name}")
+            for each in self._followed
+        ]
+        self._tasks.append(loop.create_task(self._retire_forever(), name="discovery retires workers"))
+
+    async def stop(self) -> None:
+        """Follow them no more; workers stay as they are."""
+        await cancel_tasks(self._tasks)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: each source that is followed."""
+        counts = self._membership.count_members()
+        return {
+            each.source.name: {
+                "state": "down" if each.problem else "ok" if each.told else "starting",
+                "problem": each.problem,
+                "workers": counts.get(each.source.name, 0),
+            }
+            for each in self._followed
+        }
+
+    async def _back_off(self, each: _FollowedSource, least_s: float) -> None:
+        await asyncio.sleep(min(max(each.pause_s, least_s), _PAUSES_S[1]))
+        each.pause_s = min(each.pause_s * 2, _PAUSES_S[1])
+
+    async def _follow_forever(self, each: _FollowedSource) -> None:
+        def tell(found: Iterable[DiscoveredWorker]) -> None:
+            if each.problem is not None:
+                log.info("discovery: %s works again", each.source.name)
+            each.told, each.problem, each.pause_s = True, None, _PAUSES_S[0]
+            self._membership.set_members(each.source.name, found)
+
+        while True:
+            least_s = 0.0
+            try:
+                await each.source.follow_workers(tell)
+                return
+            except DiscoverySourceError as failure:
+                problem, least_s = str(failure), failure.retry_after_s or 0.0
+                if each.problem is None:
+                    log.warning("discovery: %s: %s", each.source.name, problem)
+            except Exception as error:
+                problem = f"a defect of the gateway: {error}"
+                log.exception("discovery: following %s met a defect of the gateway", each.source.name)
+            each.problem = problem
+            await self._back_off(each, least_s)
+
+    async def _retire_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_RETIRE_EVERY_S)
+            self._membership.remove_drained()
+
+
+def build_discovery(
+    config: Config,
+    membership: FleetMembership,
+    metrics: MetricsRegistry,
+    more: Sequence[DiscoverySource] = (),
+) -> WorkerDiscovery:
+    """As the `discovery` section says, and `more`. Raises ConfigError if a package is missing."""
+    sources = [*_configured_sources(config.discovery), *more]
+    names = [source.name for source in sources]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"discovery: two sources are {twice[0]}")
+    return WorkerDiscovery(membership, sources, metrics)
+
+
+def _configured_sources(config: DiscoveryConfig) -> Iterator[DiscoverySource]:
+    if config.dns:
+        try:
+            from radixway.cluster.discovery.dns_source import DnsSource
+        except ModuleNotFoundError as error:
+            needed = f"discovery.dns needs the package {error.name}: pip install 'radixway[dns]'"
+            raise ConfigError(needed) from None
+        yield from map(DnsSource, config.dns)
+    if config.kubernetes:
+        from radixway.cluster.discovery.kubernetes_source import KubernetesSource
+
+        yield from map(KubernetesSource, config.kubernetes)

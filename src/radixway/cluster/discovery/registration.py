@@ -1,0 +1,111 @@
+"""A source of workers: they say themselves that they are there, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from radixway.cluster.discovery.source import ReportWorkers
+from radixway.core.config import RegistrationConfig, WorkerSettings, check_worker_url
+from radixway.routing import REGISTERED, DiscoveredWorker, FleetMembership, Worker
+
+log = logging.getLogger(__name__)
+
+_LATE_S = 1.0
+"""A look at the leases that comes so much too late says that the gateway slept, not the workers."""
+
+
+@dataclass(slots=True)
+class _RegistrationLease:
+    section: WorkerSettings
+    ttl_s: float
+    ends_at: float
+
+
+class WorkerRegistrations:
+    """Leases of workers. A heartbeat is the registration once more; who misses it drains, and is gone then.
+
+    Belongs to one event loop. A gateway that is started anew knows nobody, until their next heartbeats.
+    """
+
+    name = REGISTERED
+
+    def __init__(
+        self,
+        config: RegistrationConfig,
+        membership: FleetMembership,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.most_ttl_s = config.most_ttl_s
+        self._config = config
+        self._membership = membership
+        self._clock = clock
+        self._leases: dict[str, _RegistrationLease] = {}
+        self._look_at = math.inf
+        self._sooner = asyncio.Event()
+
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None = None) -> float:
+        """A worker says that it is there, for the first time or again; returns how long that holds.
+
+        What an administrator did to it meanwhile stays done, unless it says something else than before.
+        """
+        ttl_s = self._config.ttl_s if ttl_s is None else ttl_s
+        lease = self._leases[section.url] = _RegistrationLease(section, ttl_s, self._clock() + ttl_s)
+        self._membership.add_member(self.name, DiscoveredWorker(section))
+        if lease.ends_at < self._look_at:
+            self._sooner.set()
+        return ttl_s
+
+    def deregister_worker(self, worker: Worker) -> None:
+        """It is to get nothing new, whoever else names it, and is gone when it has nothing in hand."""
+        self._leases.pop(worker.url, None)
+        self._membership.remove_member(self.name, worker.url)
+        self._membership.drain_worker(worker)
+
+    def forget_worker(self, url: str) -> None:
+        """Of a worker that an administrator removed: what registers there next is a new one."""
+        with suppress(ValueError):  # no URL is no worker's
+            url = check_worker_url(url)
+            self._leases.pop(url, None)
+            self._membership.remove_member(self.name, url)
+
+    def lease_left_s(self, url: str) -> float | None:
+        """How long the worker's word holds still; None if it has given none."""
+        lease = self._leases.get(url)
+        return None if lease is None else max(0.0, lease.ends_at - self._clock())
+
+    def expire_leases(self, late_s: float = 0.0) -> float | None:
+        """End the leases that are over; returns in how many seconds the next one is, None if there is none.
+
+        `late_s`: for how long the gateway could hear nobody; so much longer all of them hold.
+        """
+        now = self._clock()
+        for url, lease in tuple(self._leases.items()):
+            lease.ends_at += late_s
+            if lease.ends_at <= now:
+                log.warning("worker %s has not been heard for %g s", url, lease.ttl_s)
+                del self._leases[url]
+                self._membership.remove_member(self.name, url)
+        return min((lease.ends_at - now for lease in self._leases.values()), default=None)
+
+    async def follow_workers(self, tell: ReportWorkers) -> None:
+        tell([DiscoveredWorker(lease.section) for lease in self._leases.values()])
+        late_s = 0.0
+        while True:
+            late_s = await self._sleep_until_expiry(self.expire_leases(late_s))
+
+    async def _sleep_until_expiry(self, pause_s: float | None) -> float:
+        """Until then, or until a lease is given that ends before; returns how much too late it is."""
+        began = self._clock()
+        self._look_at = math.inf if pause_s is None else began + pause_s
+        self._sooner.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._sooner.wait()
+        late_s = self._clock() - self._look_at
+        return late_s if late_s > _LATE_S else 0.0

@@ -1,0 +1,25 @@
+"""Gateways in front of the same workers tell each other what they have in hand there, best effort.
+
+Prefixes need no such thing: all gateways hear the workers' KV events. `docs/decisions/` says why it is built
+as it is.
+"""
+
+from radixway.cluster.load_sync.load_sync import LoadSync, build_load_sync
+from radixway.cluster.load_sync.peer_loads import PeerGateway, PeerLoads
+from radixway.cluster.load_sync.transport import (
+    InvalidSyncMessageError,
+    SyncMessage,
+    SyncMessageCodec,
+    SyncTransport,
+)
+
+__all__ = [
+    "InvalidSyncMessageError",
+    "LoadSync",
+    "PeerGateway",
+    "PeerLoads",
+    "SyncMessage",
+    "SyncMessageCodec",
+    "SyncTransport",
+    "build_load_sync",
+]

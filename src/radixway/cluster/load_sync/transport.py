@@ -1,0 +1,119 @@
+"""How messages travel between gateways.
+
+What a gateway tells the others, and how it looks on the wire.
+
+A message is a msgpack array: version, the gateway's id and name, a sequence number, whether it is full, and a
+map from worker URLs to shares (arrays of seven counts). With a shared key, 32 bytes of HMAC-SHA256 over the
+rest stand before it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from radixway.routing import LoadShare
+
+OnMessage = Callable[[bytes], None]
+
+
+class SyncTransport(Protocol):
+    """Carries bytes to all other gateways, best effort: what cannot be sent now is dropped."""
+
+    name: str
+    """As `/health` shows it."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing gets through now, as far as is known."""
+        ...
+
+    async def start_receiving(self, hear: OnMessage) -> None:
+        """Begin to carry; `hear` is called in the event loop with each message that comes.
+
+        Raises ConfigError for what can never work. A peer or server that is away is none of that: it is
+        tried again until `close`.
+        """
+        ...
+
+    def broadcast(self, message: bytes) -> None:
+        """Send to all others. Never waits and never raises."""
+        ...
+
+    async def close_transport(self) -> None:
+        """Send what is waiting if that is quick, and let go."""
+        ...
+
+
+VERSION = 1
+_MAC_BYTES = 32
+_MAX_MESSAGE_BYTES = 4 * 2**20
+_MAX_COUNT = 2**53
+
+
+class InvalidSyncMessageError(Exception):
+    """The bytes are no message of a gateway with our version and key; the text says why."""
+
+
+class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
+    """Shares of some workers, or of all where the sender has something in hand."""
+
+    version: int
+    gateway: Annotated[str, Meta(min_length=1, max_length=64)]
+    """Drawn anew at each start, so that the numbers of a restarted gateway are not taken for its old ones."""
+    name: Annotated[str, Meta(max_length=256)]
+    """For people."""
+    sequence: Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
+    """One more with each message of the gateway."""
+    full: bool
+    """Workers that are not named have nothing in hand from this gateway."""
+    shares: dict[str, LoadShare]
+    """By the worker's URL. What they say replaces whatever the gateway said before of that worker."""
+
+
+class SyncMessageCodec:
+    """Messages to bytes and back, sealed with `key` if there is one."""
+
+    def __init__(self, key: str | None = None) -> None:
+        self._key = key.encode() if key is not None else None
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(SyncMessage).decode
+
+    def encode_message(self, message: SyncMessage) -> bytes:
+        """The bytes to send."""
+        payload = self._encode(message)
+        return payload if self._key is None else self._mac(self._key, payload) + payload
+
+    def decode_message(self, data: bytes) -> SyncMessage:
+        """The message in `data`. Raises InvalidSyncMessageError."""
+        if len(data) > _MAX_MESSAGE_BYTES:
+            raise InvalidSyncMessageError(f"a message of {len(data)} bytes")
+        if self._key is not None:
+            mac, data = data[:_MAC_BYTES], data[_MAC_BYTES:]
+            if not hmac.compare_digest(mac, self._mac(self._key, data)):
+                raise InvalidSyncMessageError("not sealed with our key")
+        try:
+            message = self._decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidSyncMessageError(str(error)) from None
+        if message.version != VERSION:
+            raise InvalidSyncMessageError(f"version {message.version}; this gateway speaks {VERSION}")
+        for url, share in message.shares.items():
+            if not (min(share) >= 0 and max(share) <= _MAX_COUNT and _is_consistent(share)):
+                raise InvalidSyncMessageError(f"impossible counts for {url[:256]!r}")
+        return message
+
+    @staticmethod
+    def _mac(key: bytes, payload: bytes) -> bytes:
+        return hmac.digest(key, payload, "sha256")
+
+
+def _is_consistent(share: LoadShare) -> bool:
+    return (
+        share.silent <= share.prefilling <= share.requests <= share.total
+        and share.prefill_tokens <= share.sent_tokens
+    )

@@ -1,0 +1,9 @@
+"""The operator: pools of workers and gateways' rules as resources of Kubernetes (`TransformerModel`,
+`RouterPolicy`).
+
+kopf watches and retries; what a resource wants is decided by pure functions, and one client sends it.
+"""
+
+from radixway.cluster.operator.process import ClusterNotConfiguredError, OperatorSettings, run_operator
+
+__all__ = ["ClusterNotConfiguredError", "OperatorSettings", "run_operator"]

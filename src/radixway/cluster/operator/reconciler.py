@@ -1,0 +1,115 @@
+"""Make the cluster what a resource says, and the resource's status what the cluster says; at any time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from radixway.cluster.operator.cluster import Cluster, Refused
+from radixway.cluster.operator.model_pool import build_pool_objects, build_replica_patch, stateful_set_name
+from radixway.cluster.operator.policy_rules import (
+    build_config_map,
+    find_winning_policy,
+    render_rules,
+    rules_checksum,
+)
+from radixway.cluster.operator.resources import (
+    MANAGER,
+    InvalidSpecError,
+    KubernetesObject,
+    ModelSpec,
+    parse_model_spec,
+    parse_policy_spec,
+)
+from radixway.cluster.operator.status_conditions import StatusCondition, merge_conditions, model_conditions
+from radixway.core.config import ConfigError
+
+Clock = Callable[[], datetime]
+"""UTC."""
+
+
+class Reconciler:
+    """Every call raises Unreachable where it has to be called again."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+
+    async def reconcile_model(self, namespace: str, name: str) -> None:
+        """A `TransformerModel`: its pool is applied, and its status says how that is."""
+        subject = await self._cluster.get("Model", namespace, name)
+        if subject is None or "deletionTimestamp" in subject["metadata"]:
+            return
+        try:
+            spec = parse_model_spec(subject)
+            stateful_set = await self._apply_pool(subject, spec)
+        except (InvalidSpecError, Refused) as error:
+            reason = "InvalidSpec" if isinstance(error, InvalidSpecError) else "Refused"
+            await self._write_status(
+                subject, {}, [StatusCondition("Reconciled", "False", reason, str(error))]
+            )
+            return
+        seen = {} if stateful_set is None else stateful_set.get("status", {})
+        counts = {
+            "replicas": seen.get("replicas", 0),
+            "readyReplicas": seen.get("readyReplicas", 0),
+            "selector": f"app=vllm-worker,model={name}",
+        }
+        await self._write_status(subject, counts, model_conditions(spec, stateful_set))
+
+    async def _apply_pool(self, subject: KubernetesObject, spec: ModelSpec) -> KubernetesObject | None:
+        """The StatefulSet as it is then."""
+        namespace, name = subject["metadata"]["namespace"], stateful_set_name(subject["metadata"]["name"])
+        for wanted in build_pool_objects(subject, spec):
+            await self._cluster.apply(wanted)
+        if (number := build_replica_patch(subject, spec)) is not None:
+            await self._cluster.delete("HorizontalPodAutoscaler", namespace, name)
+            await self._cluster.apply(number, f"{MANAGER}-replicas")
+        return await self._cluster.get("StatefulSet", namespace, name)
+
+    async def reconcile_policy(self, namespace: str, name: str) -> None:
+        """A `RouterPolicy`: its rules are written for gateways, if they can be used and nobody came first."""
+        subject = await self._cluster.get("RouterPolicy", namespace, name)
+        if subject is None or "deletionTimestamp" in subject["metadata"]:
+            return
+        in_force = {key: value for key, value in subject.get("status", {}).items() if key == "checksum"}
+        try:
+            spec = parse_policy_spec(subject)
+            first = find_winning_policy(await self._cluster.list("RouterPolicy", namespace), spec.config_map)
+            if first != name:
+                said = f"{spec.config_map} has the rules of {first}"
+                no_more = dict.fromkeys(in_force)  # a merge patch takes away what is null
+                await self._write_status(
+                    subject, no_more, [StatusCondition("Accepted", "False", "Conflict", said)]
+                )
+                return
+            text = await asyncio.to_thread(render_rules, spec)
+            await self._cluster.apply(build_config_map(subject, spec, text))
+        except (InvalidSpecError, ConfigError) as error:
+            await self._write_status(
+                subject, in_force, [StatusCondition("Accepted", "False", "InvalidRules", str(error))]
+            )
+        except Refused as error:
+            await self._write_status(
+                subject, in_force, [StatusCondition("Accepted", "False", "Refused", str(error))]
+            )
+        else:
+            said = f"gateways that mount {spec.config_map} follow it"
+            accepted = StatusCondition("Accepted", "True", "Written", said)
+            await self._write_status(subject, {"checksum": rules_checksum(text)}, [accepted])
+
+    async def reconcile_policies(self, namespace: str, *, but: str | None = None) -> None:
+        """All of a namespace, as after one of them has gone, or (all others) after it wants another file."""
+        for each in await self._cluster.list("RouterPolicy", namespace):
+            if (name := each["metadata"]["name"]) != but:
+                await self.reconcile_policy(namespace, name)
+
+    async def _write_status(
+        self, subject: KubernetesObject, status: KubernetesObject, conditions: list[StatusCondition]
+    ) -> None:
+        generation = subject["metadata"]["generation"]
+        old = subject.get("status", {}).get("conditions")
+        told = merge_conditions(old, conditions, generation, self._clock())
+        status |= {"observedGeneration": generation, "conditions": told}
+        await self._cluster.set_status(subject, status)

@@ -1,0 +1,157 @@
+"""Between a router and the actor: tells in batches, hears by long poll, and is never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import RayError
+
+from radixway.cluster.prefix_router.prefix_actor import PrefixActor
+from radixway.cluster.prefix_router.prefix_record import (
+    PrefixUpdate,
+    PrefixUse,
+    RouterReport,
+    iter_all_uses,
+    pack_blocks,
+    unpack_blocks,
+)
+from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
+
+log = logging.getLogger(__name__)
+
+_BATCH_S = 0.05
+"""From the first use that is to be told until it is: others' requests meanwhile go along."""
+_HOLD_S = 10.0
+_PAUSES_S = (0.2, 5.0)
+"""Before an actor that is away is asked again: the first, and the longest they double up to."""
+_MAX_UNREPORTED_BLOCKS = 2**16
+"""Blocks that wait to be told while the actor is away; after that the oldest go."""
+_SLICE = 4096
+"""Blocks learnt at a time; requests go between."""
+
+
+class PrefixActorClient:
+    """One router's. All methods but `close` belong to its event loop.
+
+    While the actor is away the router goes by what it knows, and tells it everything when it comes back.
+    """
+
+    def __init__(
+        self,
+        seen: ReplicaPrefixes,
+        find: Callable[[], ActorHandle[PrefixActor]],
+        clock: Callable[[], float],
+    ) -> None:
+        """`find` blocks, and is called in a thread. `clock`: monotonic seconds."""
+        self._seen = seen
+        self._find = find
+        self._clock = clock
+        self._name = secrets.token_hex(8)
+        self._untold: deque[PrefixUse] = deque()
+        self._untold_blocks = 0
+        self._gone: list[str] = []
+        self._replicas: list[str] | None = None
+        self._life: str | None = None
+        self._upto = 0
+        self._wants_all = True
+        self._work = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._sync_forever())
+        self.alone = True
+        """The actor does not answer, or has not yet."""
+
+    def report_use(self, replica: str, blocks: Sequence[int]) -> None:
+        """To be told: a prompt went to the replica."""
+        self._untold.append((replica, pack_blocks(blocks)))
+        self._untold_blocks += len(blocks)
+        while self._untold_blocks > _MAX_UNREPORTED_BLOCKS:
+            self._untold_blocks -= len(self._untold.popleft()[1]) // 8
+        self._work.set()
+
+    def report_death(self, replica: str) -> None:
+        """To be told: this one is gone."""
+        self._gone.append(replica)
+        self._work.set()
+
+    def report_replicas(self, replicas: list[str], *, new: bool) -> None:
+        """To be told: these are all there are. `new`: of some of them others may have told before."""
+        self._replicas = replicas
+        self._wants_all |= new
+        self._work.set()
+
+    def close_client(self) -> None:
+        """From any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    async def _sync_forever(self) -> None:
+        pause_s = _PAUSES_S[0]
+        while ray.is_initialized():  # else the next call would start a Ray of its own
+            while not self._seen.replicas:  # a deployment that is gone needs no actor again
+                self._work.clear()
+                await self._work.wait()
+            try:
+                actor = await asyncio.to_thread(self._find)
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._send_reports(actor))
+                    both.create_task(self._poll_updates(actor))
+            except* (RayError, ValueError) as failed:  # ValueError: Ray's for a name that nobody has
+                if pause_s == _PAUSES_S[0]:
+                    log.warning("the actor that remembers prefixes is away: %s", failed.exceptions[0])
+                self.alone = True
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSES_S[1]) if self.alone else _PAUSES_S[0]
+
+    async def _send_reports(self, actor: ActorHandle[PrefixActor]) -> None:
+        while True:
+            await self._work.wait()
+            await asyncio.sleep(_BATCH_S)
+            self._work.clear()
+            told = RouterReport(self._name, list(self._untold), self._gone, self._replicas)
+            self._untold.clear()
+            self._untold_blocks, self._gone, self._replicas = 0, [], None
+            try:
+                await actor.tell.remote(told)
+            except BaseException:  # the same again when it is back: told twice is told
+                self._requeue_report(told)
+                raise
+
+    def _requeue_report(self, told: RouterReport) -> None:
+        self._untold.extendleft(reversed(told.uses))
+        self._untold_blocks += sum(len(packed) // 8 for _, packed in told.uses)
+        self._gone = told.gone + self._gone
+        if self._replicas is None:
+            self._replicas = told.replicas
+        self._work.set()
+
+    async def _poll_updates(self, actor: ActorHandle[PrefixActor]) -> None:
+        while True:
+            life = None if self._wants_all else self._life
+            self._wants_all = False
+            news: PrefixUpdate = await actor.hear.remote(self._name, life, self._upto, _HOLD_S)
+            self.alone = False
+            if self._life not in (None, news.life):
+                log.info(
+                    "the actor that remembers prefixes began anew: it is told %d blocks", len(self._seen)
+                )
+                self._untold.extendleft(reversed(list(iter_all_uses(self._seen))))
+                self._work.set()
+            self._life, self._upto = news.life, news.upto
+            await self._apply_uses(news.uses)
+            await asyncio.sleep(_BATCH_S)
+
+    async def _apply_uses(self, uses: Sequence[PrefixUse]) -> None:
+        learnt = 0
+        for replica, packed in uses:
+            blocks = unpack_blocks(packed)
+            self._seen.record_prompt(replica, blocks, self._clock())
+            learnt += len(blocks)
+            if learnt > _SLICE:
+                learnt = 0
+                await asyncio.sleep(0)

@@ -1,0 +1,141 @@
+"""What outlives routers: all that replicas have seen, and the latest of it in the order in which it came."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
+from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
+from radixway.routing import BlockIndex
+
+PrefixUse = tuple[str, bytes]
+"""A replica, and the names of a prompt's blocks that it has seen (`pack`)."""
+
+UNKNOWN_AFTER_S = 60.0
+"""Replicas that routers see are all there are, but for those that were told of more recently than this."""
+_MAX_LATEST_USES = 2**16
+_MAX_GONE_REPLICAS = 1024
+
+
+def pack_blocks(blocks: Sequence[int]) -> bytes:
+    """Names of blocks, 8 bytes each."""
+    return array("Q", blocks).tobytes()
+
+
+def unpack_blocks(packed: bytes) -> list[int]:
+    """The names again."""
+    return array("Q", packed).tolist()
+
+
+@dataclass(slots=True)
+class RouterReport:
+    """What a router has to say."""
+
+    router: str
+    uses: list[PrefixUse] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    """Replicas that have died."""
+    replicas: list[str] | None = None
+    """All that Ray says there are, where that has changed."""
+
+
+@dataclass(slots=True)
+class PrefixUpdate:
+    """What a router has not heard yet."""
+
+    life: str
+    """Which life of the actor says so; in a new one it knows nothing but what routers tell it again."""
+    upto: int
+    """Where to go on from."""
+    uses: list[PrefixUse]
+    all: bool = False
+    """These are all uses there are, not only the latest."""
+
+
+class PrefixRecord:
+    """Pure and for one thread; `clock` gives monotonic seconds."""
+
+    def __init__(self, life: str, settings: PrefixSettings, clock: Callable[[], float]) -> None:
+        self.life = life
+        self.seen = ReplicaPrefixes(settings, BlockIndex())
+        self._clock = clock
+        self._latest: deque[tuple[int, str, PrefixUse]] = deque()
+        """`(number, router, use)`"""
+        self._latest_blocks = 0
+        self._upto = 0
+        self._told_at: dict[str, float] = {}
+        self._gone: dict[str, None] = {}
+        """Who died: what routers that have not noticed yet say of them is not believed."""
+
+    @property
+    def last_number(self) -> int:
+        """The number of the latest use."""
+        return self._upto
+
+    def apply_settings(self, settings: PrefixSettings) -> None:
+        """Other limits from now on: the latest router knows."""
+        if settings != self.seen.settings:
+            self.seen.apply_settings(settings)
+
+    def apply_report(self, told: RouterReport) -> None:
+        """A router tells something."""
+        now = self._clock()
+        for replica in told.gone:
+            self._drop_replica(replica)
+            self._gone[replica] = None
+        while len(self._gone) > _MAX_GONE_REPLICAS:
+            del self._gone[next(iter(self._gone))]
+        for replica, packed in told.uses:
+            self._record_use(told.router, (replica, packed), now)
+        if told.replicas is not None:
+            for replica in self.seen.replicas:
+                if replica not in told.replicas and self._told_at[replica] < now - UNKNOWN_AFTER_S:
+                    self._drop_replica(replica)
+
+    def updates_since(self, router: str, life: str | None, since: int) -> PrefixUpdate | None:
+        """What others have told after number `since`; None if nothing."""
+        first = self._latest[0][0] if self._latest else self._upto + 1
+        if life != self.life or since < first - 1:
+            return PrefixUpdate(self.life, self._upto, list(iter_all_uses(self.seen)), all=True)
+        if since == self._upto:
+            return None
+        uses = []
+        for number, who, use in reversed(self._latest):
+            if number <= since:
+                break
+            if who != router:
+                uses.append(use)
+        return PrefixUpdate(self.life, self._upto, uses[::-1]) if uses else None
+
+    def check(self) -> None:
+        """Recompute what can be. Raises AssertionError in words."""
+        self.seen.check()
+        blocks = sum(len(use[1]) // 8 for _, _, use in self._latest)
+        assert blocks == self._latest_blocks, "the latest blocks are miscounted"
+        assert not set(self._gone) & set(self.seen.replicas), "something is known of who is gone"
+
+    def _record_use(self, router: str, use: PrefixUse, now: float) -> None:
+        replica, packed = use
+        if replica in self._gone:
+            return
+        if replica not in self.seen:
+            self.seen.add_replica(replica)
+        self._told_at[replica] = now
+        self.seen.record_prompt(replica, unpack_blocks(packed), now)
+        self._upto += 1
+        self._latest.append((self._upto, router, use))
+        self._latest_blocks += len(packed) // 8
+        while self._latest_blocks > _MAX_LATEST_USES:
+            self._latest_blocks -= len(self._latest.popleft()[2][1]) // 8
+
+    def _drop_replica(self, replica: str) -> None:
+        self.seen.remove_replica(replica)
+        self._told_at.pop(replica, None)
+
+
+def iter_all_uses(seen: ReplicaPrefixes) -> Iterable[PrefixUse]:
+    """Everything, as a router tells an actor that has forgotten it."""
+    return ((replica, pack_blocks(blocks)) for replica, blocks in seen.iter_uses())

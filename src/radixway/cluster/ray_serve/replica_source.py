@@ -1,0 +1,68 @@
+"""Engines' replicas as Serve's controller knows them: a source of workers.
+
+`listen_for_change` answers when the set of running replicas is another than the one that was heard last, so
+that nothing is asked in vain. Ray keeps it for its own handles and proxies: it is not public, but the same in
+all versions that the extra `ray` admits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Any
+
+import ray
+from pydantic import ValidationError
+from ray.serve._private.common import DeploymentID
+from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
+from ray.serve._private.long_poll import LongPollNamespace, LongPollState
+
+from radixway.cluster.discovery import DiscoverySourceError, ReportWorkers
+from radixway.cluster.ray_serve.engine_replica import WORKER
+from radixway.core.config import WorkerSettings
+from radixway.routing import DiscoveredWorker
+
+_NOTHING_HEARD = -1
+
+
+class RayReplicaSource:
+    """The running replicas of some deployments, each by what its metadata say."""
+
+    def __init__(self, deployments: Iterable[DeploymentID]) -> None:
+        self._deployments = tuple(deployments)
+        self.name = "ray " + " ".join(f"{each.app_name}/{each.name}" for each in self._deployments)
+
+    async def follow_workers(self, tell: ReportWorkers) -> None:
+        """See `Source`. A replica that Ray takes away is told of no more, and drains."""
+        async for metadata in follow_metadata(self._deployments):
+            try:
+                workers = [WorkerSettings.model_validate(each[WORKER]) for each in metadata]
+            except (KeyError, ValidationError) as error:
+                raise DiscoverySourceError("a replica does not say where its server is") from error
+            tell(map(DiscoveredWorker, workers))
+
+
+async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterator[list[dict[str, Any]]]:
+    """What the running replicas of `deployments` say of themselves, now and whenever there are others.
+
+    Raises DiscoverySourceError when the controller does not answer.
+    """
+    heard = {(LongPollNamespace.DEPLOYMENT_TARGETS, each): _NOTHING_HEARD for each in deployments}
+    running: dict[Any, list[dict[str, Any]]] = {}
+    while True:
+        try:
+            # In a thread: Ray's directory is asked, and while it is away nobody is answered for a minute.
+            controller = await asyncio.to_thread(
+                ray.get_actor, SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE
+            )
+            updates = await controller.listen_for_change.remote(heard)
+        except (ray.exceptions.RayError, ValueError) as error:
+            raise DiscoverySourceError(
+                f"Serve's controller does not answer: {type(error).__name__}"
+            ) from error
+        if updates is LongPollState.TIME_OUT:
+            continue
+        for key, update in updates.items():
+            heard[key] = update.snapshot_id
+            running[key] = [each.replica_metadata for each in update.object_snapshot.running_replicas]
+        yield [metadata for replicas in running.values() for metadata in replicas]

@@ -1,0 +1,11 @@
+"""What one gateway alone keeps, found from all of them: a session or a reservation belongs to the gateway
+that its name leads to, and whoever is asked about it passes the request on.
+
+`docs/decisions/` says why it is not kept in a store of its own.
+"""
+
+from radixway.cluster.session_ownership.owner_proxy import OwnerProxy, build_owner_proxy
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnershipKeys
+from radixway.cluster.session_ownership.signed_hop import HopSigner, is_signed_hop
+
+__all__ = ["GatewayFleet", "HopSigner", "OwnerProxy", "OwnershipKeys", "build_owner_proxy", "is_signed_hop"]

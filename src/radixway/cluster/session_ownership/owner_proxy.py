@@ -1,0 +1,296 @@
+"""Stands before the gateway's application, and passes on what belongs to another gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from time import time
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from radixway.cluster.session_ownership.heartbeat import GatewayHeartbeat
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnedRequest, OwnershipKeys
+from radixway.cluster.session_ownership.signed_hop import HEADER, HopSigner, read_hop_header
+from radixway.core.component import Component
+from radixway.core.config import Config, SessionPolicyConfig, StickyLeastLoadedPolicyConfig
+from radixway.core.http import (
+    App,
+    ClientDisconnectedError,
+    ClientWatch,
+    HttpError,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    ServerStoppingError,
+    is_server_stopping,
+    read_body,
+    send_error,
+)
+from radixway.core.http.asgi import FORWARDER
+from radixway.core.pipeline import GatewayError, StreamBrokenError
+from radixway.core.telemetry import MetricsRegistry
+
+log = logging.getLogger(__name__)
+
+_CONNECT_S = 2.0
+_EXPLAIN_S = 5.0
+"""In which another gateway begins to answer whether it has a journal."""
+_SILENT_S = 10.0
+"""A gateway that says nothing for so long when asked how it is has no answers to others either."""
+_HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect"}
+)
+_NOT_PASSED = _HOP_BY_HOP | {b"origin"}
+"""An origin was compared with `Host` here; to the other gateway's name it would be another site's."""
+
+
+class OwnerUnavailableError(GatewayError):
+    """What is asked about is kept by a gateway that does not answer."""
+
+    status = 503
+    code = "gateway_away"
+    quotes = False
+    retry_after_s = 1
+
+
+class OwnerProxy(Component):
+    """An ASGI application around one. A request is passed on once at most."""
+
+    name = "gateways"
+
+    def __init__(
+        self,
+        app: App,
+        fleet: GatewayFleet,
+        places: OwnershipKeys,
+        seals: HopSigner,
+        metrics: MetricsRegistry,
+        knows: Callable[[Scope], bool],
+        max_body_bytes: int,
+    ) -> None:
+        """`knows`: whether a request's head lets its body be read; `app` refuses it where not."""
+        self._app = app
+        self._fleet = fleet
+        self._places = places
+        self._seals = seals
+        self._knows = knows
+        self._max_body_bytes = max_body_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._pulses = {
+            url: GatewayHeartbeat(url, partial(self._ping_gateway, url)) for url in fleet.other_gateways
+        }
+        self._passed_on = metrics.counter("radixway_passed_on", "Requests that another gateway answered")
+        self._away = metrics.counter("radixway_passed_on_failed", "Requests whose gateway did not answer")
+
+    async def start(self) -> None:
+        """Hold connections to the others from now on."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False)
+
+    async def stop(self) -> None:
+        """Let go of the others."""
+        await asyncio.gather(*(pulse.stop_probing() for pulse in self._pulses.values()))
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return {"self": self._fleet.own, "others": self._fleet.other_gateways}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or FORWARDER in scope:  # Envoy takes a request to its worker from here
+            await self._app(scope, receive, send)
+            return
+        try:
+            seal = read_hop_header(scope)
+            if seal is not None:
+                scope = {
+                    **scope,
+                    "client": self._seals.verify_hop(scope, seal),
+                    "headers": _without_hop_header(scope),
+                }
+                await self._app(scope, receive, send)
+            elif self._places.may_be_owned(scope):
+                await self._route_request(scope, receive, send)
+            elif scope["path"].startswith("/explain/"):
+                await self._find_journal(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+        except HttpError as error:
+            await send_error(scope, send, error)
+        except ClientDisconnectedError:
+            pass
+
+    async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises BadBody, ClientDisconnectedError, OwnerUnavailableError."""
+        if not self._knows(scope):
+            await self._app(scope, receive, send)
+            return
+        raw = await read_body(scope, receive, self._max_body_bytes)
+        bound = self._places.find_owned(scope, raw)
+        if bound is None:
+            raw = self._places.with_generated_name(scope, raw, self._fleet.make_owned_name())
+        elif await self._forward_to_owner(bound, scope, raw, receive, send):
+            return
+        await self._app(scope, _replay_body(raw, receive), send)
+
+    async def _forward_to_owner(
+        self, bound: OwnedRequest, scope: Scope, raw: bytes, receive: Receive, send: Send
+    ) -> bool:
+        """Have the owner answer; False if that is this gateway, or away while any may answer.
+
+        Raises OwnerUnavailableError.
+        """
+        owner = self._fleet.find_owner(bound.name)
+        if owner == self._fleet.own:
+            return False
+        watch = ClientWatch()
+        watch.watch(receive)
+        try:
+            async with self._open_request(owner, scope, raw) as answer:
+                self._passed_on().inc()
+                await self._relay_answer(answer, owner, scope, send)
+                return True
+        except asyncio.CancelledError:
+            if watch.ended_by is None:
+                raise
+            watch.uncancel()
+            return True
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._away().inc()
+            log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
+            if bound.anywhere:
+                return False
+            raise OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer") from None
+        finally:
+            watch.stop_watching()
+
+    async def _find_journal(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Journals are where their requests were: who has none asks the others."""
+        said: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            said.append(message)
+
+        await self._app(scope, receive, keep)
+        if said[0]["status"] == 404:
+            for other in self._fleet.other_gateways:
+                with suppress(aiohttp.ClientError, TimeoutError, OSError):
+                    async with (
+                        asyncio.timeout(_EXPLAIN_S) as patience,
+                        self._open_request(other, scope, b"") as answer,
+                    ):
+                        if answer.status != 404:
+                            patience.reschedule(None)
+                            await self._relay_answer(answer, other, scope, send)
+                            return
+        for message in said:
+            await send(message)
+
+    @asynccontextmanager
+    async def _open_request(
+        self, url: str, scope: Scope, raw: bytes
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._session is not None
+        kept = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
+        headers.append((HEADER.decode(), self._seals.sign_hop(scope)))
+        query = scope["query_string"].decode("latin-1")
+        target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)
+        skipped = ("user-agent", "accept", "accept-encoding", "content-type")
+        async with self._pulses[url].monitored():
+            answer = await self._session.request(
+                scope["method"],
+                target,
+                data=raw,
+                headers=[each for each in headers if each[0] != "content-length"],
+                skip_auto_headers=skipped,
+                allow_redirects=False,
+            )
+        async with answer:
+            yield answer
+
+    async def _relay_answer(
+        self, answer: aiohttp.ClientResponse, owner: str, scope: Scope, send: Send
+    ) -> None:
+        """The answer as it comes; one that breaks off ends with an event that says so, where it has any."""
+        headers = [(name.lower(), value) for name, value in answer.raw_headers]
+        headers = [header for header in headers if header[0] not in _HOP_BY_HOP]
+        headers.append((b"x-radixway-gateway", owner.encode("latin-1")))
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        end = b""
+        try:
+            async with self._pulses[owner].monitored():
+                async for part in answer.content.iter_any():
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("the gateway %s broke off: %s", owner, error or type(error).__name__)
+            if answer.content_type != "text/event-stream":
+                return  # the server ends the connection: the answer is shorter than was said
+            end = StreamBrokenError(owner, "the gateway that answered is gone").event()
+        except asyncio.CancelledError:
+            if not is_server_stopping(scope) or answer.content_type != "text/event-stream":
+                raise
+            end = ServerStoppingError().event()
+        await send({"type": "http.response.body", "body": end, "more_body": False})
+
+    async def _ping_gateway(self, url: str) -> None:
+        """Any answer at all will do. Raises OSError, TimeoutError among them."""
+        assert self._session is not None
+        try:
+            async with asyncio.timeout(_SILENT_S), self._session.get(f"{url}/ready"):
+                pass
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error)) from None
+
+
+def _replay_body(raw: bytes, receive: Receive) -> Receive:
+    """`receive` as it was before the body was read."""
+    rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return rest.pop() if rest else await receive()
+
+    return receive_again
+
+
+def _without_hop_header(scope: Scope) -> list[tuple[bytes, bytes]]:
+    return [header for header in scope["headers"] if header[0] != HEADER]
+
+
+def build_owner_proxy(
+    config: Config, app: App, metrics: MetricsRegistry, knows: Callable[[Scope], bool], *, records: bool
+) -> OwnerProxy | None:
+    """As `scale.gateways` says; None where it says nothing. `records`: whether trajectories are.
+
+    `knows`: see `OwnerProxy`.
+    """
+    section = config.scale.gateways
+    if section is None:
+        return None
+    routing = config.routing
+    policies = [routing.policy, *routing.model_policies.values()]
+    bonds = any(
+        isinstance(policy, SessionPolicyConfig | StickyLeastLoadedPolicyConfig) for policy in policies
+    )
+    places = OwnershipKeys(
+        [name.encode("ascii") for name in routing.session.headers], conversations=records or bonds
+    )
+    return OwnerProxy(
+        app,
+        GatewayFleet(section.self_url, section.all),
+        places,
+        HopSigner(section.key.get_secret_value(), time),
+        metrics,
+        knows,
+        config.gateway.max_body_bytes,
+    )

@@ -1,0 +1,197 @@
+"""Who is let in: an ASGI application around the pages.
+
+- Without a session nothing but the sign-in page and its style is answered, WebSockets included.
+- Where the gateway has no key, the pages are for those whom it lets do an administrator's calls as they
+  are, and under the names `localhost`, an address, or one of `console.hosts`: a page of somebody else's
+  that has its own name led to this machine (DNS rebinding) is refused, and what came through a proxy.
+- What changes something, WebSockets included, comes from our own pages.
+- No page of others' shows ours in a frame, and ours load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from time import monotonic
+
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, GatewayCalls, GatewayConnection
+from radixway.console.page import BASE
+from radixway.console.preferences import PREFERENCES, read_preferences
+from radixway.console.sign_in_sessions import SignInSession, SignInSessions
+from radixway.core.http import OriginCheck
+from radixway.core.http.request_origin import is_loopback, may_change, proxy_header
+
+SIGN_IN = f"{BASE}/sign-in"
+_OPEN = (f"{BASE}/assets/", f"{BASE}/favicon.ico")
+_BELIEVED_S = 5.0
+"""How long the gateway's word holds that no key is needed: a page asks for dozens of files."""
+_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval'",  # Vue compiles the pages' templates
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "object-src 'none'",
+        "form-action 'self'",
+    )
+)
+_TOO_MANY = 429
+_DONE = '42["event"'
+"""How a message begins, in Socket.IO's words, that tells of a click or a key; pings are none."""
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode("ascii")),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class AccessGuard:
+    """Stands before every path. `alone`: there is no gateway in front, so the peer is the visitor."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        line: GatewayConnection,
+        sign_ins: SignInSessions,
+        hosts: Collection[str],
+        *,
+        alone: bool,
+    ) -> None:
+        self._app = app
+        self._line = line
+        self._sign_ins = sign_ins
+        self._origins = OriginCheck(hosts=hosts)
+        self._alone = alone
+        self._open_until = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        send = _with_headers(send)
+        if may_change(scope) and self._origins.is_cross_site(scope):
+            await _send_refusal(scope, receive, send, PlainTextResponse("asked for by another site", 403))
+            return
+        scope.setdefault("state", {})["visitor"] = self._visitor_address(request)
+        if scope["path"] == SIGN_IN or scope["path"].startswith(_OPEN):
+            await self._app(scope, receive, send)
+            return
+        token = request.cookies.get(session_cookie(request))
+        session = self._sign_ins.find_session(token, active="/_nicegui_ws/" not in scope["path"])
+        if session is None:
+            session = await self._keyless_session(request)
+        if session is None:
+            answer: Response = PlainTextResponse("signed out", 401)
+            if scope["type"] == "http" and "text/html" in request.headers.get("accept", ""):
+                answer = RedirectResponse(SIGN_IN, 303)
+            await _send_refusal(scope, receive, send, answer)
+            return
+        scope["state"]["signed_in"] = session
+        PREFERENCES.set(read_preferences(request))
+        if scope["type"] == "websocket":
+            receive = _receive_until_over(session, receive, self._sign_ins)
+        await self._app(scope, receive, send)
+
+    def _visitor_address(self, request: HTTPConnection) -> str:
+        if self._alone:
+            return request.client.host if request.client is not None else ""
+        return request.headers.get("x-radixway-visitor", "")
+
+    def _is_admitted(self, request: HTTPConnection) -> bool:
+        if not self._alone:
+            return request.headers.get("x-radixway-admitted") == "1"
+        return is_loopback(request.scope) and proxy_header(request.scope) is None
+
+    async def _keyless_session(self, request: HTTPConnection) -> SignInSession | None:
+        """A session of nobody's, where none is asked for a key."""
+        if not self._is_admitted(request) or self._origins.has_foreign_host(request.scope):
+            return None
+        now = monotonic()
+        if now > self._open_until:
+            if not (await fetch_identity(self._line, None)).admin:
+                return None
+            self._open_until = now + _BELIEVED_S
+        return SignInSession(None, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CallerIdentity:
+    """What the gateway says of a caller. All that is not known is no."""
+
+    answers: bool = False
+    admin: bool = False
+    by_key: bool = False
+    """The key alone makes it one: where the console runs has no part in it."""
+    needs_key: bool = True
+
+
+async def fetch_identity(line: GatewayConnection, key: str | None) -> CallerIdentity:
+    """What one may do who asks through us with that key."""
+    try:
+        told = await GatewayCalls(line, SignInSession(key, 0.0)).get_json("/whoami")
+    except CallRefusedError as refusal:  # too many wrong keys: this is another
+        return CallerIdentity(answers=refusal.status == _TOO_MANY)
+    except ConsoleCallError:
+        return CallerIdentity()
+    return CallerIdentity(True, told["admin"], told["by_key"], told["needs_key"])
+
+
+def session_cookie(request: HTTPConnection) -> str:
+    """Its name: cookies are shared by all ports of a host, so each has its own."""
+    _, _, port = request.headers.get("host", "").rpartition(":")
+    return f"radixway_session_{port}" if port.isdigit() else "radixway_session"
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await send(message)
+
+    return send_with_headers
+
+
+def _receive_until_over(session: SignInSession, receive: Receive, sign_ins: SignInSessions) -> Receive:
+    """`receive`, for which the browser is gone once the session is over. What people do makes it last
+    longer."""
+    over = asyncio.Event()
+    session.on_end.append(over.set)
+
+    async def receive_until_over() -> Message:
+        if session.over:
+            return {"type": "websocket.disconnect", "code": 1008}
+        next_one = asyncio.ensure_future(receive())
+        ended = asyncio.ensure_future(over.wait())
+        try:
+            await asyncio.wait({next_one, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if next_one.done():
+                message: Message = next_one.result()
+                if (message.get("text") or "").startswith(_DONE):
+                    sign_ins.touch_session(session)
+                if message["type"] == "websocket.disconnect" and over.set in session.on_end:
+                    session.on_end.remove(over.set)
+                return message
+            return {"type": "websocket.disconnect", "code": 1008}
+        finally:
+            next_one.cancel()
+            ended.cancel()
+
+    return receive_until_over
+
+
+async def _send_refusal(scope: Scope, receive: Receive, send: Send, answer: Response) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await answer(scope, receive, send)

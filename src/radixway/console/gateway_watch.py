@@ -1,0 +1,129 @@
+"""One reading of the gateway's metrics and workers, every two seconds, for all who look."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import Any
+
+from radixway.console.gateway_calls import (
+    ConsoleCallError,
+    GatewayCalls,
+    GatewayUnreachableError,
+    SignedOutError,
+)
+from radixway.core.net.task_cancellation import cancel_tasks
+from radixway.core.telemetry.gateway_stats import (
+    GatewayStats,
+    WorkerStats,
+    read_gateway_stats,
+    read_worker_stats,
+)
+from radixway.core.telemetry.scrapes import InvalidMetricsError, MetricsScrape, ScrapeHistory
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 2.0
+_OVER_S = 10.0
+"""Rates and quantiles are of so long."""
+KEPT_S = 600.0
+"""How far charts go back."""
+_GOES_ON_S = 600.0
+"""After the last one has left, so that who comes back finds no gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSample:
+    """What was read at one time."""
+
+    number: int
+    """Counts up."""
+    at: float
+    """Seconds since 1970."""
+    figures: GatewayStats
+
+
+class GatewayWatch:
+    """Looks for as long as somebody wants to see."""
+
+    def __init__(self) -> None:
+        self.away = False
+        """The gateway did not answer when it was last asked."""
+        self.moments: deque[WatchSample] = deque(maxlen=int(KEPT_S / EVERY_S))
+        self.workers: Sequence[Mapping[str, Any]] = ()
+        """As `/list_workers` has them."""
+        self.by_worker: Mapping[str, WorkerStats] = {}
+        self.latest: MetricsScrape | None = None
+        self.read = 0
+        """How often it has been read; a page that has seen this one has seen all."""
+        self._scrapes = ScrapeHistory(_OVER_S)
+        self._calls: GatewayCalls | None = None
+        self._wanted_until = 0.0
+        self._wanted = asyncio.Event()
+        self._again = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Read while it holds."""
+        task = asyncio.create_task(self._poll_loop())
+        try:
+            yield
+        finally:
+            await cancel_tasks([task])
+
+    def request_updates(self, calls: GatewayCalls) -> None:
+        """Somebody who may make these calls looks."""
+        self._calls = calls
+        self._wanted_until = monotonic() + _GOES_ON_S
+        self._wanted.set()
+
+    def refresh_now(self) -> None:
+        """Something was changed: do not wait for the next time."""
+        self._again.set()
+
+    def samples_since(self, number: int) -> list[WatchSample]:
+        """What was read after that one."""
+        return [moment for moment in self.moments if moment.number > number]
+
+    async def _poll_loop(self) -> None:
+        while True:
+            if monotonic() > self._wanted_until:
+                self._wanted.clear()
+                self._scrapes.forget_scrapes()
+            await self._wanted.wait()
+            self._again.clear()
+            assert self._calls is not None
+            try:
+                await self._take_sample(self._calls)
+            except GatewayUnreachableError:
+                self.away = True
+                self._scrapes.forget_scrapes()
+            except SignedOutError:  # whose calls these were has left, and somebody else comes or nobody
+                self._wanted_until = 0.0
+            except (ConsoleCallError, InvalidMetricsError) as error:
+                log.warning("the gateway's figures cannot be read: %s", error)
+            try:
+                async with asyncio.timeout(EVERY_S):
+                    await self._again.wait()
+            except TimeoutError:
+                pass
+
+    async def _take_sample(self, calls: GatewayCalls) -> None:
+        """Raises ConsoleCallError, InvalidMetricsError."""
+        listing, text = await asyncio.gather(
+            calls.get_json("/list_workers"), calls.send_request("GET", "/metrics/prometheus", timeout_s=10)
+        )
+        self.away = False
+        self.workers = listing["workers"]
+        self.latest = scrape = MetricsScrape.parse_text(text, monotonic())
+        self._scrapes.add_scrape(scrape)
+        self.read += 1
+        change = self._scrapes.delta_over_window()
+        if change is not None:
+            self.by_worker = read_worker_stats(change)
+            self.moments.append(WatchSample(self.read, time(), read_gateway_stats(change)))

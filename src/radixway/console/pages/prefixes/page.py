@@ -1,0 +1,135 @@
+"""The page: what is drawn, how, and the choice between."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from radixway.console.page import PageVisit
+from radixway.console.pages.prefixes import charts
+from radixway.console.pages.prefixes.charts import HeatScale, prefix_tree
+from radixway.console.pages.prefixes.table import BODY, prefix_columns, prefix_rows
+
+_CHOICES = {
+    "source": ("requests", "caches", "trajectories"),
+    "view": ("sunburst", "tree"),
+    "size": ("requests", "tokens"),
+    "most": ("60", "200", "500"),
+}
+"""By parameter of the page's address; the first is what is shown where it says nothing."""
+_AGAIN_S = 5.0
+
+
+async def build_prefixes_page(visit: PageVisit) -> None:
+    """A drawing, and the same as a table."""
+    say = visit.say
+    chosen = {
+        name: given if (given := visit.request.query_params.get(name)) in values else values[0]
+        for name, values in _CHOICES.items()
+    }
+    if "source" not in visit.request.query_params:
+        some = await visit.gateway.get_json("/prefixes", most=1)
+        if not some["prefixes"]:  # where there is one worker, it alone knows
+            chosen["source"] = "caches"
+    told: dict[str, Any] = {}
+    with ui.element("div").classes("rw-page-title"):
+        with ui.element("h1"):
+            ui.label(say("prefixes.title"))
+        live = ui.switch(say("prefixes.live"), value=False)
+    ui.label(say("prefixes.hint")).classes("rw-muted")
+
+    async def choose(name: str, value: str) -> None:
+        chosen[name] = value
+        ui.navigate.history.replace(f"{visit.link('/prefixes')}?{urlencode(chosen)}")
+        async with visit.catch_call_errors():
+            await refresh()
+
+    with ui.element("div").classes("rw-row rw-filters"):
+        for name, values in _CHOICES.items():
+            _draw_toggle(visit, name, values, chosen[name], choose)
+    with ui.element("section").classes("rw-card"):
+        with ui.element("div").classes("rw-row"):
+            said = ui.label().classes("rw-muted rw-small").props("role=status")
+            ui.space()
+            legend = ui.element("div").classes("rw-row rw-legend")
+        drawing = ui.element("div").classes("rw-drawing")
+    with ui.element("section").classes("rw-stack"):
+        with ui.element("h2"):
+            ui.label(say("prefixes.table"))
+        table = ui.table(columns=prefix_columns(say), rows=[], row_key="id").classes("rw-table rw-prefixes")
+        label = say("prefixes.table")
+        table.props(f'flat dense :pagination="{{rowsPerPage: 0}}" hide-bottom aria-label="{label}"')
+        table.add_slot("body", BODY)
+
+    async def refresh() -> None:
+        fresh = await visit.gateway.get_json(
+            "/prefixes", source=chosen["source"], most=chosen["most"], levels=12
+        )
+        shown = fresh | {"chosen": dict(chosen)}
+        if shown == told:
+            return
+        told.clear()
+        told.update(shown)
+        _draw_chart(visit, fresh, chosen, drawing, legend)
+        said.set_text(_summary_text(visit, fresh))
+        table.rows = prefix_rows(say, fresh["prefixes"])
+
+    async def go_on() -> None:
+        if live.value:
+            await refresh()
+
+    await refresh()
+    visit.refresh_every(_AGAIN_S, go_on)
+
+
+def _draw_toggle(visit: PageVisit, name: str, values: tuple[str, ...], value: str, choose: Any) -> None:
+    say = visit.say
+    texts = {each: each if name == "most" else say(f"prefixes.{name}.{each}") for each in values}
+    label = say(f"prefixes.{name}")
+
+    async def chose(event: Any) -> None:
+        await choose(name, event.value)
+
+    with ui.element("div").classes("rw-row").props(f'role=group aria-label="{label}"'):
+        ui.label(label).classes("rw-label")
+        ui.toggle(texts, value=value, on_change=chose).props("dense no-caps unelevated").classes("rw-toggle")
+
+
+def _draw_chart(
+    visit: PageVisit, told: dict[str, Any], chosen: dict[str, str], drawing: ui.element, legend: ui.element
+) -> None:
+    say, prefixes = visit.say, told["prefixes"]
+    drawing.clear()
+    legend.clear()
+    if not prefixes:
+        with drawing:
+            ui.label(say(f"prefixes.nothing.{told['source']}")).classes("rw-empty")
+        return
+    tops = prefix_tree(say, prefixes, chosen["size"])
+    is_tree = chosen["view"] == "tree"
+    given = charts.tree_options(tops, say("prefixes.all")) if is_tree else charts.sunburst_options(tops)
+    with drawing:
+        chart = ui.echart(given, renderer="svg" if is_tree else "canvas").classes(
+            "rw-burst" if not is_tree else "rw-tree"
+        )
+        if is_tree:
+            chart.style(f"height: {max(360, min(1600, 18 * len(prefixes)))}px")
+        chart.props(f'role=img aria-label="{say("prefixes.drawing")}"')
+    with legend:
+        ui.label(say(f"prefixes.heat.{told['source']}")).classes("rw-label")
+        for colour, least in HeatScale.from_prefixes(prefixes).legend_steps():
+            with ui.element("span").classes("rw-row rw-heat-step"):
+                ui.element("i").classes("rw-heat").style(f"background: {colour}").props("aria-hidden=true")
+                ui.label(f"≥ {least}").classes("rw-small rw-number")
+
+
+def _summary_text(visit: PageVisit, told: dict[str, Any]) -> str:
+    say = visit.say
+    words = [say("prefixes.shown", count=len(told["prefixes"]))]
+    if told["requests"] is not None:
+        words.append(say("prefixes.made_of", requests=told["requests"], tokens=told["prompt_tokens"]))
+    if told["silent"]:
+        words.append(say("prefixes.silent", workers=", ".join(told["silent"])))
+    return " ".join(words)

@@ -1,0 +1,178 @@
+"""The policies by which workers are chosen, and their parameters.
+
+A policy is written as its name, `kv_aware`; as its name with parameters, `kv_aware:overlap_weight=8`, colons
+between them; or as a mapping, `{name: kv_aware, overlap_weight: 8}`. A dotted path names a class of one's
+own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BeforeValidator, Discriminator, Field, TypeAdapter, ValidationError
+
+from radixway.core.config.base import ConfigSection
+
+
+class RoundRobinPolicyConfig(ConfigSection):
+    """Turns, whatever the load."""
+
+    name: Literal["round_robin"] = "round_robin"
+
+
+class RandomPolicyConfig(ConfigSection):
+    """Any of them, whatever the load."""
+
+    name: Literal["random"] = "random"
+
+
+class LeastLoadedPolicyConfig(ConfigSection):
+    """The fewest requests in hand."""
+
+    name: Literal["least_loaded"] = "least_loaded"
+
+
+class PowerOfTwoPolicyConfig(ConfigSection):
+    """The less loaded of two drawn at random."""
+
+    name: Literal["power_of_two"] = "power_of_two"
+
+
+class SessionPolicyConfig(ConfigSection):
+    """The same worker for all requests of a session (see `routing.session`)."""
+
+    name: Literal["session"] = "session"
+    ttl_s: float = Field(default=3600, gt=0)
+    """How long a session that asks nothing stays with its worker."""
+
+
+class StickyLeastLoadedPolicyConfig(ConfigSection):
+    """The same worker for all requests of a session while it is not much busier than the idlest one.
+
+    A bond is broken when the worker has more than `break_margin` requests in hand beyond the least loaded
+    candidate, and also more than `break_ratio` times as many.
+    """
+
+    name: Literal["sticky_least_loaded"] = "sticky_least_loaded"
+    break_margin: int | None = Field(default=2, ge=0)
+    """Requests. None: no bond is broken for load."""
+    break_ratio: float = Field(default=1.25, ge=1, allow_inf_nan=False)
+    """Where many requests are in hand, a few more are noise. 1: the margin alone decides."""
+    ttl_s: float = Field(default=3600, gt=0)
+    """How long a session that asks nothing stays with its worker."""
+    most_sessions: int = Field(default=1_000_000, ge=1)
+    """Bonds kept; of more the one that was idle longest goes."""
+
+
+class PrefixAffinityPolicyConfig(ConfigSection):
+    """Ray Serve's three tiers: are queues balanced, who has seen such a text, whose cache is smallest.
+
+    Names and defaults as in Ray's guide to `PrefixCacheAffinityRouter`.
+    """
+
+    name: Literal["prefix_affinity"] = "prefix_affinity"
+    imbalanced_threshold: float = Field(default=10, ge=0)
+    """Longest minus shortest queue, in requests, above which load alone decides."""
+    match_rate_threshold: float = Field(default=0.1, ge=0, le=1)
+    """Share of the text that must have been seen by a worker to go there for it."""
+    do_eviction: bool = False
+    """Let go of old texts by the three parameters below."""
+    eviction_threshold_chars: int = Field(default=400_000, ge=1)
+    """Characters kept of one worker before any are let go."""
+    eviction_target_chars: int = Field(default=360_000, ge=0)
+    """Characters left when some are let go."""
+    eviction_interval_secs: float = Field(default=10, gt=0)
+    """Seconds between two looks."""
+    max_chars: int = Field(default=64_000_000, ge=1)
+    """Characters kept of one worker at most, whatever `do_eviction` says."""
+
+
+class KvAwarePolicyConfig(ConfigSection):
+    """NVIDIA Dynamo's cost in blocks: what there is to prefill, plus what the worker holds in use."""
+
+    name: Literal["kv_aware"] = "kv_aware"
+    overlap_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """Weight of the prefill, and so of the prefix that needs none, beside the load of decoding."""
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
+    host_credit: float = Field(default=0.75, ge=0, le=1)
+    """What a block in host memory is worth of one in device memory."""
+    disk_credit: float = Field(default=0.25, ge=0, le=1)
+    """The same of a block on disk."""
+
+
+class ExpectedTimePolicyConfig(ConfigSection):
+    """Seconds until the first token, plus what this slows down the answers already running there."""
+
+    name: Literal["expected_time"] = "expected_time"
+    slowdown: float = Field(default=0.05, ge=0, allow_inf_nan=False)
+    """What a second of prefill costs each running answer, in seconds."""
+    host_credit: float = Field(default=0.75, ge=0, le=1)
+    """What a block in host memory is worth of one in device memory."""
+    disk_credit: float = Field(default=0.25, ge=0, le=1)
+    """The same of a block on disk."""
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
+
+
+class CustomPolicyConfig(ConfigSection):
+    """A class of your own; its dotted path stands in place of a name, its parameters as with any other."""
+
+    name: Literal["custom"] = "custom"
+    path: str
+    """`package.module.Class`: a subclass of `radixway.routing.policies.Policy`."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """What the class is built with."""
+
+
+AnyPolicy = (
+    RoundRobinPolicyConfig
+    | RandomPolicyConfig
+    | LeastLoadedPolicyConfig
+    | PowerOfTwoPolicyConfig
+    | SessionPolicyConfig
+    | StickyLeastLoadedPolicyConfig
+    | PrefixAffinityPolicyConfig
+    | KvAwarePolicyConfig
+    | ExpectedTimePolicyConfig
+    | CustomPolicyConfig
+)
+
+
+def _spell_out(value: Any) -> Any:
+    """`name:key=value:key=value` as a mapping, and a dotted path as a policy of one's own."""
+    if isinstance(value, str):
+        name, *parameters = value.split(":")
+        spelled: dict[str, Any] = {"name": name.strip()}
+        for parameter in parameters:
+            key, equals, given = parameter.partition("=")
+            if not equals or key.strip() in spelled:
+                raise ValueError(
+                    f"{value!r}: after the name come parameters, `key=value`, each once, not {parameter!r}"
+                )
+            spelled[key.strip()] = yaml.safe_load(given) if "." in name else given.strip()
+        value = spelled
+    if isinstance(value, dict) and "." in str(value.get("name")):
+        own = {key: given for key, given in value.items() if key != "name"}
+        return {"name": "custom", "path": value["name"], "parameters": own}
+    return value
+
+
+PolicyConfig = Annotated[
+    Annotated[AnyPolicy, Discriminator("name")],
+    BeforeValidator(_spell_out),
+]
+
+_adapter: TypeAdapter[AnyPolicy] = TypeAdapter(PolicyConfig)
+
+
+def parse_policy(text: str) -> AnyPolicy:
+    """A policy as written on a command line. Raises ValueError that says what is wrong with `text`."""
+    try:
+        return _adapter.validate_python(text)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        where = ".".join(str(part) for part in mistake["loc"][1:])
+        reason = mistake["msg"].removeprefix("Value error, ")
+        raise ValueError(f"policy {text!r}: {where + ': ' if where else ''}{reason}") from None

@@ -1,0 +1,297 @@
+"""Sections of a vLLM-Semantic-Router `config.yaml` that other rooms read, in that file's own form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from radixway.core.config.base import ConfigSection
+from radixway.core.config.semantic.models import Share
+
+
+class BertModel(ConfigSection):
+    """The sentence encoder."""
+
+    model_id: str = ""
+    """A directory or hub id; one that is not on this machine is replaced by `encoders.model`."""
+    threshold: Share = 0.6
+    """Stands in for thresholds of the cache and of tools that are not given."""
+    use_cpu: bool = True
+    """Read and not used."""
+
+
+class ClassicCache(ConfigSection):
+    """`semantic_cache`."""
+
+    enabled: bool = False
+    """Answers are kept, as under `semantic_cache`, which goes before this section."""
+    backend_type: Literal["memory", "milvus", "hybrid", "redis", "valkey", "qdrant"] = "memory"
+    """Where they are kept."""
+    similarity_threshold: Share | None = None
+    """Least likeness of two questions; by default `bert_model.threshold`."""
+    max_entries: int = Field(default=1000, ge=0)
+    """Answers that are kept at a time."""
+    ttl_seconds: int = Field(default=3600, ge=0)
+    """0: they never end."""
+    eviction_policy: Literal["fifo", "lru", "lfu"] = "fifo"
+    """Which go first."""
+    backend_config_path: str | None = None
+    """A file with Milvus' `connection` and `collection`."""
+    embedding_model: str = "bert"
+    """Read and not used."""
+    use_hnsw: bool = False
+    """Read and not used."""
+    hnsw_m: int = Field(default=16, ge=2)
+    """Read and not used."""
+    hnsw_ef_construction: int = Field(default=200, ge=1)
+    """Read and not used."""
+    max_memory_entries: int | None = Field(default=None, ge=0)
+    """Read and not used."""
+
+
+class ClientTools(ConfigSection):
+    """`tools.client_tools`: long lists of tools that clients send, made shorter."""
+
+    enabled: bool = False
+    """Whether clients' own lists are made shorter."""
+    at_least: int = Field(default=16, ge=1)
+    """Lists of fewer tools stay as they are."""
+    top_k: int | None = Field(default=None, ge=1)
+    """By default as many as from a database."""
+    wait_s: float = Field(default=0.25, ge=0)
+    """How long a request waits where its tools are read for the first time; after that it keeps them all, and
+    the next request finds them read."""
+
+
+class ClassicTools(ConfigSection):
+    """`tools`: selection where a request's `tool_choice` is `auto`."""
+
+    enabled: bool = False
+    """Whether tools are selected."""
+    top_k: int = Field(default=3, ge=1)
+    """How many are offered."""
+    least_score: Share | None = None
+    """Tools that score less are not offered: of vectors and words together. By default 0.1, or none beside a
+    `similarity_threshold`."""
+    similarity_threshold: Share | None = None
+    """The published threshold, of the query's cosine with the description (or with the examples) alone."""
+    tools_db_path: str | None = None
+    """From where the gateway was started."""
+    categories: tuple[str, ...] = ()
+    """Only tools of these categories of the database are offered; by default of all."""
+    fallback_to_empty: bool = True
+    """Where no tool is good enough: the request goes on without any. Otherwise as it came."""
+    client_tools: ClientTools = ClientTools()
+
+
+class PromptGuard(ConfigSection):
+    """`prompt_guard`."""
+
+    enabled: bool = False
+    """Attacks are blocked."""
+    use_modernbert: bool = False
+    """Read and not used."""
+    model_id: str = ""
+    """A directory on this machine; else published names are tried, then the shipped head judges."""
+    threshold: Share = 0.7
+    """An attack that is less likely than this is none."""
+    use_cpu: bool = True
+    """Read and not used."""
+    jailbreak_mapping_path: str | None = None
+    """Its labels; by default beside the model."""
+
+
+def local_model_paths(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
+    """The directory of a model that a `config.yaml` names, and its labels, each if it is there."""
+    path = Path(model_id)
+    if not model_id or not path.is_dir():
+        return None, None
+    labels = Path(mapping) if mapping else None
+    return path, labels if labels is not None and labels.is_file() else None
+
+
+class CategoryModel(ConfigSection):
+    """`classifier.category_model`."""
+
+    model_id: str = ""
+    """A directory on this machine; else the shipped head classifies."""
+    use_modernbert: bool = False
+    """Read and not used."""
+    threshold: Share = 0.6
+    """A category that is less sure than this is none."""
+    use_cpu: bool = True
+    """Read and not used."""
+    category_mapping_path: str | None = None
+    """Its labels; by default beside the model."""
+
+
+class PiiModel(ConfigSection):
+    """`classifier.pii_model`."""
+
+    model_id: str = ""
+    """A directory on this machine; else the shipped head finds."""
+    use_modernbert: bool = False
+    """Read and not used."""
+    threshold: Share = 0.7
+    """A finding that is less sure than this is none."""
+    use_cpu: bool = True
+    """Read and not used."""
+    pii_mapping_path: str | None = None
+    """Its labels; by default beside the model."""
+
+
+class McpCategoryModel(ConfigSection):
+    """`classifier.mcp_category_model`: read, checked and not used; the shipped head classifies."""
+
+    enabled: bool = False
+    transport_type: Literal["stdio", "streamable-http"] = "stdio"
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    url: str | None = None
+    tool_name: str | None = None
+    threshold: Share = 0.6
+    timeout_seconds: int = Field(default=30, ge=1)
+
+
+class ClassicClassifier(ConfigSection):
+    """`classifier`."""
+
+    category_model: CategoryModel = CategoryModel()
+    pii_model: PiiModel = PiiModel()
+    mcp_category_model: McpCategoryModel = McpCategoryModel()
+
+
+class EmbeddingModels(ConfigSection):
+    """`embedding_models`: read and not used; `encoders` says what reads texts."""
+
+    qwen3_model_path: str = ""
+    gemma_model_path: str = ""
+    use_cpu: bool = True
+
+
+class BatchSize(ConfigSection):
+    """A label for batches of some sizes, `max` -1 without limit: read and not used."""
+
+    min: int
+    max: int
+    label: str
+
+
+class BatchMetrics(ConfigSection):
+    """`api.batch_classification.metrics`: read and not used; `/metrics` has its own buckets."""
+
+    enabled: bool = True
+    detailed_goroutine_tracking: bool = False
+    high_resolution_timing: bool = False
+    sample_rate: Share = 1.0
+    batch_size_ranges: tuple[BatchSize, ...] = ()
+    duration_buckets: tuple[float, ...] = ()
+    size_buckets: tuple[float, ...] = ()
+
+
+class BatchClassification(ConfigSection):
+    """`api.batch_classification`."""
+
+    max_batch_size: int = Field(default=100, ge=1)
+    """Texts of a batch; more are refused."""
+    concurrency_threshold: int = Field(default=5, ge=1)
+    """Smaller batches are read one text after the other."""
+    max_concurrency: int = Field(default=8, ge=1)
+    """Texts of a batch that are read at a time."""
+    metrics: BatchMetrics = BatchMetrics()
+
+
+class ClassicApi(ConfigSection):
+    """`api`."""
+
+    batch_classification: BatchClassification = BatchClassification()
+
+
+class ClassicExporter(ConfigSection):
+    """Where spans go: read and not used; `telemetry.tracing` says it."""
+
+    type: Literal["otlp", "jaeger", "zipkin", "stdout"] = "stdout"
+    endpoint: str = ""
+    insecure: bool = False
+
+
+class ClassicSampling(ConfigSection):
+    """Which requests are traced: read and not used."""
+
+    type: Literal["always_on", "always_off", "probabilistic"] = "always_on"
+    rate: Share = 1.0
+
+
+class ClassicResource(ConfigSection):
+    """Who the spans are from: read and not used."""
+
+    service_name: str = ""
+    service_version: str = ""
+    deployment_environment: str = ""
+
+
+class ClassicTracing(ConfigSection):
+    """`observability.tracing`: read and not used; `telemetry.tracing` has ours."""
+
+    enabled: bool = False
+    provider: str = "opentelemetry"
+    exporter: ClassicExporter = ClassicExporter()
+    sampling: ClassicSampling = ClassicSampling()
+    resource: ClassicResource = ClassicResource()
+
+
+class MetricsSwitch(ConfigSection):
+    """`observability.metrics`: read and not used; metrics are always there."""
+
+    enabled: bool = True
+
+
+class ClassicObservability(ConfigSection):
+    """`observability`."""
+
+    tracing: ClassicTracing = ClassicTracing()
+    metrics: MetricsSwitch = MetricsSwitch()
+
+
+class RouterTuning(ConfigSection):
+    """`router`: figures of the peer's own classifiers. Read, checked and not used here."""
+
+    high_confidence_threshold: Share | None = None
+    low_latency_threshold_ms: float | None = None
+    lora_baseline_score: float | None = None
+    traditional_baseline_score: float | None = None
+    embedding_baseline_score: float | None = None
+    success_confidence_threshold: Share | None = None
+    large_batch_threshold: int | None = None
+    lora_default_execution_time_ms: float | None = None
+    traditional_default_execution_time_ms: float | None = None
+    default_confidence_threshold: Share | None = None
+    default_max_latency_ms: float | None = None
+    default_batch_size: int | None = None
+    default_avg_execution_time_ms: float | None = None
+    lora_default_confidence: Share | None = None
+    traditional_default_confidence: Share | None = None
+    lora_default_success_rate: Share | None = None
+    traditional_default_success_rate: Share | None = None
+    multi_task_lora_weight: float | None = None
+    single_task_traditional_weight: float | None = None
+    large_batch_lora_weight: float | None = None
+    small_batch_traditional_weight: float | None = None
+    medium_batch_weight: float | None = None
+    high_confidence_lora_weight: float | None = None
+    low_confidence_traditional_weight: float | None = None
+    low_latency_lora_weight: float | None = None
+    high_latency_traditional_weight: float | None = None
+    performance_history_weight: float | None = None
+
+
+class ClassicListener(ConfigSection):
+    """`listeners[]` of v0.1: read and not used; the gateway listens where `gateway` says."""
+
+    name: str = ""
+    address: str = ""
+    port: int = Field(default=0, ge=0, le=65535)
+    timeout: str = ""

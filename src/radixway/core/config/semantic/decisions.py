@@ -1,0 +1,189 @@
+"""Rules over signals: the boolean trees of v0.1 and the expressions of the published routing proposal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from radixway.core.config.base import ConfigSection
+from radixway.core.config.semantic.models import ModelName, Share
+from radixway.core.config.semantic.signals import SignalName
+
+Action = Literal["route", "block", "boost_category", "fallthrough"]
+
+Kind = Literal[
+    "keyword",
+    "regex",
+    "embedding",
+    "domain",
+    "language",
+    "context",
+    "complexity",
+    "header",
+    "jailbreak",
+    "pii",
+    "fact_check",
+    "user_feedback",
+    "preference",
+]
+"""What a condition's `type` may be."""
+
+
+class SignalCondition(ConfigSection):
+    """A node of a tree: a signal (`type`, `name`), or an operator over conditions. `{}` always holds."""
+
+    type: Kind | None = None
+    """The kind of a signal."""
+    name: SignalName | None = None
+    """The signal's name."""
+    operator: Annotated[
+        Literal["AND", "OR", "NOT"] | None,
+        BeforeValidator(lambda said: said.upper() if isinstance(said, str) else said),
+    ] = None
+    """Over `conditions`."""
+    conditions: tuple[SignalCondition, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_shape(self) -> Self:
+        if self.type is not None or self.name is not None:
+            if self.operator is not None or self.conditions:
+                raise ValueError("a condition is a signal (type, name) or an operator, not both")
+            if self.type is None or self.name is None:
+                raise ValueError("a signal needs both its type and its name")
+        elif self.operator == "NOT" and len(self.conditions) != 1:
+            raise ValueError("NOT takes exactly one condition")
+        elif self.operator == "OR" and not self.conditions:
+            raise ValueError("OR needs conditions")
+        return self
+
+
+class ModelRef(ConfigSection):
+    """A model that a decision may choose; earlier ones are better unless they have scores."""
+
+    model: ModelName
+    """Its name, as requests name it."""
+    use_reasoning: bool = False
+    """Whether it is to think."""
+    reasoning_effort: str | None = None
+    """For models that read one."""
+    lora_name: ModelName | None = None
+    """The adapter's name goes to the worker in place of the model's."""
+    score: float | None = Field(default=None, gt=0)
+    """How good it is here; by default its place in the list says so."""
+
+
+class SystemPromptPlugin(ConfigSection):
+    """`configuration` of `system_prompt`."""
+
+    enabled: bool = True
+    system_prompt: str = ""
+    mode: Literal["replace", "insert"] = "replace"
+
+
+class CachePlugin(ConfigSection):
+    """`configuration` of `semantic-cache`."""
+
+    enabled: bool = True
+    similarity_threshold: Share | None = None
+
+
+class NamedValue(ConfigSection):
+    """A header."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
+    value: str
+
+
+class HeaderMutation(ConfigSection):
+    """`configuration` of `header_mutation`: what becomes of the headers that workers get."""
+
+    add: tuple[NamedValue, ...] = ()
+    update: tuple[NamedValue, ...] = ()
+    delete: tuple[str, ...] = ()
+
+
+class JailbreakPlugin(ConfigSection):
+    """`configuration` of `jailbreak`."""
+
+    enabled: bool = True
+    threshold: Share | None = None
+
+
+class PiiPlugin(ConfigSection):
+    """`configuration` of `pii`."""
+
+    enabled: bool = True
+    threshold: Share | None = None
+    pii_types_allowed: tuple[str, ...] = ()
+    """All that the decision's models may be shown, whatever their own policies say."""
+
+
+class DecisionPlugin(ConfigSection):
+    """What else a decision does. `pii` and `jailbreak` are for the guard; `hallucination` is not done."""
+
+    type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
+    """What is done beside the choice of a model."""
+    configuration: dict[str, Any] = Field(default_factory=dict)
+    """What that plugin takes."""
+
+    @model_validator(mode="after")
+    def _check_plugin_type(self) -> Self:
+        if self.type == "system_prompt":
+            SystemPromptPlugin.model_validate(self.configuration)
+        elif self.type == "header_mutation":
+            HeaderMutation.model_validate(self.configuration)
+        elif self.type == "jailbreak":
+            JailbreakPlugin.model_validate(self.configuration)
+        elif self.type == "pii":
+            PiiPlugin.model_validate(self.configuration)
+        elif self.type == "semantic-cache":
+            CachePlugin.model_validate(self.configuration)
+        return self
+
+
+class DecisionRule(ConfigSection):
+    """One of `decisions`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    name: SignalName
+    """How rules and journals call it."""
+    description: str = ""
+    """For people; nothing reads it."""
+    priority: int = 0
+    """The highest that holds wins."""
+    rules: SignalCondition = SignalCondition()
+    model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
+    plugins: tuple[DecisionPlugin, ...] = ()
+    action: Action = "route"
+    """Ours: a tree may block, boost or fall through as well."""
+    message: str = ""
+    """What a request that it blocks is told."""
+    category: str | None = None
+    """To boost, or the category that the decision counts as."""
+    boost_weight: float = Field(default=1.5, gt=0)
+    """By how much `boost_category` multiplies."""
+
+
+class PolicyRule(ConfigSection):
+    """One of `policy_rules`: an expression over signals, and what follows from it."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    description: str = ""
+    """For people; nothing reads it."""
+    condition: str = Field(min_length=1, max_length=4096)
+    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
+    action: Action
+    """What follows where the condition holds."""
+    priority: int = 0
+    """The highest that holds wins."""
+    models: tuple[ModelName, ...] = ()
+    """Where a request goes, the best first."""
+    category: str | None = None
+    """The category that is meant by `route` and `boost_category`."""
+    boost_weight: float = Field(default=1.5, gt=0)
+    """By how much `boost_category` multiplies."""
+    message: str = ""
+    """What a request that it blocks is told."""

@@ -1,0 +1,139 @@
+"""The `semantic` section: ours, and everything a vLLM-Semantic-Router `config.yaml` may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from radixway.core.config.base import ConfigSection
+from radixway.core.config.semantic.categories import CategoryConfig
+from radixway.core.config.semantic.classic import (
+    BertModel,
+    ClassicApi,
+    ClassicCache,
+    ClassicClassifier,
+    ClassicListener,
+    ClassicObservability,
+    ClassicTools,
+    EmbeddingModels,
+    PromptGuard,
+    RouterTuning,
+)
+from radixway.core.config.semantic.decisions import DecisionRule, PolicyRule
+from radixway.core.config.semantic.model_choice import (
+    AbSplit,
+    BlockConfig,
+    FeedbackConfig,
+    FusionConfig,
+    PreferenceConfig,
+    ReasoningConfig,
+)
+from radixway.core.config.semantic.models import (
+    REASONING_FAMILIES,
+    ModelName,
+    ModelParams,
+    ReasoningFamily,
+    VllmEndpoint,
+)
+from radixway.core.config.semantic.signals import (
+    EmbeddingSignalConfig,
+    KeywordSignalConfig,
+    RegexSignalConfig,
+    SignalsConfig,
+)
+
+
+class SemanticConfig(ConfigSection):
+    """What requests mean, and which model answers them. Off until it is configured."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    enabled: bool | None = None
+    """By default, whether anything here is configured."""
+    config: Path | None = None
+    """A file with these keys, a vLLM-Semantic-Router `config.yaml` as it is. Keys given beside it go before
+    the file's."""
+    watch: bool = True
+    """Changes of that file take effect while the gateway runs."""
+
+    default_model: str = ""
+    """Answers where nothing else is decided; by default the model that scores best on the whole."""
+    auto_model_name: str = "MoM"
+    """A model name that leaves the choice to the gateway, as `auto` always does."""
+    include_config_models_in_list: bool = False
+    """Models that the configuration names are in `/v1/models`."""
+    clear_route_cache: bool = False
+    """Envoy's."""
+    default_reasoning_effort: str = "medium"
+    """Where a model thinks and nothing says how much."""
+    strategy: Literal["priority", "confidence"] = "priority"
+    """Which of the `decisions` that hold wins."""
+
+    categories: tuple[CategoryConfig, ...] = ()
+    models: dict[ModelName, ModelParams] = Field(default_factory=dict, alias="model_config")
+    vllm_endpoints: tuple[VllmEndpoint, ...] = ()
+    reasoning_families: dict[str, ReasoningFamily] = Field(default_factory=dict)
+    """Added to those known: deepseek, qwen3, gpt-oss, gpt."""
+
+    keyword_rules: tuple[KeywordSignalConfig, ...] = ()
+    regex_rules: tuple[RegexSignalConfig, ...] = ()
+    embedding_rules: tuple[EmbeddingSignalConfig, ...] = ()
+    concepts: tuple[EmbeddingSignalConfig, ...] = ()
+    signals: SignalsConfig = SignalsConfig()
+    decisions: tuple[DecisionRule, ...] = ()
+    policy_rules: tuple[PolicyRule, ...] = ()
+
+    fusion: FusionConfig = FusionConfig()
+    reasoning: ReasoningConfig = ReasoningConfig()
+    preference: PreferenceConfig = PreferenceConfig()
+    ab_splits: tuple[AbSplit, ...] = ()
+    feedback: FeedbackConfig = FeedbackConfig()
+    block: BlockConfig = BlockConfig()
+    shipped_prompts: bool = False
+    """Categories without a system prompt of their own get the shipped one."""
+
+    bert_model: BertModel = BertModel()
+    semantic_cache: ClassicCache | None = None
+    tools: ClassicTools | None = None
+    prompt_guard: PromptGuard | None = None
+    classifier: ClassicClassifier = ClassicClassifier()
+    embedding_models: EmbeddingModels = EmbeddingModels()
+    api: ClassicApi = ClassicApi()
+    observability: ClassicObservability = ClassicObservability()
+    router: RouterTuning = RouterTuning()
+    listeners: tuple[ClassicListener, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether requests are read for their meaning."""
+        return bool(self.model_fields_set) if self.enabled is None else self.enabled
+
+    def model_names(self) -> list[str]:
+        """Every model that is configured, each once."""
+        scored = (score.model for category in self.categories for score in category.model_scores)
+        refs = (ref.lora_name or ref.model for rule in self.decisions for ref in rule.model_refs)
+        default = (self.default_model,) if self.default_model else ()
+        return list(dict.fromkeys((*default, *self.models, *scored, *refs)))
+
+    def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
+        """What that endpoint is asked for; empty: whatever its server says that it serves.
+
+        Where models name it among their `preferred_endpoints`: these, and those that name none.
+        """
+        if endpoint.models:
+            return endpoint.models
+        prefer = {name: params.preferred_endpoints for name, params in self.models.items()}
+        if not any(endpoint.name in names for names in prefer.values()):
+            return ()
+        served = [name for name, names in prefer.items() if not names or endpoint.name in names]
+        return (*served, *(lora.name for name in served for lora in self.models[name].loras))
+
+    def family_of(self, model: str) -> ReasoningFamily | None:
+        """How that model is told whether to think."""
+        params = self.models.get(model)
+        if params is None or params.reasoning_family is None:
+            return None
+        name = params.reasoning_family
+        return self.reasoning_families.get(name) or REASONING_FAMILIES.get(name)

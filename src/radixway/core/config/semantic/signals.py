@@ -1,0 +1,237 @@
+"""The signals that are read of a request, as rules name them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+
+from radixway.core.config.base import ConfigSection
+from radixway.core.config.semantic.models import ModelName, Share
+
+SignalName = Annotated[str, Field(min_length=1, max_length=128)]
+_MULTIPLES = {"": 1, "K": 1_000, "M": 1_000_000}
+
+
+def _parse_token_count(said: object) -> object:
+    """`32K` and `1.5M` as numbers."""
+    if isinstance(said, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", said)
+        if found is None:
+            raise ValueError(f"a number of tokens is like 500, 32K or 1.5M, not {said!r}")
+        return int(float(found[1]) * _MULTIPLES[found[2].upper()])
+    return said
+
+
+def _upper_case(said: object) -> object:
+    return said.upper() if isinstance(said, str) else said
+
+
+Tokens = Annotated[int, BeforeValidator(_parse_token_count), Field(ge=0)]
+Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], BeforeValidator(_upper_case)]
+
+
+class KeywordSignalConfig(ConfigSection):
+    """Words and phrases in the prompt."""
+
+    name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
+    """How rules and journals call it."""
+    operator: Operator = "OR"
+    """All of them, any, or none (NOT and NOR are the same)."""
+    keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    """Words and phrases; Chinese ones match anywhere."""
+    case_sensitive: bool = False
+    """Whether case matters."""
+    method: Literal["exact", "regex", "fuzzy"] = "exact"
+    """Regular expressions are RE2's: no look-around, and time linear in the text."""
+    fuzzy_threshold: float = Field(default=85, ge=0, le=100)
+    """Least likeness of a word, in percent."""
+    models: tuple[ModelName, ...] = ()
+    """Where a prompt that matches goes at once, the best of them first."""
+    priority: int = 150
+    """Of that, among the rules."""
+
+
+class RegexSignalConfig(ConfigSection):
+    """A pattern of the prompt, and what is done about it."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    pattern: str = Field(min_length=1)
+    """A regular expression (RE2)."""
+    case_sensitive: bool = False
+    """Whether case matters."""
+    action: Literal["block", "route", "log"] = "log"
+    """What follows where it matches."""
+    message: str = ""
+    """What a request that it blocks is told."""
+    models: tuple[ModelName, ...] = ()
+    """Where it goes under `route`, the best first."""
+    priority: int | None = None
+    """By default 200 for blocks and 150 for routes."""
+
+
+class EmbeddingSignalConfig(ConfigSection):
+    """Sentences that the prompt may be like."""
+
+    name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
+    """How rules and journals call it."""
+    threshold: Share = 0.75
+    """Least likeness that matches."""
+    candidates: tuple[str, ...] = Field(
+        min_length=1, validation_alias=AliasChoices("candidates", "keywords", "examples")
+    )
+    """The sentences."""
+    aggregation_method: Literal["mean", "max", "any"] = Field(
+        default="max", validation_alias=AliasChoices("aggregation_method", "aggregate")
+    )
+    """What must reach the threshold: their mean likeness, the best, or any one (the first that does)."""
+    action: Literal["none", "route", "boost_category"] = "none"
+    """What follows at once where it matches."""
+    models: tuple[ModelName, ...] = ()
+    """Where it goes under `route`, the best first."""
+    category: str | None = None
+    """The category that is meant by `boost_category`."""
+    boost_weight: float = Field(default=1.5, gt=0, validation_alias=AliasChoices("boost_weight", "boost"))
+    """By how much that is multiplied."""
+    priority: int = 100
+    """Of its action, among the rules."""
+    model: str | None = None
+    """The peer's choice of encoder for this rule, and its next three: read and not used."""
+    dimension: int | None = None
+    """Read and not used."""
+    quality_priority: Share | None = None
+    """Read and not used."""
+    latency_priority: Share | None = None
+    """Read and not used."""
+
+
+class DomainSignalConfig(ConfigSection):
+    """Labels of the domain head under a name of one's own."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    description: str = ""
+    """For people; nothing reads it."""
+    mmlu_categories: tuple[str, ...] = ()
+    """Labels of the domain head that count as this one."""
+
+    def labels(self) -> tuple[str, ...]:
+        """What the domain head calls it."""
+        return self.mmlu_categories or (self.name,)
+
+
+class LanguageSignalConfig(ConfigSection):
+    """The prompt's language, by its ISO 639-1 code."""
+
+    name: SignalName
+    """`zh`, `en` …"""
+    description: str = ""
+    """For people; nothing reads it."""
+
+
+class ContextSignalConfig(ConfigSection):
+    """How long the conversation is."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    min_tokens: Tokens = 0
+    """It matches from so many on …"""
+    max_tokens: Tokens | None = None
+    """… up to so many."""
+    description: str = ""
+    """For people; nothing reads it."""
+
+
+class ExampleSentences(ConfigSection):
+    """Examples."""
+
+    candidates: tuple[str, ...] = Field(min_length=1)
+    """The sentences."""
+
+
+class ComplexitySignalConfig(ConfigSection):
+    """How hard a prompt is, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    threshold: Share = 0.1
+    """By how much likeness to hard examples must pass that to easy ones, or the other way round; with a head,
+    by how much the strong model must be likelier to answer well."""
+    hard: ExampleSentences | None = None
+    easy: ExampleSentences | None = None
+    head: Path | None = None
+    """Instead of examples: what `tools/train_quality_head.py` learnt of who answers which question well."""
+    description: str = ""
+    """For people; nothing reads it."""
+
+    @model_validator(mode="after")
+    def _check_examples_or_head(self) -> Self:
+        examples = (self.hard is not None, self.easy is not None)
+        if examples not in ((True, True), (False, False)) or (self.head is None) != all(examples):
+            raise ValueError(f"{self.name} needs hard and easy, or a head")
+        return self
+
+
+class HeaderSignalConfig(ConfigSection):
+    """A header of the request."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    header: Annotated[str, Field(pattern=r"^[Xx]-[A-Za-z0-9-]+$")]
+    """One that begins with x-, as all that travel on do; none that only a trusted hop may send."""
+    values: tuple[str, ...] = ()
+    """Any of these; none given: the header is there."""
+    pattern: str | None = None
+    """Or a regular expression (RE2) for the whole value."""
+
+
+class NamedSignalConfig(ConfigSection):
+    """A signal of the peer that is known by its name alone."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    description: str = ""
+    """For people; nothing reads it."""
+
+
+class GuardSignalConfig(ConfigSection):
+    """What the guard finds; it is the guard's to read."""
+
+    name: SignalName
+    """How rules and journals call it."""
+    threshold: Share = 0.7
+    """A finding that is less sure than this does not match."""
+    description: str = ""
+    """For people; nothing reads it."""
+    method: str | None = None
+    """Read and not used."""
+    include_history: bool = False
+    """Read and not used."""
+    pii_types_allowed: tuple[str, ...] = ()
+    """Types that do not match."""
+    jailbreak_patterns: tuple[str, ...] = ()
+    """Read and not used."""
+    benign_patterns: tuple[str, ...] = ()
+    """Read and not used."""
+
+
+class SignalsConfig(ConfigSection):
+    """`signals` of v0.1, and three of our own."""
+
+    keywords: tuple[KeywordSignalConfig, ...] = ()
+    regexes: tuple[RegexSignalConfig, ...] = ()
+    embeddings: tuple[EmbeddingSignalConfig, ...] = ()
+    domains: tuple[DomainSignalConfig, ...] = ()
+    language: tuple[LanguageSignalConfig, ...] = ()
+    context: tuple[ContextSignalConfig, ...] = ()
+    complexity: tuple[ComplexitySignalConfig, ...] = ()
+    headers: tuple[HeaderSignalConfig, ...] = ()
+    jailbreak: tuple[GuardSignalConfig, ...] = ()
+    pii: tuple[GuardSignalConfig, ...] = ()
+    fact_check: tuple[NamedSignalConfig, ...] = ()
+    """This and the next two never match here, of which the log warns once."""
+    user_feedbacks: tuple[NamedSignalConfig, ...] = ()
+    preferences: tuple[NamedSignalConfig, ...] = ()

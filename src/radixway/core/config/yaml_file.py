@@ -1,0 +1,173 @@
+"""YAML files whose mistakes are told by path and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic_core import ErrorDetails
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
+
+from radixway.core.config.base import ConfigError
+
+Place = tuple[str | int, ...]
+"""Where in a tree: keys and indexes from the root."""
+
+_MAX_REPORTED_MISTAKES = 100
+"""Mistakes of a file; so many more are counted."""
+_MAX_MERGED_KEYS = 10_000
+"""Keys that `<<` may bring into a mapping: mappings merged into each other grow without an end."""
+_IN_WORDS = {
+    "extra_forbidden": "there is no such key",
+    "model_type": "this must be a mapping of keys",
+    "dict_type": "this must be a mapping of keys",
+    "tuple_type": "this must be a list",
+}
+"""Kinds of mistakes that pydantic tells in Python's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileMistake:
+    """What is wrong with a file, and where."""
+
+    text: str
+    line: int | None = None
+    at: Place = ()
+
+    @property
+    def path(self) -> str:
+        """The place in the tree: `categories.0.name`."""
+        return ".".join(str(part) for part in self.at)
+
+
+class ConfigFileError(ConfigError):
+    """Everything that is wrong with a file; the message has a line for each."""
+
+    def __init__(self, path: Path, found: Iterable[FileMistake]) -> None:
+        self.found = tuple(found)
+        super().__init__("\n".join(format_mistake(path, each) for each in self.found))
+
+
+def format_mistake(path: Path, mistake: FileMistake) -> str:
+    """A mistake with its place in the file."""
+    where = str(path) if mistake.line is None else f"{path}:{mistake.line}"
+    return f"{where}: {mistake.path}: {mistake.text}" if mistake.at else f"{where}: {mistake.text}"
+
+
+def read_text(path: Path) -> str:
+    """What stands in a file. Raises ConfigError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
+    """The mapping in a file, and the nodes that know its lines. An empty file is an empty mapping.
+
+    Raises:
+        ConfigError: it cannot be read, is not YAML, or is no mapping.
+    """
+    return parse_yaml(read_text(path), path)
+
+
+def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
+    """The same of a text that stands, or is to stand, in a file. Raises ConfigFileError."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        tree = None if root is None else loader.construct_document(root)
+    except RecursionError:
+        raise ConfigFileError(path, [FileMistake("it is nested too deeply")]) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else None
+        what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise ConfigFileError(path, [FileMistake(f"not valid YAML: {what}", line)]) from None
+    if tree is None:
+        return {}, None
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        raise ConfigFileError(path, [FileMistake("the file must be a mapping of sections", 1)])
+    return tree, root
+
+
+def line_of(at: Place, node: yaml.Node | None) -> int | None:
+    """Where in the file the longest beginning of `at` stands."""
+    found = _nodes_along(at, node)
+    return found[-1].start_mark.line + 1 if found else None
+
+
+def has_node(at: Place, node: yaml.Node | None) -> bool:
+    """Whether all of `at` stands in the file."""
+    return len(_nodes_along(at, node)) == len(at)
+
+
+def _nodes_along(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
+    """What names each part of `at` in the file, as far as it is there."""
+    found: list[yaml.Node] = []
+    for part in at:
+        if isinstance(node, yaml.MappingNode):
+            there = [(key, value) for key, value in node.value if key.value == part]
+        elif isinstance(node, yaml.SequenceNode):
+            there = [(value, value) for index, value in enumerate(node.value) if index == part]
+        else:
+            break
+        if not there:
+            break
+        named, node = there[-1]
+        found.append(named)
+    return found
+
+
+def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[FileMistake]:
+    """Mistakes with their lines; of very many the first."""
+    told = [FileMistake(said, line_of(at, root), at) for at, said in found[:_MAX_REPORTED_MISTAKES]]
+    if len(found) > _MAX_REPORTED_MISTAKES:
+        told.append(FileMistake(f"and {len(found) - _MAX_REPORTED_MISTAKES} mistakes more"))
+    return told
+
+
+def describe_validation_error(mistake: ErrorDetails) -> str:
+    """What pydantic found, for people."""
+    return _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
+
+
+class _Loader(yaml.SafeLoader):
+    """Tells two more mistakes by their line: a key that comes twice, and a scalar that is not of its type."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    problem = f"the key {key.value} comes twice"
+                    raise ComposerError(problem=problem, problem_mark=key.start_mark)
+                seen.add(key.value)
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        count = 0
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(each, yaml.MappingNode):
+                        self.flatten_mapping(each)
+                        count += len(each.value)
+                    if count > _MAX_MERGED_KEYS:
+                        problem = f"more than {_MAX_MERGED_KEYS} keys are merged here"
+                        raise ConstructorError(problem=problem, problem_mark=key.start_mark)
+        super().flatten_mapping(node)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError):
+            kind = node.tag.rpartition(":")[2]
+            raise ConstructorError(problem=f"this is no {kind}", problem_mark=node.start_mark) from None

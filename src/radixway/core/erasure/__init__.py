@@ -1,0 +1,9 @@
+"""Forgets people when they ask for it: in every room that keeps something of them, now or when it can be.
+
+Components do it by `erase`; what cannot be reached is kept on disk and asked again.
+"""
+
+from radixway.core.erasure.pending_store import PendingErasure, PendingErasureStore
+from radixway.core.erasure.service import ErasureOutcome, ErasureService, TargetOutcome
+
+__all__ = ["ErasureOutcome", "ErasureService", "PendingErasure", "PendingErasureStore", "TargetOutcome"]

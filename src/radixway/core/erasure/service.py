@@ -1,0 +1,199 @@
+"""One call that forgets somebody in all rooms, and goes on asking those that cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import uuid4
+
+import msgspec
+
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.core.config import ConfigError
+from radixway.core.erasure.pending_store import PendingErasure, PendingErasureStore
+from radixway.core.net.task_cancellation import cancel_tasks
+
+log = logging.getLogger(__name__)
+
+_ROOM_S = 60.0
+"""How long a room may take before it counts as out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOutcome:
+    """What became of one room's part."""
+
+    status: Literal["erased", "pending", "cannot_tell"]
+    """`pending`: out of reach, asked again until it is done. `cannot_tell`: it knows no such fields."""
+    entries: int = 0
+    why: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the answer."""
+        return {"status": self.status, "entries": self.entries} | ({"why": self.why} if self.why else {})
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureOutcome:
+    """What became of an erasure."""
+
+    id: str
+    receipt: str
+    """With it, the digest in the audit log can be shown to be this subject's; nobody here keeps it."""
+    rooms: dict[str, TargetOutcome]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every room that can tell the subject from others has forgotten it."""
+        return all(room.status != "pending" for room in self.rooms.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the answer."""
+        rooms = {name: room.to_dict() for name, room in self.rooms.items()}
+        return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": rooms}
+
+
+Note = Callable[..., None]
+"""Takes a kind and fields for the audit log."""
+
+
+class ErasureService(Component):
+    """Asks all components that keep something of people to forget them."""
+
+    name = "erasure"
+
+    def __init__(
+        self,
+        components: Sequence[Component],
+        kept: PendingErasureStore,
+        *,
+        workers: Component | None = None,
+        note: Note | None = None,
+        retry_s: float = 30.0,
+    ) -> None:
+        """`components`: in the order of their start; may be filled in until `start`. `workers`: asked where a
+        subject says so. `note`: the audit log, where there is one. `retry_s`: how often they are asked again.
+        """
+        self._components = components
+        self._workers = workers
+        self._kept = kept
+        self._note = note or (lambda kind, **fields: None)
+        self._retry_s = retry_s
+        self._pending: dict[str, PendingErasure] = {}
+        self._retrying: asyncio.Task[None]
+        self._asking: set[str] = set()
+        """Erasures whose rooms are being asked now."""
+
+    async def start(self) -> None:
+        """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
+        try:
+            found = await asyncio.to_thread(self._kept.load_pending)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"erasures that wait: {error}") from error
+        self._pending = {each.id: each for each in found}
+        self._retrying = asyncio.create_task(self._retry_forever())
+
+    async def stop(self) -> None:
+        """Ask no more; what waits is on disk."""
+        await cancel_tasks([self._retrying])
+
+    async def erase_everywhere(self, subject: Subject) -> ErasureOutcome:
+        """Forget it wherever it can be forgotten now; the rest is asked again until it is done."""
+        erasure, receipt = uuid4().hex, secrets.token_hex(16)
+        names = [each.name for each in self._asked() if subject.workers or each is not self._workers]
+        self._pending[erasure] = pending = PendingErasure(erasure, subject, names)
+        await self._save_pending(pending)  # first: a crash in the middle leaves something to go on with
+        rooms = await self._ask_targets(pending)
+        await self._save_pending(pending)
+        self._write_audit_entry(erasure, subject, rooms, subject_digest=digest_subject(subject, receipt))
+        return ErasureOutcome(erasure, receipt, rooms)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: how many wait, and for which rooms."""
+        waiting = sorted({room for each in self._pending.values() for room in each.rooms})
+        return {"pending": len(self._pending), "rooms": waiting}
+
+    def _asked(self) -> list[Component]:
+        """Return those that keep something of people; those that were started last, which may know by others
+        what is whose, come first."""
+        keeping = [each for each in reversed(self._components) if each.erasable_by]
+        return keeping if self._workers is None else [*keeping, self._workers]
+
+    async def _ask_targets(self, pending: PendingErasure) -> dict[str, TargetOutcome]:
+        """Ask the rooms that are to be asked; those that are done are taken off."""
+        told, known = {}, {each.name: each for each in self._asked()}
+        self._asking.add(pending.id)
+        try:
+            for name in list(pending.rooms):
+                room = known.get(name)
+                told[name] = _GONE if room is None else await _erase_target(room, pending.subject)
+                if told[name].status != "pending":
+                    pending.rooms.remove(name)
+        finally:
+            self._asking.discard(pending.id)
+        return told
+
+    async def _save_pending(self, pending: PendingErasure) -> None:
+        """On disk while rooms are to be asked, and gone when there are none."""
+        as_it_is = PendingErasure(pending.id, pending.subject, list(pending.rooms))
+        work = self._kept.save_pending if as_it_is.rooms else self._kept.delete_pending
+        if not as_it_is.rooms:
+            self._pending.pop(pending.id, None)
+        try:
+            await asyncio.to_thread(work, as_it_is)
+        except OSError as error:
+            log.error("an erasure that waits cannot be kept in %s: %s", self._kept.directory, error)
+
+    async def _retry_forever(self) -> None:
+        """Ask again, for ever: the first time at once, for what an earlier process left."""
+        while True:
+            for pending in [each for each in self._pending.values() if each.id not in self._asking]:
+                before = len(pending.rooms)
+                told = await self._ask_targets(pending)
+                if len(pending.rooms) < before:
+                    await self._save_pending(pending)
+                    self._write_audit_entry(pending.id, pending.subject, told)
+            await asyncio.sleep(self._retry_s)
+
+    def _write_audit_entry(
+        self,
+        erasure: str,
+        subject: Subject,
+        rooms: dict[str, TargetOutcome],
+        subject_digest: str | None = None,
+    ) -> None:
+        said = {name: {"status": room.status, "entries": room.entries} for name, room in rooms.items()}
+        fields: dict[str, Any] = {"erasure": erasure, "tenant": subject.tenant, "rooms": said}
+        if subject_digest is not None:
+            fields |= {"subject": subject_digest, "by": sorted(subject.given())}
+        self._note("erasure", **fields)
+
+
+_GONE = TargetOutcome("erased", why="this gateway has no such room any more")
+
+
+def digest_subject(subject: Subject, receipt: str) -> str:
+    """What the audit log knows a subject by: SHA-256 over the receipt and its fields as sorted JSON."""
+    fields = msgspec.json.encode(subject.given(), order="sorted")
+    return hashlib.sha256(receipt.encode() + b"\n" + fields).hexdigest()
+
+
+async def _erase_target(room: Component, subject: Subject) -> TargetOutcome:
+    unknown = set(subject.given()) - room.erasable_by
+    if unknown:
+        return TargetOutcome("cannot_tell", why=f"it does not know {' or '.join(sorted(unknown))}")
+    try:
+        async with asyncio.timeout(_ROOM_S):
+            return TargetOutcome("erased", await room.erase(subject))
+    except CannotErase as error:
+        return TargetOutcome("pending", why=str(error))
+    except TimeoutError:
+        return TargetOutcome("pending", why=f"no answer within {_ROOM_S:g} s")
+    except Exception:  # the rim: one room's defect must not keep the others from forgetting
+        log.exception("erasure: %s met a defect", room.name)
+        return TargetOutcome("pending", why="internal error")

@@ -1,0 +1,79 @@
+"""What the gateway's server and the engine's have in common: sockets, ASGI, bodies, server-sent events.
+
+It knows neither of them and imports nothing of ours.
+"""
+
+from radixway.core.http.asgi import App, ClientWatch, Message, Receive, Scope, Send, choose_request_id
+from radixway.core.http.attempt_limiter import AttemptLimiter
+from radixway.core.http.connections import ServerStoppingError, is_server_stopping, uncancel_at_end
+from radixway.core.http.errors import (
+    BadBodyError,
+    HttpError,
+    MethodNotAllowedError,
+    ReshapedError,
+    send_error,
+)
+from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
+from radixway.core.http.json_body import (
+    ClientDisconnectedError,
+    decode_json,
+    decode_open_struct,
+    decode_query,
+    limit_body,
+    read_body,
+)
+from radixway.core.http.limits import ServerCounts, ServerLimits, raise_file_limit
+from radixway.core.http.process_exit import cancel_process_exit, exit_process_within, run_until_exit
+from radixway.core.http.request_origin import LoopDetectedError, LoopGuard, OriginCheck
+from radixway.core.http.routes import include_routes
+from radixway.core.http.serving import (
+    AppServer,
+    CannotListenError,
+    bind_tcp,
+    bind_unix,
+    is_loopback_host,
+    listener_url,
+)
+
+__all__ = [
+    "App",
+    "AppServer",
+    "AttemptLimiter",
+    "BadBodyError",
+    "CannotListenError",
+    "ClientDisconnectedError",
+    "ClientWatch",
+    "HeadLimit",
+    "HeadTooLargeError",
+    "HttpError",
+    "LoopDetectedError",
+    "LoopGuard",
+    "Message",
+    "MethodNotAllowedError",
+    "OriginCheck",
+    "Receive",
+    "ReshapedError",
+    "Scope",
+    "Send",
+    "ServerCounts",
+    "ServerLimits",
+    "ServerStoppingError",
+    "bind_tcp",
+    "bind_unix",
+    "cancel_process_exit",
+    "choose_request_id",
+    "decode_json",
+    "decode_open_struct",
+    "decode_query",
+    "exit_process_within",
+    "include_routes",
+    "is_loopback_host",
+    "is_server_stopping",
+    "limit_body",
+    "listener_url",
+    "raise_file_limit",
+    "read_body",
+    "run_until_exit",
+    "send_error",
+    "uncancel_at_end",
+]

@@ -1,0 +1,127 @@
+"""What a client is told when it does not get what it asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from radixway.core.http.asgi import Scope, Send, choose_request_id
+from radixway.core.http.server_sent_events import write_event
+
+_MAX_MESSAGE_CHARS = 1000
+"""Characters. A message may quote what the client sent; it does not send all of it back."""
+
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+
+
+class HttpError(Exception):
+    """A status, a code for programs and a sentence for people.
+
+    Written in OpenAI's shape, which SGLang's clients read too.
+    """
+
+    status = 500
+    code: str | None = "internal_error"
+    param: str | None = None
+    """The request's field at fault, when one is: `messages[0].content`."""
+    retry_after_s: int | None = None
+    """When it makes sense to try again, when it does."""
+    quotes = True
+    """The message may repeat what was sent or answered: it is for the client alone, and kept nowhere."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status or self.status
+        self.code = code or self.code
+        self.param = param or self.param
+        self.retry_after_s = retry_after_s or self.retry_after_s
+
+    @property
+    def client_message(self) -> str:
+        """What a client is told, at a bearable length."""
+        message = str(self)
+        return message if len(message) <= _MAX_MESSAGE_CHARS else message[:_MAX_MESSAGE_CHARS] + " …"
+
+    def body(self) -> bytes:
+        """The body of an error reply, JSON."""
+        kind = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        told = {"message": self.client_message, "type": kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": told})
+
+    def event(self) -> bytes:
+        """The same as the last server-sent event of a stream."""
+        return write_event(self.body())
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of an error reply."""
+        headers = [(b"content-type", b"application/json")]
+        if self.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % self.retry_after_s))
+        return headers
+
+
+class ReshapedError(HttpError):
+    """Another error in the shape of another protocol: its status and headers, with a body of one's own."""
+
+    def __init__(self, error: HttpError, body: bytes, event: bytes | None = None) -> None:
+        """`event`: the last one of a stream; None: as `error` writes it."""
+        super().__init__(
+            str(error),
+            status=error.status,
+            code=error.code,
+            param=error.param,
+            retry_after_s=error.retry_after_s,
+        )
+        self._error = error
+        self._body = body
+        self._event = event
+
+    def body(self) -> bytes:
+        return self._body
+
+    def event(self) -> bytes:
+        return self._error.event() if self._event is None else self._event
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return self._error.headers()
+
+
+class BadBodyError(HttpError):
+    """The body cannot be used."""
+
+    status = 400
+    code = "invalid_value"
+
+
+class MethodNotAllowedError(HttpError):
+    """The path exists, for other methods."""
+
+    status = 405
+    code = "method_not_allowed"
+
+    def __init__(self, path: str, method: str, allowed: str) -> None:
+        super().__init__(f"{path} takes {allowed}, not {method}")
+        self.allowed = allowed
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [*super().headers(), (b"allow", self.allowed.encode("ascii"))]
+
+
+async def send_error(scope: Scope, send: Send, error: HttpError) -> None:
+    """Answer a request with an error; a WebSocket is closed before it is accepted: clients read 403."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    body = error.body()
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+    request_id = (b"x-request-id", choose_request_id(given).encode("ascii"))
+    headers = [request_id, *error.headers(), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

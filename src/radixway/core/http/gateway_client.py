@@ -1,0 +1,279 @@
+"""A small client of a running gateway, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+
+from radixway.core.http.server_sent_events import iterate_data, read_events
+
+AnswerT = TypeVar("AnswerT")
+
+_LARGEST_BYTES = 64 << 20
+"""Of an answer. A fleet's metrics have some megabytes; what does not end is no gateway's."""
+
+
+class GatewayCallError(Exception):
+    """The gateway is not there, or said no; the message says which."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        """`status`: of its answer, if it said no."""
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(slots=True)
+class ChatCompletionInfo:
+    """What came with an answer."""
+
+    request_id: str = ""
+    model: str = ""
+    worker: str = ""
+    text: str = ""
+    first_token_s: float = 0.0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+    def summary(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.model} on {self.worker}"
+            f" · {self.cached_tokens} of {self.prompt_tokens} prompt tokens cached"
+            f" · first token after {self.first_token_s * 1e3:.0f} ms · {self.completion_tokens} tokens"
+            f" · request {self.request_id}"
+        )
+
+
+class ListedWorker(msgspec.Struct):
+    """What the command shows of a worker."""
+
+    url: str
+    state: str
+    models: list[str]
+    in_flight: int
+    total: int
+    kv_tokens: int | None
+    sources: list[str] = []
+    last_error: str | None = None
+    error_kind: str | None = None
+
+    @property
+    def trouble(self) -> str:
+        """See `describe_trouble`."""
+        return describe_trouble(self.state, self.last_error, self.error_kind)
+
+
+def describe_trouble(state: str, last_error: str | None, error_kind: str | None) -> str:
+    """Return why a worker of `/list_workers` does not answer, or nothing.
+
+    `last_error` may be history: it is not while the latest probe failed (`error_kind` says how), or while
+    the worker waits for weights.
+    """
+    return last_error or "" if error_kind is not None or state == "stale" else ""
+
+
+class WorkerListing(msgspec.Struct):
+    """The answer of `/list_workers`."""
+
+    workers: list[ListedWorker]
+
+
+class WorkerLoads(msgspec.Struct):
+    """The answer of `/add_worker` and `/remove_worker`: requests in hand by worker."""
+
+    worker_urls: dict[str, int]
+
+
+class WorkerRegistered(msgspec.Struct):
+    """The answer of `POST /workers` and `DELETE /workers`."""
+
+    state: str
+    in_flight: int
+    heartbeat_s: float = 0.0
+
+
+class UsageReport(msgspec.Struct, rename={"first": "from", "last": "to"}):
+    """The answer of `/usage`."""
+
+    first: str
+    last: str
+    by: list[str]
+    usage: list[dict[str, Any]]
+    limits: list[dict[str, Any]] = []
+
+
+class ErasedPart(msgspec.Struct):
+    """What became of one room's part."""
+
+    status: str
+    entries: int
+    why: str | None = None
+
+
+class ErasureSummary(msgspec.Struct):
+    """The answer of `/admin/erase`."""
+
+    erasure: str
+    receipt: str
+    complete: bool
+    rooms: dict[str, ErasedPart]
+
+
+async def call_gateway(
+    url: str,
+    method: str,
+    path: str,
+    answer: type[AnswerT],
+    body: dict[str, Any] | None = None,
+    key: str | None = None,
+) -> AnswerT:
+    """One JSON call whose answer has the shape of `answer`. Raises GatewayCallError."""
+    return _decode_answer(await fetch_bytes(url, method, path, body, key), answer, url)
+
+
+async def fetch_bytes(
+    url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
+) -> bytes:
+    """One call, and its answer as it came. Raises GatewayCallError."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session,
+            session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
+        ):
+            await _raise_for_status(response)
+            return await _read_body(response)
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+
+
+async def stream_chat(
+    url: str, body: dict[str, Any], show: Callable[[str], None], key: str | None = None
+) -> ChatCompletionInfo:
+    """Stream one chat completion, handing text to `show` as it comes. Raises GatewayCallError."""
+    told = ChatCompletionInfo()
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    body = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    began = perf_counter()
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session,
+            session.post(url.rstrip("/") + "/v1/chat/completions", json=body, headers=headers) as response,
+        ):
+            await _raise_for_status(response)
+            told.request_id = response.headers.get("x-request-id", "")
+            told.worker = response.headers.get("x-radixway-worker", "")
+            if response.content_type != "text/event-stream":
+                raise GatewayCallError(f"what answers at {url} is no gateway: it streams no events")
+            async for event in _iter_events(response, url):
+                if event.error:
+                    raise GatewayCallError(event.error.message)
+                told.model = event.model or told.model
+                if event.usage:
+                    _note_usage(told, event.usage)
+                for choice in event.choices:
+                    if choice.delta.content:
+                        told.first_token_s = told.first_token_s or perf_counter() - began
+                        told.text += choice.delta.content
+                        show(choice.delta.content)
+    except (aiohttp.ClientError, ValueError) as error:
+        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+    return told
+
+
+async def stream_lines(
+    url: str, path: str, key: str | None = None, began: Callable[[], None] = lambda: None
+) -> AsyncIterator[bytes]:
+    """The lines of a call that answers for as long as it is read; `began` once it does. Raises
+    GatewayCallError.
+    """
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**22) as session,
+            session.get(url.rstrip("/") + path, headers=headers) as response,
+        ):
+            await _raise_for_status(response)
+            began()
+            async for line in response.content:
+                yield line
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta
+
+
+class _CachedTokens(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _Error(msgspec.Struct):
+    message: str = "the stream broke"
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+
+
+class _Event(msgspec.Struct):
+    model: str | None = None
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: _Error | None = None
+
+
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _LARGEST_BYTES:
+            raise GatewayCallError(f"{response.url} answers with more than {_LARGEST_BYTES >> 20} MiB")
+    return bytes(body)
+
+
+async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
+    if response.status < 400:
+        return
+    try:
+        message = msgspec.json.decode(await _read_body(response), type=_Refusal).error.message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        message = f"{response.url} answered {response.status}"
+    raise GatewayCallError(message, response.status)
+
+
+async def _iter_events(response: aiohttp.ClientResponse, url: str) -> AsyncIterator[_Event]:
+    async for event in read_events(response.content.iter_any()):
+        for data in iterate_data(event):
+            yield _decode_answer(data, _Event, url)
+
+
+def _decode_answer(data: bytes, shape: type[AnswerT], url: str) -> AnswerT:
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise GatewayCallError(f"what answers at {url} is no gateway: {error}") from None
+
+
+def _note_usage(told: ChatCompletionInfo, usage: _Usage) -> None:
+    told.prompt_tokens = usage.prompt_tokens or 0
+    told.completion_tokens = usage.completion_tokens or 0
+    if usage.prompt_tokens_details:
+        told.cached_tokens = usage.prompt_tokens_details.cached_tokens or 0

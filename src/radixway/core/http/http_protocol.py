@@ -1,0 +1,369 @@
+"""HTTP/1.1 of uvicorn's, with bounds on what a client may send and how long it may take."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from radixway.core.http.asgi import App, Receive, Scope, Send
+from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope
+from radixway.core.http.errors import HttpError, send_error
+from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
+from radixway.core.http.incoming_body import IncomingBody
+
+_MAX_PIPELINED = 16
+_MAX_PIPELINED_BODY_BYTES = 64 * 2**10
+"""Of requests that wait for the answer before theirs. Who sends more ahead asks again on a new connection."""
+_DRAIN_BYTES = 2**20
+_DRAIN_S = 2.0
+"""How much, and for how long, is read and thrown away of what a client still sends after its answer. Closing
+at once would reset the connection, and some clients would never read what they were told."""
+_FLUSH_S = 10.0
+"""How long a client may take then to read the rest of its answer."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection.
+
+    - A head is bounded while it is parsed (431), and in time (408); bodies by `IncomingBody`.
+    - A client that reads nothing of its answers for too long is cut off.
+    - Where too many are open, one that is idle is closed for a new one, or the new one refused (503).
+    - It goes on reading while an answer is under way, so that a client that leaves is noticed at once,
+      whatever it has sent after its request.
+    - An offer to upgrade is declined by taking no notice of it, but to a WebSocket: uvicorn goes on without
+      the body of such a request, and curl and some proxies offer HTTP/2 with each.
+    """
+
+    def __init__(self, *args: Any, state: ConnectionState, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._state = state
+        self._head = HeadLimit(state.limits.max_header_bytes, state.limits.max_header_count)
+        self._in_head = False
+        """Something of a request's head has come, and not its end."""
+        self._running: RequestResponseCycle | None = None
+        """The request being answered; those behind it are in `pipeline`, and `cycle` is the last of all."""
+        self._unfinished: IncomingBody | None = None
+        """Its body, where that was not there at the beginning."""
+        self._discards_input = False
+        """What still comes is thrown away, and the connection ends with the answer under way, if any."""
+        self._thrown_away = 0
+        self._unread_bytes = 0
+        """Of what was written, when `_reading_timer` began."""
+        self._reading_timer: asyncio.TimerHandle | None = None
+        self._is_refused = False
+        self._timer: asyncio.TimerHandle | None = None
+        """For a head that does not come, and for the end of a connection that is closing."""
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        if self._state.admit_connection(len(self.connections)):
+            self._state.idle[self] = None
+            self._start_head_timer()
+        elif self._state.may_send_refusal():
+            self._is_refused = True
+            self._state.refused += 1
+            self._reply_and_close(
+                HttpError(
+                    "the server has as many connections as it may: try again",
+                    status=503,
+                    code="too_many_connections",
+                    retry_after_s=1,
+                )
+            )
+        else:
+            self._discards_input = True
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all whose request is not answered; uvicorn tells the last of them."""
+        self._state.idle.pop(self, None)
+        self._cancel_timer()
+        self._cancel_send_timer()
+        if self._is_refused:
+            self._is_refused = False
+            self._state.refused -= 1
+        for cycle in (self._running, *(cycle for cycle, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def close_idle(self) -> None:
+        """No request is under way: make place for another connection, now, even if an answer is not read."""
+        self._discards_input = True
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
+        super().pause_writing()
+        self._start_send_timer()
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().resume_writing()
+        self._cancel_send_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._discards_input:
+            self._discard_bytes(len(data))
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self._head.feed_parser(self.parser, data)
+        except httptools.HttpParserUpgrade as offer:
+            if self._opens_websocket():
+                self.handle_websocket_upgrade()
+                return
+            self._restart_parser(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse_input()
+        if self._running is None and self._timer is None:
+            self._start_head_timer()
+
+    def handle_websocket_upgrade(self) -> None:
+        """The connection is another protocol's from here on."""
+        self._cancel_timer()
+        self._cancel_send_timer()
+        self._state.idle.pop(self, None)
+        super().handle_websocket_upgrade()
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        self._head.begin_message()
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
+        if not self._in_head:
+            self._head.add_header(name, value)
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or queue the request behind the one being answered."""
+        self._head.end_head(self.url, self.headers)
+        self._in_head = False
+        if self.parser.should_upgrade() and not self._opens_websocket():
+            return
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            self._stop_reading_requests()
+        if self._discards_input:
+            return
+        super().on_headers_complete()
+        if self.pipeline:
+            self.flow.resume_reading()  # else nobody would notice that the client leaves
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._head.mark_progress()
+        if self._discards_input:
+            return
+        super().on_body(body)
+        if self.pipeline and sum(len(cycle.body) for cycle, _ in self.pipeline) > _MAX_PIPELINED_BODY_BYTES:
+            self._stop_reading_requests()
+
+    def on_message_complete(self) -> None:
+        """See httptools."""
+        self._head.mark_progress()
+        if not self._discards_input and not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    # Requests and their answers.
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
+        self._running = cycle
+        self._state.idle.pop(self, None)
+        if self._timer is not None:
+            self._cancel_timer()
+        if self._reading_timer is not None and not self.flow.write_paused:
+            self._cancel_send_timer()
+        mark_scope(cycle.scope, self._state)  # type: ignore[arg-type]
+        super()._start_asgi_task(cycle, partial(self._run_application, cycle, app))
+
+    async def _run_application(
+        self, cycle: RequestResponseCycle, app: App, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Run the application; what it lets through that is meant for the client is its answer."""
+        body = None
+        if cycle.more_body:
+            self._unfinished = body = IncomingBody(cycle, self._state)
+            receive, send = body.receive, body.send
+        try:
+            await app(scope, receive, send)
+        except (Exception, asyncio.CancelledError) as error:
+            is_ending = self._state.is_ending
+            if isinstance(error, asyncio.CancelledError) and is_ending:
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+            elif not isinstance(error, HttpError) and not is_ending:
+                raise
+            if not cycle.response_started:
+                await send_error(
+                    scope, send, error if isinstance(error, HttpError) else ServerStoppingError()
+                )
+            elif not is_ending:
+                raise
+            elif not cycle.response_complete:
+                self.transport.close()
+                cycle.disconnected = True
+        finally:
+            if body is not None:
+                body.release_memory()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or end the connection where this one's body is still coming."""
+        cycle, self._running = self._running, None
+        body, self._unfinished = self._unfinished, None
+        is_last = (cycle is not None and cycle.more_body) or (body is not None and body.ends_connection)
+        if (is_last or self._discards_input) and not self.transport.is_closing():
+            self.server_state.total_requests += 1
+            self._close_when_read()
+            return
+        super().on_response_complete()
+        if self._running is not None:
+            return
+        if not self.transport.is_closing():
+            self._state.idle[self] = None
+        if self._reading_timer is None and self.transport.get_write_buffer_size():
+            self._start_send_timer()
+
+    # What is refused.
+
+    def _refuse_input(self) -> None:
+        """The parser cannot go on: refuse the request that it was reading, if that is not under way."""
+        running = self._running
+        if running is not None and not (running.more_body and running is self.cycle):
+            self._stop_reading_requests()
+        elif running is not None and running.response_started:
+            self._close_transport()
+        else:
+            if running is not None:  # its body cannot be read; it is answered here
+                running.disconnected = True
+                running.message_event.set()
+                self._running = None
+            error: HttpError = HttpError("this is no HTTP request", status=400, code="invalid_request")
+            if isinstance(self._head.error, HeadTooLargeError):
+                self._state.counts.large_heads += 1
+                error = HttpError(str(self._head.error), status=431, code="head_too_large")
+            self._reply_and_close(error)
+
+    def _stop_reading_requests(self) -> None:
+        """The connection ends with the answer under way; what comes after its request is not answered."""
+        self._discards_input = True
+        self.pipeline.clear()
+        if self._running is not None:
+            self._running.keep_alive = False
+        self.flow.resume_reading()
+
+    def _start_send_timer(self) -> None:
+        """Cut the client off if it reads nothing for too long: a transport that is closed waits for it."""
+        self._cancel_send_timer()
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._reading_timer = self.loop.call_later(self._state.limits.send_timeout_s, self._on_send_timeout)
+
+    def _on_send_timeout(self) -> None:
+        self._reading_timer = None
+        unread_bytes = self.transport.get_write_buffer_size()
+        if 0 < unread_bytes < self._unread_bytes:
+            self._start_send_timer()
+        elif unread_bytes:
+            self._state.counts.slow_readers += 1
+            self.transport.abort()
+
+    def _cancel_send_timer(self) -> None:
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
+
+    def _start_head_timer(self) -> None:
+        self._timer = self.loop.call_later(self._state.limits.header_timeout_s, self._on_head_timeout)
+
+    def _on_head_timeout(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        self._state.counts.slow_heads += 1
+        if not self._in_head:  # nothing was asked, so there is nothing to answer
+            self._close_transport()
+            return
+        seconds = self._state.limits.header_timeout_s
+        self._reply_and_close(
+            HttpError(f"the request's head took more than {seconds:g} s", status=408, code="header_timeout")
+        )
+
+    def _reply_and_close(self, error: HttpError) -> None:
+        """Answer what never became a request."""
+        body = error.body()
+        headers = [
+            *self.server_state.default_headers,
+            *error.headers(),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[error.status], lines, body))
+        self._close_when_read()
+
+    def _close_when_read(self) -> None:
+        """Say that nothing follows, and close when the client has, or has had time to read that."""
+        self._discards_input = True
+        self._state.idle.pop(self, None)
+        self._cancel_timer()
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._timer = self.loop.call_later(_DRAIN_S, self._close_transport)
+
+    def _discard_bytes(self, size: int) -> None:
+        if self._running is None and not self.transport.is_closing():
+            self._thrown_away += size
+            if self._thrown_away > _DRAIN_BYTES:
+                self._close_transport()
+
+    def _close_transport(self) -> None:
+        self._cancel_timer()
+        self.transport.close()
+        self._timer = self.loop.call_later(_FLUSH_S, self.transport.abort)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Offers to upgrade.
+
+    def _opens_websocket(self) -> bool:
+        """With GET alone: what has a body is a request."""
+        return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
+
+    def _restart_parser(self, rest: bytes) -> None:
+        """The parser stopped at the offer, before the body: give a new one the same request without it."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self._reply_and_close(HttpError("this server is no proxy", status=400, code="invalid_request"))
+            return
+        head = b"%b %b HTTP/1.1\r\n" % (method, self.url)
+        for name, value in self.headers:
+            if name not in (b"upgrade", b"connection", b"http2-settings"):
+                head += b"%b: %b\r\n" % (name, value)
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"%b\r\n%b" % (head, rest))

@@ -1,0 +1,136 @@
+"""Request bodies: read up to a limit, decode into structs, errors that name the field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from radixway.core.http.asgi import Message, Receive, Scope
+from radixway.core.http.errors import BadBodyError
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
+
+_PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
+_NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
+
+
+_MAX_DRAIN_FACTOR = 2
+"""Times the limit: how much of a body too large is read and thrown away. Simple clients read no answer before
+they have sent all; whoever announces more than this is answered at once."""
+
+
+class ClientDisconnectedError(Exception):
+    """The client left before its request was complete."""
+
+
+def limit_body(receive: Receive, limit: int) -> Receive:
+    """`receive`, raising BadBody (413) once the body has more than `limit` bytes."""
+    size = 0
+
+    async def receive_limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise _body_too_large_error(limit)
+        return message
+
+    return receive_limited
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The whole body. Raises ClientDisconnectedError; BadBodyError (413) when it has more than `limit`
+    bytes.
+    """
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    if _is_body_skipped(scope, limit):
+        raise _body_too_large_error(limit)
+    while more and size <= limit * _MAX_DRAIN_FACTOR:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnectedError
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= limit:
+            parts.append(part)
+        else:
+            parts.clear()
+        more = message.get("more_body", False)
+    if size > limit:
+        raise _body_too_large_error(limit)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Decode a body. Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of
+    range.
+    """
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise _field_error(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadBodyError(f"the body is not valid JSON: {error}", code="invalid_json") from None
+    except RecursionError:
+        raise BadBodyError("the body is nested too deeply", code="invalid_json") from None
+
+
+def decode_open_struct(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], dict[str, Any]]:
+    """A body as a struct, as the object it is, and the fields of it that the struct does not know.
+
+    Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of range.
+    """
+    fields = decode_json(_object_decoder, raw)
+    try:
+        body = msgspec.convert(fields, into)
+    except msgspec.ValidationError as error:
+        raise _field_error(str(error)) from None
+    known = into.__struct_encode_fields__
+    return body, fields, {name: value for name, value in fields.items() if name not in known}
+
+
+def decode_query(fields: Mapping[str, str], into: type[T]) -> T:
+    """Decode the fields of a query string, whose numbers and booleans are texts. Raises BadBodyError
+    (400).
+    """
+    try:
+        return msgspec.convert(fields, into, strict=False)
+    except msgspec.ValidationError as error:
+        raise _field_error(str(error)) from None
+
+
+def _is_body_skipped(scope: Scope, limit: int) -> bool:
+    """Whether not to read a body, by what its head says: it is far too large, or waits for `100 Continue`."""
+    declared = 0
+    waits = False
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            declared = int(value) if value.isdigit() else 0
+        elif name == b"expect":
+            waits = True
+    return declared > limit * (1 if waits else _MAX_DRAIN_FACTOR)
+
+
+def _body_too_large_error(limit: int) -> BadBodyError:
+    return BadBodyError(
+        f"the body has more than the {limit} bytes allowed", status=413, code="body_too_large"
+    )
+
+
+def _field_error(text: str) -> BadBodyError:
+    """msgspec's words about a wrong value, with the field's name at the front and in `param`."""
+    place = _PLACE.search(text)
+    field = place["field"] if place else ""
+    named = _NAMED.search(text)
+    if named:
+        field = f"{field}.{named['field']}" if field else named["field"]
+    message = _PLACE.sub("", text).replace("`", "")
+    return BadBodyError(f"{field}: {message}" if field else message, param=field or None)

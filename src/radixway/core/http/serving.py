@@ -1,0 +1,240 @@
+"""Serve an ASGI application with uvicorn: bind first, say when it is ready, drain when asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from radixway.core.http.asgi import App
+from radixway.core.http.connections import ConnectionState
+from radixway.core.http.http_protocol import HttpProtocol
+from radixway.core.http.limits import ServerCounts, ServerLimits
+from radixway.core.http.process_exit import cancel_process_exit, exit_process_within
+
+log = logging.getLogger(__name__)
+
+_SHUTDOWN_REPLY_S = 5.0
+"""How long requests that are ended because the server ends may take to say so."""
+_HURRIED_WORDS_S = 0.5
+"""The same after a second signal."""
+_CLOSE_WITHIN_S = 30.0
+"""After a signal, for all but the drain: a start that is broken off, and whatever is closed at the end."""
+
+
+class CannotListenError(Exception):
+    """The address cannot be listened on; the message says why."""
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """A listening socket whose connections send without Nagle's delay; port 0 takes a free one.
+
+    Raises:
+        CannotListen: the port is taken, or the address is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except (OSError, OverflowError, TypeError, ValueError) as error:
+        listener.close()
+        why = getattr(error, "strerror", None) or error
+        raise CannotListenError(f"cannot listen on {host}:{port}: {why}") from None
+    return listener
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether what listens there is reached from this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bind_unix(path: Path) -> socket.socket:
+    """A listening Unix socket at a path where there is nothing yet. Raises CannotListenError."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise CannotListenError(f"cannot listen at {path}: {error.strerror or error}") from None
+    return listener
+
+
+def listener_url(listener: socket.socket) -> str:
+    """Where clients reach it; of a Unix socket `unix:PATH`."""
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class AppServer:
+    """An application on a listening socket, from `serve()` until `stop()`."""
+
+    def __init__(
+        self,
+        app: App,
+        listener: socket.socket,
+        *,
+        drain_s: float,
+        on_stop: Callable[[], None] = lambda: None,
+        websockets: bool = False,
+        limits: ServerLimits | None = None,
+        counts: ServerCounts | None = None,
+    ) -> None:
+        """`on_stop` is called when it is asked to stop, before requests are given time to finish.
+
+        `websockets`: whether they are spoken, where the package is installed. `limits`: what clients may
+        send. `counts`: where it is counted how often a limit was met.
+        """
+        self._on_stop = on_stop
+        self._drain_s = drain_s
+        self._starting: asyncio.Task[Any] | None = None
+        """Who prepares what is to be served, from `stopped_by_signals` to `serve`."""
+        state = ConnectionState(limits or ServerLimits(), counts or ServerCounts())
+        self.url = listener_url(listener)
+        self._listener = listener
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                interface="asgi3",
+                http=partial(HttpProtocol, state=state),  # type: ignore[arg-type]
+                loop="uvloop",
+                ws=_create_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]
+                ws_per_message_deflate=False,
+                lifespan="off",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                log_config=None,
+                timeout_keep_alive=state.limits.keep_alive_s,  # type: ignore[arg-type]
+            ),
+            state,
+            listener,
+            drain_s,
+        )
+
+    async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Answer requests until stopped; then let running ones finish for `drain_s` seconds."""
+        self._starting = None
+        self._server.on_ready = on_ready
+        await self._server.serve(sockets=[self._listener])
+
+    @contextmanager
+    def stopped_by_signals(self, on_second: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Within it SIGINT and SIGTERM are `stop`, and cancel the block if that has not come to `serve` yet.
+
+        A block that was cancelled by a signal ends without an error. `on_second` is called with every signal
+        after the first. A block that does not end in time after a signal ends with its process: see
+        `end_process_within`. Main thread only.
+        """
+        loop, self._starting = asyncio.get_running_loop(), asyncio.current_task()
+        cancelled: asyncio.Task[Any] | None = None
+
+        def stop() -> None:
+            nonlocal cancelled
+            if again := self._server.should_exit:
+                on_second()
+            exit_process_within(_CLOSE_WITHIN_S if again else self._drain_s + _CLOSE_WITHIN_S)
+            self.stop()
+            if self._starting is not None:
+                cancelled = self._starting
+                cancelled.cancel()
+                self._listener.close()  # whoever has connected need not wait any longer
+
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, stop)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if cancelled is None:
+                raise
+            cancelled.uncancel()
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+            cancel_process_exit()
+
+    def stop(self) -> None:
+        """Drain and end; called again, end at once."""
+        if self._server.should_exit:
+            self._server.force_exit = True
+        self._server.should_exit = True
+        self._on_stop()
+
+
+def _create_websocket(**given: Any) -> asyncio.Protocol:
+    """uvicorn's, imported with the first connection that wants it."""
+    from radixway.core.http.websocket_protocol import WebSocketProtocol
+
+    return WebSocketProtocol(**given)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that leaves signals to us: its own handling raises them again after a clean end."""
+
+    on_ready: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(
+        self, config: uvicorn.Config, state: ConnectionState, listener: socket.socket, drain_s: float
+    ) -> None:
+        super().__init__(config)
+        self._state = state
+        self._listener = listener
+        self._drain_s = drain_s
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """See `uvicorn.Server`. Without files to open, libuv cuts off new clients, and is silent."""
+        if counter % 10 == 0:
+            try:
+                os.close(os.dup(self._listener.fileno()))
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                self._state.warn_of_file_limit()
+        return await super().on_tick(counter)
+
+    async def _wait_tasks_to_complete(self) -> None:
+        """Let requests finish for `drain_s`; then end them, and let them say so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._drain_s):
+                await super()._wait_tasks_to_complete()
+        tasks = set(self.server_state.tasks)
+        if not tasks:
+            return
+        log.warning("ending %d requests that were not finished after %g s", len(tasks), self._drain_s)
+        self._state.is_ending = True
+        for task in tasks:
+            task.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HURRIED_WORDS_S if self.force_exit else _SHUTDOWN_REPLY_S):
+                await asyncio.wait(tasks)
+                while self.server_state.connections:  # noqa: ASYNC110  # uvicorn tells nobody when they end
+                    await asyncio.sleep(0.01)

@@ -1,0 +1,29 @@
+"""Calls to addresses that users name: public ones only, bounded in time and size.
+
+Whatever fetches or calls what a user or a stranger's document points at goes through `UrlFetcher`.
+"""
+
+from radixway.core.net.addresses import AddressAllowlist, is_public
+from radixway.core.net.fetcher import (
+    BadUrlError,
+    FetchedResource,
+    FetchError,
+    FetchTimeoutError,
+    HostUnreachableError,
+    NotPublicAddressError,
+    TooManyRedirectsError,
+    UrlFetcher,
+)
+
+__all__ = [
+    "AddressAllowlist",
+    "BadUrlError",
+    "FetchError",
+    "FetchTimeoutError",
+    "FetchedResource",
+    "HostUnreachableError",
+    "NotPublicAddressError",
+    "TooManyRedirectsError",
+    "UrlFetcher",
+    "is_public",
+]

@@ -1,0 +1,220 @@
+"""HTTP to addresses that users name.
+
+The check stands where sockets are made: whatever a name resolves to, whatever a redirect points at and
+however an address is written, a socket is opened for the very address that was looked at, and for no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from radixway.core.net.addresses import AddressAllowlist
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAFE = frozenset({"GET", "HEAD"})
+_CHUNK_BYTES = 1 << 16
+
+
+class FetchError(Exception):
+    """Nothing was fetched; the text says why, and may be told to whoever asked."""
+
+
+class BadUrlError(FetchError):
+    """It is no URL of http or https."""
+
+
+class NotPublicAddressError(FetchError):
+    """It is, or a redirect leads to, an address that is not public."""
+
+
+class HostUnreachableError(FetchError):
+    """Nobody answers there, or not in HTTP."""
+
+
+class FetchTimeoutError(FetchError):
+    """It took too long."""
+
+
+class TooManyRedirectsError(FetchError):
+    """It leads from one address to the next."""
+
+
+class _BlockedAddressError(OSError):
+    """A socket to an address that is not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedResource:
+    """An answer, or the beginning of one."""
+
+    url: str
+    """Where it came from, after redirects."""
+    status: int
+    content_type: str
+    """Such as `text/html`; `application/octet-stream` where nothing is said."""
+    charset: str | None
+    body: bytes
+    """Decompressed."""
+    whole: bool
+    """Whether all of it is there: not where it is larger than was asked for."""
+
+    def decode_text(self) -> str:
+        """In the character set that it says, else UTF-8; what cannot be read is replaced."""
+        try:
+            return self.body.decode(self.charset or "utf-8", "replace")
+        except LookupError:
+            return self.body.decode("utf-8", "replace")
+
+
+class UrlFetcher:
+    """Belongs to one event loop. Cookies, proxies of the environment and `.netrc` have no part in it."""
+
+    def __init__(
+        self,
+        allowed: AddressAllowlist | None = None,
+        *,
+        timeout_s: float = 10.0,
+        max_bytes: int = 4 << 20,
+        max_redirects: int = 5,
+        at_once: int = 64,
+        user_agent: str = "radixway",
+    ) -> None:
+        """`timeout_s`: from the first connect to the last byte, redirects and waiting for a place included.
+        `max_bytes`: of an answer, decompressed. `at_once`: calls under way; further ones wait."""
+        self._allowed = allowed or AddressAllowlist()
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._max_redirects = max_redirects
+        self._room = asyncio.Semaphore(at_once)
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> UrlFetcher:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends what is under way."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        max_bytes: int | None = None,
+        timeout_s: float | None = None,
+    ) -> FetchedResource:
+        """Call it, and follow its redirects where nothing is sent (GET, HEAD).
+
+        Of a longer answer `max_bytes` are fetched and no more. `headers` go to the first address and to
+        redirects within its origin, to nobody else. Raises FetchError.
+        """
+        given_s = self._timeout_s if timeout_s is None else timeout_s
+        most = self._max_bytes if max_bytes is None else max_bytes
+        try:
+            async with asyncio.timeout(given_s), self._room:
+                return await self._follow_redirects(
+                    parse_fetch_url(url), method, dict(headers or {}), body, most
+                )
+        except TimeoutError:
+            raise FetchTimeoutError(f"no whole answer in {given_s:g} s") from None
+
+    async def _follow_redirects(
+        self, url: URL, method: str, headers: dict[str, str], body: bytes | None, most: int
+    ) -> FetchedResource:
+        for _ in range(self._max_redirects + 1):
+            fetched, location = await self._fetch_once(url, method, headers, body, most)
+            if location is None or method not in _SAFE:
+                return fetched
+            target = parse_fetch_url(location, url)
+            headers = headers if target.origin() == url.origin() else {}
+            url = target
+        raise TooManyRedirectsError(f"more than {self._max_redirects} redirects")
+
+    async def _fetch_once(
+        self, url: URL, method: str, headers: dict[str, str], body: bytes | None, most: int
+    ) -> tuple[FetchedResource, str | None]:
+        """An answer, and where it redirects to."""
+        try:
+            async with self._open_session().request(
+                method, url, headers=headers, data=body, allow_redirects=False
+            ) as response:
+                location = response.headers.get("location") if response.status in _REDIRECTS else None
+                text, whole = (b"", True) if location is not None else await _read_limited(response, most)
+                fetched = FetchedResource(
+                    str(url), response.status, response.content_type, response.charset, text, whole
+                )
+                return fetched, location
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, _BlockedAddressError):
+                raise NotPublicAddressError(f"{url.host} is not a public address") from None
+            raise HostUnreachableError(f"{url.host} does not answer") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise HostUnreachableError(
+                f"{url.host} does not answer in HTTP ({type(error).__name__})"
+            ) from None
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0,
+                force_close=True,  # every call resolves once, and speaks to what it found
+                use_dns_cache=False,
+                socket_factory=self._create_socket,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+                headers={"user-agent": self._user_agent, "accept-encoding": "gzip, deflate"},
+                trust_env=False,
+            )
+        return self._session
+
+    def _create_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        """For one of the addresses that a name has. Raises _Refused."""
+        family, kind, protocol, _, at = address
+        if family not in (socket.AF_INET, socket.AF_INET6) or not self._allowed(str(at[0])):
+            raise _BlockedAddressError("not a public address")
+        return socket.socket(family, kind, protocol)
+
+
+def parse_fetch_url(url: str, base: URL | None = None) -> URL:
+    """A URL that may be fetched; `base`: what a relative one is relative to. Raises BadUrlError."""
+    try:
+        read = URL(url) if base is None else base.join(URL(url))
+        host, port = read.host, read.port
+    except (ValueError, TypeError):
+        raise BadUrlError("this is not a URL") from None
+    if read.scheme not in ("http", "https") or not host or not port:
+        raise BadUrlError("only URLs of http and https with a host can be fetched")
+    if read.user is not None or read.password is not None:
+        raise BadUrlError("URLs with a user or a password are not fetched")
+    return read.with_fragment(None)
+
+
+async def _read_limited(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
+    """The body, up to so many bytes, and whether that is all of it."""
+    body = bytearray()
+    async for piece in response.content.iter_chunked(_CHUNK_BYTES):
+        body += piece
+        if len(body) > most:
+            return bytes(body[:most]), False
+    return bytes(body), True

@@ -1,0 +1,54 @@
+"""From an answer's text to a message: what was thought, what was said, which tools were called.
+
+Everything here reads text in pieces and gives out what is certain; how a text is divided changes nothing.
+`ModelFamily.detect_family` tells from a model's chat templates how it writes, `AnswerFormat` how to read one
+request's answers.
+The engine reads its own answers with it, the gateway those of workers that answer in tokens.
+"""
+
+from radixway.core.parsers.family import (
+    MARKERS,
+    ModelFamily,
+    ThinkingStyle,
+    ToolFamily,
+    detect_thinking_place,
+    detect_thinking_style,
+    detect_tool_family,
+)
+from radixway.core.parsers.parts import (
+    ArgumentsPart,
+    CallParser,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallStart,
+    partial_match_start,
+)
+from radixway.core.parsers.reader import AnswerFormat, AnswerTextReader, CallDelta, MessageDelta, ReadPart
+from radixway.core.parsers.reasoning_text import CLOSES, OPENS, ReasoningSplitter, ThinkingPlace
+
+__all__ = [
+    "CLOSES",
+    "MARKERS",
+    "OPENS",
+    "AnswerFormat",
+    "AnswerTextReader",
+    "ArgumentsPart",
+    "CallDelta",
+    "CallParser",
+    "MessageDelta",
+    "ModelFamily",
+    "Part",
+    "ReadPart",
+    "ReasoningSplitter",
+    "TextPart",
+    "ThinkingPart",
+    "ThinkingPlace",
+    "ThinkingStyle",
+    "ToolCallStart",
+    "ToolFamily",
+    "detect_thinking_place",
+    "detect_thinking_style",
+    "detect_tool_family",
+    "partial_match_start",
+]

@@ -1,0 +1,134 @@
+"""How the answers of a request are read: thinking first, then content and tool calls."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from radixway.core.parsers.family import MARKERS, ToolFamily
+from radixway.core.parsers.marked_calls import HermesCallParser, Llama3CallParser, MistralCallParser
+from radixway.core.parsers.parts import CallParser, Part, TextPart, ThinkingPart, ToolCallStart
+from radixway.core.parsers.pythonic_calls import PythonicCallParser
+from radixway.core.parsers.reasoning_text import CLOSES, OPENS, ReasoningSplitter, ThinkingPlace
+
+_PARSERS: dict[ToolFamily, Callable[[], CallParser]] = {
+    "hermes": HermesCallParser,
+    "llama3": Llama3CallParser,
+    "mistral": MistralCallParser,
+    "pythonic": PythonicCallParser,
+}
+
+
+@dataclass(slots=True)
+class CallDelta:
+    """What is added to one tool call; id and name come with its first part."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+ReadPart: TypeAlias = ThinkingPart | TextPart | CallDelta
+
+
+@dataclass(slots=True)
+class MessageDelta:
+    """What is added to a message."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[CallDelta] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.reasoning or self.content or self.calls)
+
+    def add_part(self, part: ReadPart) -> None:
+        """Take in what comes next. What is said between calls and what after them becomes one text."""
+        match part:
+            case ThinkingPart(text):
+                self.reasoning += text
+            case TextPart(text):
+                self.content += text
+            case CallDelta(index) if self.calls and self.calls[-1].index == index:
+                self.calls[-1].arguments += part.arguments
+            case CallDelta():
+                self.calls.append(part)
+
+
+@dataclass(slots=True, frozen=True)
+class AnswerFormat:
+    """How to read each answer of a request."""
+
+    place: ThinkingPlace = "after"
+    tools: ToolFamily | None = None
+    most_calls: int | None = None
+    """More calls than these are passed over (`parallel_tool_calls: false`)."""
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """What must be in the text for the reader to see it, even where it is special tokens."""
+        markers = () if self.tools is None else MARKERS[self.tools]
+        return markers if self.place == "after" else (*markers, OPENS, CLOSES)
+
+    def create_reader(self) -> "AnswerTextReader":
+        """A reader at the beginning of an answer."""
+        return AnswerTextReader(self)
+
+
+class AnswerTextReader:
+    """Reads one answer, in whatever pieces it comes."""
+
+    def __init__(self, reading: AnswerFormat) -> None:
+        self._thinking = None if reading.place == "after" else ReasoningSplitter(reading.place)
+        self._calls = None if reading.tools is None else _PARSERS[reading.tools]()
+        self._most_calls = reading.most_calls
+        self._short_ids = reading.tools == "mistral"
+        self._begun = 0
+
+    @property
+    def has_tool_call(self) -> bool:
+        """Whether a tool call has begun."""
+        return self._begun > 0
+
+    def read_delta(self, text: str, *, last: bool) -> MessageDelta:
+        """What is certain of the message now; all of it after the `last` piece."""
+        delta = MessageDelta()
+        for part in self.read_parts(text, last=last):
+            delta.add_part(part)
+        return delta
+
+    def read_parts(self, text: str, *, last: bool) -> list[ReadPart]:
+        """The same as `push` in the order in which the model wrote it; no part is empty."""
+        read: list[ReadPart] = []
+        if self._thinking is not None:
+            thought, text = self._thinking.split_text(text)
+            if last:
+                rest_of_thought, rest = self._thinking.flush_held_back()
+                thought += rest_of_thought
+                text += rest
+            if thought:
+                read.append(ThinkingPart(thought))
+        if self._calls is None:
+            return [*read, TextPart(text)] if text else read
+        parts = self._calls.feed_text(text)
+        for part in [*parts, *self._calls.flush_parts()] if last else parts:
+            self._read_part(read, part)
+        return read
+
+    def _read_part(self, read: list[ReadPart], part: Part) -> None:
+        if isinstance(part, TextPart):
+            read.append(part)
+            return
+        if isinstance(part, ToolCallStart):
+            self._begun += 1
+        if self._most_calls is not None and self._begun > self._most_calls:
+            return
+        if isinstance(part, ToolCallStart):
+            read.append(CallDelta(self._begun - 1, self._new_call_id(), part.name))
+        elif part.text:
+            read.append(CallDelta(self._begun - 1, arguments=part.text))
+
+    def _new_call_id(self) -> str:
+        """Mistral's templates take ids of nine characters only."""
+        return uuid.uuid4().hex[:9] if self._short_ids else f"call_{uuid.uuid4().hex[:24]}"

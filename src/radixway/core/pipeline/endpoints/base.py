@@ -1,0 +1,217 @@
+"""The contract of an API endpoint: one declaration that every layer reads.
+
+    body ──► ParsedRequest ──► Request.endpoint ──► middlewares choose by capability ──► worker
+     │                              ├── name          metrics, log lines, journals
+     └── text_fields                └── reply_form    usage, the end of a stream, guarded answers
+
+A declaration that is neither guarded nor exempt with a reason cannot be made, so no gateway starts with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from radixway.core.config import ConfigError
+from radixway.core.http import decode_json
+
+ModelName = Annotated[str, Meta(max_length=256)]
+"""A model as a body may name it. Names are kept in journals, so they cannot be of any size."""
+
+Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None
+Milliseconds = Annotated[float, Meta(gt=0)] | None
+Staleness = Annotated[int, Meta(ge=0, lt=2**31)] | None
+Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
+
+Rids = str | list[str] | None
+"""SGLang's `rid`: one for all prompts of a body, or one for each."""
+
+_MAX_USER_CHARS = 256
+_SESSION = "/sessions/{session_id}"
+
+
+class ReplyForm(Enum):
+    """The wire form of replies, whole and streamed."""
+
+    CHAT = "chat"
+    """OpenAI's chat completions: `choices` of messages."""
+    COMPLETION = "completion"
+    """OpenAI's completions: `choices` of texts."""
+    GENERATE = "generate"
+    """SGLang's `/generate`: `text`, `output_ids` and `meta_info`; several answers each have their own."""
+    RESPONSE = "response"
+    """OpenAI's Responses."""
+    MESSAGE = "message"
+    """Anthropic's Messages."""
+    POOLING = "pooling"
+    """Vectors or scores: nothing is generated, and `usage` counts the prompt alone."""
+    TGI = "tgi"
+    """What TGI streams to our own workers; no endpoint replies so."""
+
+
+class ParsedRequest(NamedTuple):
+    """What the gateway must know of a body."""
+
+    model: str | None
+    stream: bool = False
+    priority: int | None = None
+    ttft_slo_ms: float | None = None
+    """The client's objective for its first token. The field is the gateway's own: workers do not get it."""
+    max_staleness: int | None = None
+    """The gateway's own too, like the next."""
+    min_weight_version: str | int | None = None
+    rids: tuple[str, ...] = ()
+    """What the body calls the request."""
+    user: str | None = None
+    """Who asks, by the body's word."""
+    answers: int | None = 1
+    """See `Request.answers`."""
+
+
+class RequestBody(msgspec.Struct, kw_only=True):
+    """The fields that the gateway reads of every body; all others travel on as they are."""
+
+    model: ModelName | None = None
+    priority: Priority = None
+    ttft_slo_ms: Milliseconds = None
+
+    def parse(self) -> ParsedRequest:
+        """Return what the gateway must know. Raises BadBody naming the field at fault."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Endpoint:
+    """One API endpoint. Raises ConfigError for a declaration that nobody could guard."""
+
+    path: str
+    """As clients call it; `/sessions/{session_id}/…` for agents' calls within a session."""
+    name: str
+    """In metrics, logs and journals: `openai.chat`."""
+    description: str
+    """One sentence for OpenAPI."""
+    body: type[RequestBody]
+    """The schema of its bodies, as far as the gateway reads them."""
+    text_fields: tuple[str, ...]
+    """Top-level fields of the body in which a model's texts lie; the first one tells the prompt's form."""
+    reply_form: ReplyForm
+    aliases: tuple[str, ...] = ()
+    """Other paths of the same endpoint. Workers are asked at the path that the client called."""
+    methods: tuple[str, ...] = ("POST",)
+    guarded: bool = True
+    exempt_reason: str | None = None
+    """Why it is not guarded; required then."""
+    chooses_model: bool = False
+    """Whether a client may leave the model to the semantic layer."""
+    is_cacheable: bool = False
+    """Whether the semantic cache may keep its answers."""
+    takes_tools: bool = False
+    """Whether bodies may list tools beside messages."""
+    salt_field: str = "cache_salt"
+    """The field by which engines keep prefix caches apart."""
+    operation: str = "chat"
+    """OpenTelemetry's `gen_ai.operation.name`."""
+    _decoder: msgspec.json.Decoder[RequestBody] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_decoder", msgspec.json.Decoder(self.body))
+        if self.guarded and self.exempt_reason is not None:
+            raise ConfigError(f"endpoint {self.name}: it is guarded, so exempt_reason has no meaning")
+        if not self.guarded and not (self.exempt_reason or "").strip():
+            raise ConfigError(
+                f"endpoint {self.name}: it is neither guarded nor exempt: leave guarded=True, or say in"
+                " exempt_reason why nobody has to read its texts"
+            )
+        if self.guarded and not self.text_fields:
+            raise ConfigError(
+                f"endpoint {self.name}: it is guarded, and text_fields is empty: name the fields with texts,"
+                " or give guarded=False and an exempt_reason"
+            )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path and its aliases."""
+        return (self.path, *self.aliases)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether bodies carry texts for a model."""
+        return bool(self.text_fields)
+
+    @property
+    def generates(self) -> bool:
+        """Whether a model writes the reply."""
+        return self.reply_form is not ReplyForm.POOLING
+
+    @property
+    def streams(self) -> bool:
+        """Whether a client may ask for a stream."""
+        return "stream" in self.body.__struct_fields__
+
+    @property
+    def has_token_ids(self) -> bool:
+        """Whether replies carry the exact tokens, and each of several answers its own usage."""
+        return self.reply_form is ReplyForm.GENERATE
+
+    @property
+    def is_in_session(self) -> bool:
+        """Whether it is called by agents, within a session."""
+        return self.path.startswith(_SESSION)
+
+    @property
+    def paths_in_session(self) -> tuple[str, ...]:
+        """The path and its aliases as they follow a session's id."""
+        return tuple(path.removeprefix(_SESSION) for path in self.paths)
+
+    def read(self, raw: bytes) -> ParsedRequest:
+        """Return what the gateway must know of the body `raw`. Raises BadBody naming the field at fault."""
+        return decode_json(self._decoder, raw).parse()
+
+
+class EndpointRegistry:
+    """Endpoints by name, in the order in which they were added."""
+
+    def __init__(self, endpoints: Iterable[Endpoint] = ()) -> None:
+        self._by_name: dict[str, Endpoint] = {}
+        for endpoint in endpoints:
+            self.add(endpoint)
+
+    def add(self, endpoint: Endpoint) -> None:
+        """Serve `endpoint` from the next start on. Raises ConfigError if its name or a path is taken."""
+        for known in self:
+            if known.name == endpoint.name or set(known.paths) & set(endpoint.paths):
+                raise ConfigError(f"endpoint {endpoint.name}: its name or a path of it is {known.name}'s")
+        self._by_name[endpoint.name] = endpoint
+
+    def remove(self, endpoint: Endpoint) -> None:
+        """Take `endpoint` out again."""
+        del self._by_name[endpoint.name]
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._by_name.values())
+
+    def __getitem__(self, name: str) -> Endpoint:
+        return self._by_name[name]
+
+    def get(self, name: str) -> Endpoint | None:
+        """Return the endpoint of that name, if there is one."""
+        return self._by_name.get(name)
+
+    def served_directly(self) -> dict[str, Endpoint]:
+        """Return the endpoints outside of sessions, by each of their paths."""
+        return {path: endpoint for endpoint in self if not endpoint.is_in_session for path in endpoint.paths}
+
+
+def named_user(*claims: Any) -> str | None:
+    """Return who asks, of the fields in which protocols say so; what is no name is passed over."""
+    return next((name for name in claims if isinstance(name, str) and 0 < len(name) <= _MAX_USER_CHARS), None)
+
+
+def named_rids(rid: Rids) -> tuple[str, ...]:
+    """Return what the body calls the request, by its `rid`."""
+    return () if rid is None else (rid,) if isinstance(rid, str) else tuple(rid)

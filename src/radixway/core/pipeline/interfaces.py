@@ -1,0 +1,122 @@
+"""What rooms may ask of a guard: personal data, attacks on the prompt; `gateway/app.py` says who answers.
+
+What rooms above routing may know of a model's workers; `gateway/app.py` says who tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class GuardUnavailableError(Exception):
+    """There is nobody who could judge now; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalDataSpan:
+    """One stretch of a text that is personal data."""
+
+    type: str
+    """`PERSON`, `EMAIL_ADDRESS` …"""
+    begin: int
+    """In characters."""
+    end: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttackAssessment:
+    """How likely a text attacks the prompt that it will be part of."""
+
+    risk: float
+    """That it is an attack of any kind: the highest of any part of the text, in [0, 1]."""
+    kinds: Mapping[str, float]
+    """The same by kind."""
+    patterns: tuple[str, ...] = ()
+    """Names of known patterns that were found, where patterns are looked for."""
+    parts: int = 1
+    """How many parts the text was judged in."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFindings:
+    """What a guard found in the texts of one request."""
+
+    personal_data: Sequence[PersonalDataSpan] | None
+    """Of any confidence; None where nobody could look."""
+    attacks: Sequence[AttackAssessment] | None
+    pii_threshold: float
+    """Confidence from which a finding counts, where nobody says otherwise."""
+    jailbreak_threshold: float
+
+
+class GuardClearance(Protocol):
+    """What a guard makes of a request, for whoever chooses its model."""
+
+    def may_show(self, model: str) -> bool:
+        """Whether the model may be shown the request as it is now."""
+        ...
+
+    @property
+    def fallback_model(self) -> str | None:
+        """The model that answers where no other may be shown it; None: the guard sees to it otherwise."""
+        ...
+
+
+class PersonalDataFinder(Protocol):
+    """Finds personal data."""
+
+    @property
+    def threshold(self) -> float:
+        """Confidence from which a finding counts, where nobody says otherwise."""
+        ...
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """What can be found; empty where that is not known yet."""
+        ...
+
+    async def find(self, text: str) -> Sequence[PersonalDataSpan]:
+        """Every finding of any confidence, in the order of the text, none overlapping another.
+
+        Raises GuardUnavailableError.
+        """
+        ...
+
+
+class AttackJudge(Protocol):
+    """Tells attacks on the prompt from other texts."""
+
+    @property
+    def threshold(self) -> float:
+        """Risk from which a text is an attack, where nobody says otherwise."""
+        ...
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What can be told; empty where that is not known yet."""
+        ...
+
+    async def judge(self, text: str) -> AttackAssessment:
+        """Raises GuardUnavailableError."""
+        ...
+
+
+class ModelState(Protocol):
+    """The workers of one model, now."""
+
+    @property
+    def workers(self) -> int:
+        """How many can answer."""
+        ...
+
+    def expected_ttft_s(self, prompt_tokens: int) -> float:
+        """Seconds until the first token at the worker that has it soonest: what waits there, and how fast it
+        was measured to be."""
+        ...
+
+
+ModelStates = Callable[[str], ModelState | None]
+"""By the model's name; None where no worker is known that serves it."""

@@ -1,0 +1,54 @@
+"""Try again, elsewhere if possible, when a worker fails before the first byte of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from radixway.core.pipeline.errors import NoWorkersError, WorkerFailedError
+from radixway.core.pipeline.middleware import Next, Services
+from radixway.core.pipeline.reply import Reply
+from radixway.core.pipeline.request import Request
+
+
+class Retry:
+    """Nothing has reached the client yet, so the request can be given to another worker as it is.
+
+    The dispatch prefers workers that are not in `request.tried`. Another worker is asked at once; where there
+    is none left, the next round waits a little, because a worker that restarts needs a moment. The number of
+    attempts is small on purpose: a request that kills workers must not be carried to every one of them.
+    """
+
+    def __init__(self, services: Services) -> None:
+        config = services.config.pipeline.retry
+        self._attempts = config.attempts
+        self._backoff_s = config.backoff_s
+        self._metrics = services.metrics
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer; when every attempt failed, what the last worker said, or its WorkerFailed is raised."""
+        failure: WorkerFailedError | None = None
+        for attempt in range(self._attempts):
+            if failure is not None:
+                self._metrics.record_retry(failure.reason)
+                request.journal.add("retry", attempt=attempt, worker=failure.worker, reason=failure.reason)
+            try:
+                return await call_next(request)
+            except WorkerFailedError as error:
+                if not error.is_worker_fault:
+                    raise
+                failure = error.with_traceback(None)  # that holds this frame, and with it the request
+                elsewhere = error.worker not in request.tried
+                request.tried.append(error.worker)
+            except NoWorkersError:
+                if failure is None:
+                    raise
+                elsewhere = False
+            if not elsewhere and attempt + 1 < self._attempts:
+                await asyncio.sleep(self._backoff_s * 2**attempt)
+        assert failure is not None
+        if failure.said is not None:
+            return failure.said
+        try:
+            raise failure
+        finally:
+            del failure

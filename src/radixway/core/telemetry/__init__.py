@@ -1,0 +1,57 @@
+"""What the gateway tells about itself: metrics, traces, logs and the journal of each request.
+
+`scrapes.py` and `figures.py` read a gateway's metrics again, for whoever shows them to people.
+"""
+
+from radixway.core.telemetry.gateway_stats import (
+    GatewayStats,
+    WorkerStats,
+    read_gateway_stats,
+    read_worker_stats,
+)
+from radixway.core.telemetry.heap_freezer import HeapFreezer
+from radixway.core.telemetry.journal import Journal, JournalStore
+from radixway.core.telemetry.journal_pages import NOT_PACKED, SharedObject
+from radixway.core.telemetry.logs import configure_logging, flush_logs, log_fields
+from radixway.core.telemetry.metrics import (
+    AttemptSeries,
+    AttemptUsage,
+    HistogramBuckets,
+    LabeledCounter,
+    MetricsRegistry,
+    Outcome,
+    StepMetrics,
+    UsagePrediction,
+    render_exposition,
+)
+from radixway.core.telemetry.scrapes import InvalidMetricsError, MetricsScrape, ScrapeDelta, ScrapeHistory
+from radixway.core.telemetry.terminal import ServerConsole
+
+__all__ = [
+    "NOT_PACKED",
+    "AttemptSeries",
+    "AttemptUsage",
+    "GatewayStats",
+    "HeapFreezer",
+    "HistogramBuckets",
+    "InvalidMetricsError",
+    "Journal",
+    "JournalStore",
+    "LabeledCounter",
+    "MetricsRegistry",
+    "MetricsScrape",
+    "Outcome",
+    "ScrapeDelta",
+    "ScrapeHistory",
+    "ServerConsole",
+    "SharedObject",
+    "StepMetrics",
+    "UsagePrediction",
+    "WorkerStats",
+    "configure_logging",
+    "flush_logs",
+    "log_fields",
+    "read_gateway_stats",
+    "read_worker_stats",
+    "render_exposition",
+]

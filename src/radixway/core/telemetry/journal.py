@@ -1,0 +1,370 @@
+"""The journal of a request: what each step decided, in order.
+
+It is the only record of a decision. Response headers, `/explain/{id}`, trace spans and the console all read
+it, and nothing else is written for them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from radixway.core.component import Component, Subject
+from radixway.core.telemetry.journal_pages import JournalPage
+
+if TYPE_CHECKING:
+    from radixway.core.telemetry.tracing.trace import TraceRecord
+
+
+JournalKey = tuple[str | None, str]
+"""Of a journal: its tenant, and the request's id."""
+
+
+class ExplainableDecision(Protocol):
+    """A decision that puts itself into words when somebody asks, not for every request."""
+
+    def explain(self) -> dict[str, Any]:
+        """Its fields: JSON values, never prompt text."""
+        ...
+
+
+class Journal:
+    """Entries of one request, each `(step, seconds since the request began, fields)`."""
+
+    __slots__ = (
+        "_book",
+        "_origin",
+        "began_at",
+        "entries",
+        "number",
+        "request_id",
+        "session",
+        "tenant",
+        "trace",
+        "user",
+    )
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.began_at = time()
+        self._origin = perf_counter()
+        self.tenant: str | None = None
+        """Whose request it was, like the next two: so that it is found when they are to be forgotten."""
+        self.user: str | None = None
+        self.session: str | None = None
+        self.trace: TraceRecord | None = None
+        """Its place in a trace, where traces are kept."""
+        self.entries: list[tuple[str, float, dict[str, Any] | ExplainableDecision]] = []
+        self.number = 0
+        """The how manieth its book has kept."""
+        self._book: JournalStore | None = None
+        """Told of what is added once the request is over."""
+
+    def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
+        """Append what `step` found or decided: a decision, or fields, which must be JSON values.
+
+        Neither may hold prompt text.
+        """
+        self.entries.append((step, perf_counter() - self._origin, decision or fields))
+        if self._book is not None:
+            self._book.update_journal(self)
+
+    def record_timing(self, name: str, began_s: float, **fields: Any) -> None:
+        """Note how long what began at `began_s` (see `elapsed_s`) took, where the request is traced.
+
+        `fields` as of `add`.
+        """
+        if self.trace is not None:
+            self.trace.add_stage(name, began_s, self.elapsed_s(), **fields)
+            if self._book is not None:
+                self._book.update_journal(self)
+
+    def since_origin_s(self, at: float) -> float:
+        """A reading of `perf_counter` as `elapsed_s` gives it."""
+        return at - self._origin
+
+    @property
+    def key(self) -> JournalKey:
+        """What it is kept under: clients choose ids, so each tenant's are its own."""
+        return self.tenant, self.request_id
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether anybody will see how long its parts took."""
+        return self.trace is not None and self.trace.sampled
+
+    @property
+    def trace_id(self) -> str | None:
+        """Of the trace that is kept of it, if one is."""
+        return self.trace.id if self.trace is not None and self.trace.sampled else None
+
+    def elapsed_s(self) -> float:
+        """Seconds since the request began."""
+        return perf_counter() - self._origin
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """For pages: its book is not part of it."""
+        return (
+            *(self.request_id, self.began_at, self._origin, self.number, self.entries),
+            *(self.tenant, self.user, self.session, self.trace),
+        )
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """As it was, for whoever reads it."""
+        self.request_id, self.began_at, self._origin, self.number, self.entries = state[:5]
+        self.tenant, self.user, self.session, self.trace = state[5:]
+        self._book = None
+
+    def explain(self) -> dict[str, Any]:
+        """The journal as `/explain/{id}` shows it."""
+        return {
+            "request_id": self.request_id,
+            "began_at": self.began_at,
+            "steps": [
+                {"step": step, "at_ms": round(at * 1e3, 3)}
+                | (said if isinstance(said, dict) else said.explain())
+                for step, at, said in self.entries
+            ],
+        }
+
+
+_JOURNALS_PER_BLOCK = 16
+"""Journals that are packed together: fewer share less, and more take longer than a turn of the loop may."""
+_MAX_BYTES = 256 * 2**20
+
+
+class JournalStore(Component):
+    """The journals of the latest `capacity` requests, by tenant and request id.
+
+    Of an id that a tenant repeats the newest is kept; nobody's takes the place of another tenant's.
+
+    The latest few are kept as they are, all others are packed by the page; what is read of them is a copy.
+    Numbers rise by one with each journal, and so do the places of a page:
+
+        pages   [1 … 16] [17 … 32] … [_open_from - 16 … _open_from - 1]   None in place of what was forgotten
+        open    [_open_from … _kept]
+        kept    _oldest … _kept, of which `_numbers` has the newest of each id
+    """
+
+    name = "journals"
+    erasable_by = frozenset({"tenant", "user", "session", "request"})
+
+    def __init__(self, capacity: int, max_bytes: int = _MAX_BYTES) -> None:
+        """`max_bytes`: beyond that, pages are forgotten even before there are `capacity` journals."""
+        self._capacity = capacity
+        self._max_bytes = max_bytes
+        self._kept = 0
+        self._oldest = 1
+        self._open: list[Journal | None] = []
+        self._open_from = 1
+        self._pages: deque[_JournalBlock] = deque()
+        self._numbers: dict[JournalKey, int] = {}
+        self.size_bytes = 0
+        """Of all pages."""
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def save_journal(self, journal: Journal) -> None:
+        """Remember a journal; beyond the capacity the oldest is forgotten.
+
+        What is added to it later is kept too, as long as it is.
+        """
+        self._kept += 1
+        journal.number, journal._book = self._kept, self
+        self._open.append(journal)
+        self._numbers[journal.key] = journal.number
+        while self._kept - self._oldest >= self._capacity:
+            self._forget_oldest()
+        if len(self._open) >= _JOURNALS_PER_BLOCK:
+            self._pack_open()
+
+    def update_journal(self, journal: Journal) -> None:
+        """Something was added to a journal that was kept."""
+        if self._oldest <= journal.number < self._open_from:
+            page = self._page_of(journal.number)
+            if page.keys[journal.number - page.first] is not None:
+                before = page.size_bytes
+                page.amended[journal.number] = JournalPage([journal])
+                self.size_bytes += page.size_bytes - before
+
+    def forget_journals(self, which: Callable[[Journal], bool]) -> int:
+        """Forget journals, those that a newer one of the same id hides too; how many there were."""
+        gone = 0
+        for page in self._pages:
+            journals = page.unpack()
+            left = [None if each is None or which(each) else each for each in journals]
+            for journal, stays in zip(journals, left, strict=True):
+                if journal is not None and stays is None and journal.number >= self._oldest:
+                    gone += self._forget_key(journal.key, journal.number)
+            if left != journals:
+                self.size_bytes -= page.size_bytes
+                page.pack(left)
+                self.size_bytes += page.size_bytes
+        for at, journal in enumerate(self._open):
+            if journal is not None and which(journal):
+                self._open[at] = journal._book = None
+                gone += self._forget_key(journal.key, journal.number)
+        return gone
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`."""
+
+        def is_meant(journal: Journal) -> bool:
+            said = {
+                "tenant": journal.tenant,
+                "user": journal.user,
+                "session": journal.session,
+                "request": journal.request_id,
+            }
+            return subject.given().items() <= said.items()
+
+        return self.forget_journals(is_meant)
+
+    def journals_before(self, number: int | None, most: int) -> list[Journal]:
+        """The latest `most` journals kept before the one of that number; None: of all. Newest first.
+
+        Those that a newer one of the same id hides are among them. Takes no longer in a book that is full.
+        """
+        found: list[Journal] = []
+        end = self._kept + 1 if number is None else min(number, self._kept + 1)
+        while end > self._oldest and len(found) < most:
+            first, journals = self._neighbors_of(end - 1)
+            found += [
+                each
+                for each in reversed(journals[max(0, self._oldest - first) : end - first])
+                if each is not None
+            ]
+            end = first
+        del found[most:]
+        return found
+
+    def latest_journals(self, most: int) -> Iterator[Journal]:
+        """The latest `most` journals of now, newest first. May be gone through in any thread."""
+        parts: list[_JournalBlock | _OpenBlock] = [*self._pages, _OpenBlock(self._open_from, [*self._open])]
+        return _unpack_blocks(parts, self._oldest, most)
+
+    def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
+        """The newest journal of that id, if it is still remembered.
+
+        `tenant`: whose it must be; None: of whoever used the id first, so that who repeats it hides nothing.
+        """
+        if tenant is not None:
+            number = self._numbers.get((tenant, request_id))
+        else:
+            number = next((number for (_, name), number in self._numbers.items() if name == request_id), None)
+        if number is None:
+            return None
+        first, journals = self._neighbors_of(number)
+        return journals[number - first]
+
+    def cache_entry_of(self, request_id: str, tenant: str) -> str | None:
+        """Return the entry of the semantic cache that a tenant's request left, if it is known here."""
+        journal = self.find_journal(request_id, tenant)
+        for step, _, said in journal.entries if journal is not None else ():
+            if step == "semantic_cache_keep" and isinstance(said, dict) and "entry" in said:
+                return str(said["entry"])
+        return None
+
+    def is_newest(self, journal: Journal) -> bool:
+        """Whether it is kept, and its tenant has repeated its id with none since."""
+        return self._numbers.get(journal.key) == journal.number
+
+    def _neighbors_of(self, number: int) -> tuple[int, list[Journal | None]]:
+        """The journals that are kept beside that one, and the number of the first."""
+        if number >= self._open_from:
+            return self._open_from, self._open
+        page = self._page_of(number)
+        return page.first, page.unpack()
+
+    def _page_of(self, number: int) -> _JournalBlock:
+        return self._pages[(number - self._pages[0].first) // _JOURNALS_PER_BLOCK]
+
+    def _pack_open(self) -> None:
+        page = _JournalBlock(self._open_from, self._open)
+        self._pages.append(page)
+        self.size_bytes += page.size_bytes
+        self._open_from += len(self._open)
+        self._open = []
+        while self.size_bytes > self._max_bytes:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """One journal; its page with the last of it."""
+        number, self._oldest = self._oldest, self._oldest + 1
+        if number >= self._open_from:
+            journal = self._open[number - self._open_from]
+            self._open[number - self._open_from] = None
+            if journal is not None:
+                journal._book = None
+                self._forget_key(journal.key, number)
+            return
+        page = self._pages[0]
+        key = page.keys[number - page.first]
+        if key is not None:
+            self._forget_key(key, number)
+        if number == page.first + len(page.keys) - 1:
+            self.size_bytes -= page.size_bytes
+            self._pages.popleft()
+
+    def _forget_key(self, key: JournalKey, number: int) -> int:
+        """1, for whoever counts."""
+        if self._numbers.get(key) == number:
+            del self._numbers[key]
+        return 1
+
+
+class _JournalBlock:
+    """Journals of numbers that follow one another, packed."""
+
+    __slots__ = ("_packed", "amended", "first", "keys")
+
+    def __init__(self, first: int, journals: list[Journal | None]) -> None:
+        self.first = first
+        self.pack(journals)
+
+    def pack(self, journals: list[Journal | None]) -> None:
+        """Hold these instead."""
+        self.keys = tuple(None if each is None else each.key for each in journals)
+        """None: it is forgotten."""
+        self._packed = JournalPage(journals)
+        self.amended: dict[int, JournalPage] = {}
+        """By number, those to which something was added later."""
+
+    def unpack(self) -> list[Journal | None]:
+        """All of them, None for one that is forgotten."""
+        journals: list[Journal | None] = self._packed.unpack()
+        for number, page in self.amended.copy().items():
+            (journals[number - self.first],) = page.unpack()
+        return journals
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is packed."""
+        return self._packed.size_bytes + sum(each.size_bytes for each in self.amended.values())
+
+
+class _OpenBlock:
+    """The same of journals that are not packed."""
+
+    def __init__(self, first: int, journals: list[Journal | None]) -> None:
+        self.first = first
+        self._journals = journals
+
+    def unpack(self) -> list[Journal | None]:
+        """All of them."""
+        return self._journals
+
+
+def _unpack_blocks(parts: list[_JournalBlock | _OpenBlock], oldest: int, most: int) -> Iterator[Journal]:
+    for part in reversed(parts):
+        journals = part.unpack()
+        for at in range(len(journals) - 1, -1, -1):
+            journal = journals[at]
+            if most <= 0 or part.first + at < oldest:
+                return
+            if journal is not None:
+                yield journal
+                most -= 1

@@ -1,0 +1,9 @@
+"""Logs: one line for each thing that happened, as JSON or for people, on standard error.
+
+Nobody who logs waits for whoever reads, and neither requests nor answers are ever logged.
+"""
+
+from radixway.core.telemetry.logs.line_format import log_fields
+from radixway.core.telemetry.logs.setup import configure_logging, flush_logs
+
+__all__ = ["configure_logging", "flush_logs", "log_fields"]

@@ -1,0 +1,201 @@
+"""What workers made of what they were asked: by worker, model and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from prometheus_client.registry import Collector
+
+from radixway.core.telemetry.metrics.primitives import (
+    CounterValue,
+    HistogramBuckets,
+    LabeledCounter,
+    LabeledHistogram,
+)
+
+Outcome = Literal[
+    "answered",
+    "rejected",
+    "unreachable",
+    "disconnected",
+    "unavailable",
+    "truncated",
+    "too_large",
+    "broken",
+    "left",
+]
+"""How an attempt ended: `rejected` by the worker's own error, which was passed on; then three ways to fail
+before the first byte; `truncated` where the worker ended it in order, but not whole, before the first byte or
+after; `too_large` where there was more of it than allowed; `broken` off after the first byte; `left` where
+nobody wanted the answer any more."""
+
+GAPS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
+_SHARES = (-1.0, -0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75, 1.0)
+_BY_WORKER = ("worker", "model", "policy")
+
+
+class UsagePrediction(NamedTuple):
+    """What the gateway believed when it chose a worker."""
+
+    prompt_tokens: int
+    cached_tokens: int
+
+
+class AttemptUsage(NamedTuple):
+    """What an answer took, as far as the worker says."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None
+    """None where it does not say."""
+
+
+PriceOf = Callable[[str, int, int], tuple[float, str]]
+"""What so many tokens of a prompt and an answer of that model cost, and in which currency; '' where it has no
+price."""
+
+
+@dataclass(slots=True)
+class AttemptSeries:
+    """Of one worker, model and policy."""
+
+    model: str
+    first_token: HistogramBuckets
+    gaps: HistogramBuckets
+    """Between one piece of a stream and the next."""
+    prediction_errors: HistogramBuckets
+    """By how much of a prompt predictions were off. Of the model and policy."""
+    _by: Callable[[Outcome], CounterValue]
+    _tokens: tuple[CounterValue, CounterValue, CounterValue]
+    _prompts: tuple[CounterValue, CounterValue]
+    """Of which it is known how much was cached: predicted, reported."""
+    _cached: tuple[CounterValue, CounterValue]
+    _cost: Callable[[str], CounterValue]
+    _price_of: Callable[[], PriceOf | None]
+    _outcomes: dict[Outcome, CounterValue] = field(default_factory=dict)
+
+    def record_outcome(self, outcome: Outcome) -> None:
+        """An attempt has."""
+        count = self._outcomes.get(outcome)
+        if count is None:
+            count = self._outcomes[outcome] = self._by(outcome)
+        count.value += 1
+
+    def detach_series(self) -> None:
+        """The worker has left: what still ends there makes no series anew."""
+        self._by = lambda _: CounterValue()
+
+    def record_usage(self, spent: AttemptUsage, predicted: UsagePrediction | None) -> None:
+        """An answer is over that took so many tokens."""
+        prompt, completion, cached = spent
+        tokens = self._tokens
+        tokens[0].value += prompt
+        tokens[2].value += completion
+        if predicted is not None:
+            self._prompts[0].value += predicted.prompt_tokens
+            self._cached[0].value += predicted.cached_tokens
+        if cached is not None and prompt:
+            tokens[1].value += cached
+            self._prompts[1].value += prompt
+            self._cached[1].value += cached
+            if predicted is not None:
+                self.prediction_errors.observe_value((min(predicted.cached_tokens, prompt) - cached) / prompt)
+        price_of = self._price_of()
+        if price_of is None:
+            return
+        cost, currency = price_of(self.model, prompt, completion)
+        if currency:
+            self._cost(currency).value += cost
+
+
+class AttemptMetrics:
+    """Workers come and go: one that has gone takes its series along."""
+
+    def __init__(self) -> None:
+        self._outcomes = LabeledCounter(
+            "radixway_worker_requests", "Attempts at workers, by how they ended", (*_BY_WORKER, "outcome")
+        )
+        self._first_token = LabeledHistogram(
+            "radixway_time_to_first_token_seconds",
+            "Seconds from a request's arrival at the gateway to the first event of its stream",
+            _BY_WORKER,
+        )
+        self._gaps = LabeledHistogram(
+            "radixway_inter_token_seconds",
+            "Seconds between one piece of a stream and the next, as they arrive from the worker",
+            _BY_WORKER,
+            GAPS_S,
+        )
+        self._tokens = LabeledCounter(
+            "radixway_tokens", "Tokens of prompts and answers, as workers report them", (*_BY_WORKER, "kind")
+        )
+        self._prompts = LabeledCounter(
+            "radixway_prefix_prompt_tokens",
+            "Prompt tokens of which it is known how many were cached, by who knows",
+            (*_BY_WORKER, "by"),
+        )
+        self._cached = LabeledCounter(
+            "radixway_prefix_cached_tokens",
+            "Prompt tokens that were cached, as the gateway predicted and as workers report",
+            (*_BY_WORKER, "by"),
+        )
+        self._off = LabeledHistogram(
+            "radixway_prefix_prediction_error_ratio",
+            "Cached tokens predicted less those reported, as a share of the prompt",
+            ("model", "policy"),
+            _SHARES,
+        )
+        self._cost = LabeledCounter(
+            "radixway_cost", "What tokens of models with a price cost", ("model", "currency")
+        )
+        self.price_of: PriceOf | None = None
+        """Set where models have prices."""
+        self._known: dict[tuple[str, str, str], AttemptSeries] = {}
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """What is to be told of them."""
+        return (
+            self._outcomes,
+            self._first_token,
+            self._gaps,
+            self._tokens,
+            self._prompts,
+            self._cached,
+            self._off,
+            self._cost,
+        )
+
+    def series_for(self, worker: str, model: str, policy: str) -> AttemptSeries:
+        """Where attempts at that worker are counted."""
+        return self._known.get((worker, model, policy)) or self._create_series(worker, model, policy)
+
+    def forget_worker(self, worker: str) -> None:
+        """It has left. What is still counted for it is told nobody."""
+        for counted in (self._outcomes, self._tokens, self._prompts, self._cached):
+            counted.remove_labels(lambda labels: labels[0] == worker)
+        for measured in (self._first_token, self._gaps):
+            measured.remove_labels(lambda labels: labels[0] == worker)
+        for labels in [labels for labels in self._known if labels[0] == worker]:
+            self._known.pop(labels).detach_series()
+
+    def _create_series(self, worker: str, model: str, policy: str) -> AttemptSeries:
+        labels = worker, model, policy
+        answers = self._known[labels] = AttemptSeries(
+            model,
+            self._first_token.with_labels(*labels),
+            self._gaps.with_labels(*labels),
+            self._off.with_labels(model, policy),
+            lambda outcome: self._outcomes.with_labels(*labels, outcome),
+            (
+                self._tokens.with_labels(*labels, "prompt"),
+                self._tokens.with_labels(*labels, "cached"),
+                self._tokens.with_labels(*labels, "completion"),
+            ),
+            (self._prompts.with_labels(*labels, "predicted"), self._prompts.with_labels(*labels, "reported")),
+            (self._cached.with_labels(*labels, "predicted"), self._cached.with_labels(*labels, "reported")),
+            lambda currency: self._cost.with_labels(model, currency),
+            lambda: self.price_of,
+        )
+        return answers

@@ -1,0 +1,267 @@
+"""How long garbage collection stops the process.
+
+A gateway's metrics: counted where things happen, collected when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from radixway.core.component import Component
+from radixway.core.config import ConfigError
+from radixway.core.telemetry.metrics.attempt_metrics import AttemptMetrics
+from radixway.core.telemetry.metrics.exposition import (
+    CallbackCollector,
+    MergeMode,
+    MetricsExposition,
+    render_exposition,
+)
+from radixway.core.telemetry.metrics.multiprocess import DIRECTORY, MultiprocessMetrics
+from radixway.core.telemetry.metrics.primitives import LabeledHistogram
+from radixway.core.telemetry.metrics.request_metrics import RequestMetrics, StepMetrics
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class GarbagePauses(LabeledHistogram):
+    """Collections by generation, from `begin` to `end`. While one lasts no thread runs."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "radixway_gc_pause_seconds",
+            "Seconds for which garbage collection stopped the process",
+            ("generation",),
+            _BOUNDS,
+        )
+        self._pauses = [self.with_labels(str(generation)) for generation in range(3)]
+        self._began_s = 0.0
+
+    def start_counting(self) -> None:
+        """Count from now on."""
+        gc.callbacks.append(self._on_collection)
+
+    def stop_counting(self) -> None:
+        """Count no longer."""
+        gc.callbacks.remove(self._on_collection)
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began_s = perf_counter()
+        else:
+            self._pauses[info["generation"]].observe_value(perf_counter() - self._began_s)
+
+
+_WRITE_EVERY_S = 1.0
+
+FamilyT = TypeVar("FamilyT", Counter, Histogram)
+
+
+class MetricsRegistry(Component):
+    """One set of metrics in a registry of its own, so that two gateways in a process do not collide."""
+
+    name = "metrics"
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.before: list[Callable[[], Awaitable[None]]] = []
+        """Awaited before each scrape: what is to be asked of a database is asked then."""
+        self._ours: list[tuple[Collector, MergeMode]] = []
+        """What prometheus_client does not keep by itself."""
+        self.exchanges = RequestMetrics()
+        self.attempts = AttemptMetrics()
+        self.steps = StepMetrics()
+        self._garbage_pauses = GarbagePauses()
+        self._queue_time = LabeledHistogram(
+            "radixway_queue_seconds", "Seconds that requests waited for a worker with room", ("model",)
+        )
+        for collector in (
+            *self.exchanges.collectors(),
+            *self.attempts.collectors(),
+            *self.steps.collectors(),
+            self._queue_time,
+            self._garbage_pauses,
+        ):
+            self.register(collector)
+        directory = os.environ.get(DIRECTORY)
+        self._writing: asyncio.Task[None] | None = None
+        self._sharing: MultiprocessMetrics | None = None
+        """With the other processes in that directory."""
+        if directory:
+            try:
+                self._sharing = MultiprocessMetrics(Path(directory), lambda: self._ours)
+            except OSError as error:
+                raise ConfigError(f"{DIRECTORY}: {directory}: {error.strerror}") from None
+        else:
+            ProcessCollector(registry=self.registry)
+        self._retries = self.counter("radixway_retries", "Requests tried again on another worker", "reason")
+        self._refusals = self.counter(
+            "radixway_refused", "Requests refused because workers are busy", "reason"
+        )
+        self._hedges = self.counter(
+            "radixway_hedges", "Second copies of requests, by what became of them", "outcome"
+        )
+        self._fallbacks = self.counter(
+            "radixway_fallbacks", "Requests answered by another model than asked for", "model", "fallback"
+        )
+        self._split = self.counter(
+            "radixway_prefills",
+            "Prompts that a pair of workers might have shared, by who prefilled them and why",
+            "where",
+            "reason",
+        )
+        self._as_text = self.counter(
+            "radixway_prompts_as_text",
+            "Prompts known by their text because they could not be tokenized",
+            "reason",
+        )
+
+    def record_retry(self, reason: str) -> None:
+        """Count one attempt that failed before its first byte and was made again."""
+        self._retries(reason).inc()
+
+    def record_refusal(self, reason: str) -> None:
+        """Count one request that was not given to any worker, because they are busy."""
+        self._refusals(reason).inc()
+
+    def record_queue_time(self, model: str, waited_s: float) -> None:
+        """Count one request that had to wait, and got its place now."""
+        self._queue_time.with_labels(model).observe_value(waited_s)
+
+    def record_prefill_choice(self, *, elsewhere: bool, reason: str) -> None:
+        """Count one prompt for whose prefill there were two places; `reason` as in the journal."""
+        self._split("elsewhere" if elsewhere else "alone", reason).inc()
+
+    def record_hedge(self, outcome: str) -> None:
+        """Count one second copy of a request: it `won`, `lost` or `failed`."""
+        self._hedges(outcome).inc()
+
+    def record_fallback(self, model: str, fallback: str) -> None:
+        """Count one request given to another model; both names are of the configuration."""
+        self._fallbacks(model, fallback).inc()
+
+    def record_untokenized_prompt(self, reason: str) -> None:
+        """Count one prompt that was to be tokenized and could not be."""
+        self._as_text(reason).inc()
+
+    def register(self, collector: Collector, together: MergeMode = "sum") -> None:
+        """Tell of what a room counts itself. `together`: its gauges, where several gateways are told of."""
+        self.registry.register(collector)
+        self._ours.append((collector, together))
+
+    def gauge(self, name: str, text: str, value: Callable[[], float], together: MergeMode = "sum") -> None:
+        """Publish a number that is read when somebody scrapes."""
+        self.gauges_by(name, text, (), lambda: [((), value())], together)
+
+    def gauges(
+        self,
+        name: str,
+        text: str,
+        label: str,
+        values: Callable[[], Iterable[tuple[str, float]]],
+        together: MergeMode = "sum",
+    ) -> None:
+        """Publish numbers by a label whose values come and go; read when somebody scrapes."""
+        self.gauges_by(name, text, (label,), lambda: [((one,), value) for one, value in values()], together)
+
+    def gauges_by(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+        together: MergeMode = "sum",
+    ) -> None:
+        """The same by several labels, or by none."""
+        self.register(CallbackCollector(GaugeMetricFamily, name, text, labels, values), together)
+
+    def counters(
+        self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
+    ) -> None:
+        """Publish numbers that only grow, by a label; read when somebody scrapes."""
+        self.counters_by(name, text, (label,), lambda: [((one,), value) for one, value in values()])
+
+    def counters_by(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+    ) -> None:
+        """The same by several labels."""
+        self.register(CallbackCollector(CounterMetricFamily, name, text, labels, values))
+
+    def counter(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
+        """Publish a counter; return what finds its child by the labels' values."""
+        return _children(Counter(name, text, labels, registry=self.registry), labels)
+
+    def histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Callable[..., Histogram]:
+        """Publish a histogram; return what finds its child by the labels' values."""
+        return _children(Histogram(name, text, labels, buckets=buckets, registry=self.registry), labels)
+
+    async def start(self) -> None:
+        """Count what is nobody's, and let other gateways know where several are told of together."""
+        if self._sharing is not None:
+            self._writing = asyncio.create_task(_write_periodically(self._sharing))
+        self._garbage_pauses.start_counting()
+
+    async def stop(self) -> None:
+        """Count no more."""
+        self._garbage_pauses.stop_counting()
+        if self._writing is not None:
+            self._writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._writing
+        if self._sharing is not None:
+            self._sharing.save_and_close()
+
+    async def scrape(self, accept: str = "") -> MetricsExposition:
+        """What there is to tell, in the form that an `Accept` header asks for."""
+        for each in self.before:
+            await each()
+        families = [family async for family in _yield_between(self.registry.collect())]
+        if self._sharing is not None:
+            names = {family.name for family in families}
+            own = await self._sharing.snapshot_families_async()
+            families = await asyncio.to_thread(list, self._sharing.merge_processes(own, names))
+        return await asyncio.to_thread(render_exposition, families, accept)
+
+    def render_text(self) -> bytes:
+        """The Prometheus text exposition, without asking anybody anything first."""
+        families = self.registry.collect()
+        if self._sharing is not None:
+            families = self._sharing.merge_processes(
+                self._sharing.snapshot_families(), {family.name for family in families}
+            )
+        return render_exposition(families, "").body
+
+
+def _children(family: FamilyT, labels: tuple[str, ...]) -> Callable[..., FamilyT]:
+    """Find each child once: that costs a tuple, a lock and two lookups."""
+    return cache(family.labels) if labels else lambda: family
+
+
+async def _write_periodically(sharing: MultiprocessMetrics) -> None:
+    while True:
+        await asyncio.to_thread(sharing.publish_snapshot, await sharing.snapshot_families_async())
+        await asyncio.sleep(_WRITE_EVERY_S)
+
+
+async def _yield_between(families: Iterable[Metric]) -> AsyncIterator[Metric]:
+    """Between two families others have their turn: with many workers one takes milliseconds."""
+    for family in families:
+        yield family
+        await asyncio.sleep(0)

@@ -1,0 +1,170 @@
+"""A console for processes that live longer than whoever reads them.
+
+Tables for a terminal of any width, in which no figure is ever cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+from rich.text import Text
+
+
+class ServerConsole(Console):
+    """Falls silent when its reader is gone (`radixway up | head -1`), where rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        """Everything written to the same stream from now on is lost, without an error."""
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), self.file.fileno())
+
+
+_GAP = 2
+_MIN_TEXT_WIDTH = 12
+"""A text column is folded down to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """What stands above a column, and what becomes of it where there is little room."""
+
+    name: str
+    is_number: bool = False
+    """On the right, and never folded."""
+    is_id: bool = False
+    """Never folded, because somebody will copy it."""
+    drop_order: int = 0
+    """Of the columns that may be left out, the one with the highest number goes first; 0 stays."""
+
+    @property
+    def is_text(self) -> bool:
+        """It may be folded."""
+        return not (self.is_number or self.is_id)
+
+
+class FittedTable:
+    """Rows of text. Where a terminal is too narrow for them, columns that may go are left out, texts are
+    folded, and at last each row is printed as lines of its own. A pipe gets all columns in long lines."""
+
+    def __init__(self, *columns: TableColumn) -> None:
+        self._columns = columns
+        self._rows: list[tuple[str, ...]] = []
+
+    def add_row(self, *cells: str) -> None:
+        """A cell for each column."""
+        assert len(cells) == len(self._columns)
+        self._rows.append(tuple(map(printable, cells)))
+
+    def print_to(self, console: Console) -> None:
+        """Print it as wide as the terminal, or as COLUMNS says."""
+        said = os.environ.get("COLUMNS", "")
+        width = int(said) if said.isdecimal() else console.width if console.is_terminal else None
+        lines = self.lines(width)
+        console.print(Text("\n".join(lines)), soft_wrap=True)
+
+    def lines(self, width: int | None) -> list[str]:
+        """The table in lines of at most `width` characters; None: as long as they get."""
+        kept = list(range(len(self._columns)))
+        dropped: list[int] = []
+        while True:
+            widths = self._fit_widths(kept, width, fold=False)
+            droppable = [at for at in kept if self._columns[at].drop_order]
+            if widths is not None or not droppable:
+                break
+            dropped.append(max(droppable, key=lambda at: self._columns[at].drop_order))
+            kept.remove(dropped[-1])
+        widths = widths or self._fit_widths(kept, width, fold=True)
+        if widths is None:
+            return self._record_lines()
+        lines = [
+            line for row in (self._header_lines(kept, widths), *self._row_lines(kept, widths)) for line in row
+        ]
+        if dropped:
+            names = ", ".join(self._columns[at].name for at in sorted(dropped))
+            lines.append(f" no room for: {names}")
+        return lines
+
+    def _fit_widths(self, kept: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
+        """A width for each column that is kept; None if they do not fit."""
+        cells = [max((cell_len(row[at]) for row in self._rows), default=0) for at in kept]
+        names = [self._columns[at].name for at in kept]
+        full = [max(cell, cell_len(name)) for cell, name in zip(cells, names, strict=True)]
+        if width is None or _total_width(full) <= width:
+            return full
+        # The words of a heading may stand below each other.
+        words = [max(map(cell_len, name.split()), default=0) for name in names]
+        widths = [max(cell, word) for cell, word in zip(cells, words, strict=True)]
+        texts = [at for at, column in enumerate(kept) if self._columns[column].is_text]
+        while fold and _total_width(widths) > width:
+            widest = max(texts, key=lambda at: widths[at], default=None)
+            if widest is None or widths[widest] <= max(_MIN_TEXT_WIDTH, words[widest]):
+                return None
+            widths[widest] -= 1
+        return widths if _total_width(widths) <= width else None
+
+    def _header_lines(self, kept: Sequence[int], widths: Sequence[int]) -> list[str]:
+        stacks = [_wrap_name(self._columns[at].name, width) for at, width in zip(kept, widths, strict=True)]
+        return self._join_columns(kept, widths, stacks)
+
+    def _row_lines(self, kept: Sequence[int], widths: Sequence[int]) -> list[list[str]]:
+        return [
+            self._join_columns(
+                kept,
+                widths,
+                [
+                    chop_cells(row[at], width) if width else [""]
+                    for at, width in zip(kept, widths, strict=True)
+                ],
+            )
+            for row in self._rows
+        ]
+
+    def _join_columns(
+        self, kept: Sequence[int], widths: Sequence[int], stacks: Sequence[Sequence[str]]
+    ) -> list[str]:
+        lines = []
+        for depth in range(max(map(len, stacks), default=0)):
+            line = ""
+            for at, width, stack in zip(kept, widths, stacks, strict=True):
+                text = stack[depth] if depth < len(stack) else ""
+                room = " " * (width - cell_len(text))
+                padded = room + text if self._columns[at].is_number else text + room
+                line += (" " if not line else " " * _GAP) + padded
+            lines.append(line.rstrip())
+        return lines
+
+    def _record_lines(self) -> list[str]:
+        """Each row as lines of its own: column, value."""
+        width = max(cell_len(column.name) for column in self._columns)
+        lines: list[str] = []
+        for row in self._rows:
+            lines += [""] if lines else []
+            for column, cell in zip(self._columns, row, strict=True):
+                name = column.name + " " * (width - cell_len(column.name))
+                lines.append(f" {name}{' ' * _GAP}{cell}".rstrip())
+        return lines
+
+
+def printable(text: str) -> str:
+    """Somebody else's `text` in one line, without anything that a terminal would obey."""
+    return "".join(each if each.isprintable() else "·" for each in text)
+
+
+def _total_width(widths: Sequence[int]) -> int:
+    return 1 + sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _wrap_name(name: str, width: int) -> list[str]:
+    lines = [""]
+    for word in name.split():
+        longer = f"{lines[-1]} {word}".lstrip()
+        if cell_len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines

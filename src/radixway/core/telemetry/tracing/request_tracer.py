@@ -1,0 +1,139 @@
+"""Decides which requests are traced, and has the traces of those that have ended carried away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable
+from random import random
+from typing import Any
+
+from radixway.core.component import Component
+from radixway.core.config import ConfigError
+from radixway.core.config.telemetry import TracingConfig
+from radixway.core.telemetry.metrics import MetricsRegistry
+from radixway.core.telemetry.tracing.settings import TracingSettings, is_tracing_configured, resolve_settings
+from radixway.core.telemetry.tracing.span import TraceSpan
+from radixway.core.telemetry.tracing.span_queue import SpanExportQueue
+from radixway.core.telemetry.tracing.trace import (
+    TRACEPARENT,
+    TRACESTATE,
+    CallerSpan,
+    TraceRecord,
+    parse_caller_span,
+)
+
+log = logging.getLogger(__name__)
+
+Header = tuple[bytes, bytes]
+
+_EXIT_FLUSH_S = 3.0
+"""How long what waits at the end may take."""
+
+
+class RequestTracer(Component):
+    """One process's. `begin` with each request, `end` with its last byte; exports from `start` on."""
+
+    name = "tracing"
+
+    def __init__(self, settings: TracingSettings, exporting: SpanExportQueue) -> None:
+        self.exporting = exporting
+        self.records_prompts = settings.section.record_prompts
+        self._ratio = settings.ratio
+        self._parent_based = settings.parent_based
+        self._told = settings.collector_label
+
+    def start_trace(self, caller: CallerSpan | None, *, believed: bool) -> TraceRecord:
+        """A request has come from `caller`. Who is believed decides what trace it belongs to, and (unless
+        configured otherwise) whether that is kept; of others it is only noted who they say they are.
+        """
+        if caller is None or not believed:
+            return TraceRecord(None, sampled=random() < self._ratio, unbelieved=caller)
+        sampled = caller.sampled if self._parent_based else random() < self._ratio
+        return TraceRecord(caller, sampled=sampled)
+
+    def export_trace(self, make: Callable[[], list[TraceSpan]]) -> None:
+        """A traced request has ended; its spans are made when they are exported."""
+        self.exporting.queue_spans(make)
+
+    async def start(self) -> None:
+        """Begin to export."""
+        self.exporting.start()
+        log.info("traces go to %s", self._told)
+
+    async def stop(self) -> None:
+        """Export what waits, as far as that is done soon."""
+        await asyncio.to_thread(self.exporting.stop, _EXIT_FLUSH_S)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return {"to": self._told} | self.exporting.describe()
+
+    def export_counts(self) -> list[tuple[str, float]]:
+        """Spans that were exported or failed to be, and requests that were dropped, for a counter."""
+        each = self.exporting
+        return [("exported", each.exported), ("failed", each.failed), ("dropped", each.dropped)]
+
+
+def _missing_package(error: ImportError) -> str:
+    """What to install, by what could not be imported."""
+    if (error.name or "").startswith("opentelemetry.proto"):
+        return (
+            "needs OpenTelemetry's own messages, which xds-protos (of radixway[envoy]) has written over "
+            "with old ones: pip install --no-deps --force-reinstall opentelemetry-proto"
+        )
+    return f"needs radixway[tracing] (pip install 'radixway[tracing]'): {error}"
+
+
+def build_tracing(
+    section: TracingConfig,
+    metrics: MetricsRegistry | None = None,
+    *,
+    service: str = "radixway",
+    role: str = "gateway",
+) -> RequestTracer | None:
+    """As it is configured, here or by `OTEL_*`; None where nothing is to be traced.
+
+    `metrics`: where its counts are published. `service`: its name, unless it is said elsewhere.
+
+    Raises ConfigError: it is wanted here, and the package is not installed; or a variable makes no sense.
+    """
+    settings = resolve_settings(section, os.environ)
+    if settings is None:
+        return None
+    try:
+        from radixway.core.telemetry.tracing.otlp import OtlpExporter
+
+        exporter = OtlpExporter(settings, service=service, role=role)
+    except ImportError as error:
+        told = _missing_package(error)
+        if is_tracing_configured(section):
+            raise ConfigError(f"telemetry.tracing {told}") from None
+        log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", told)
+        return None
+    exporting = SpanExportQueue(exporter, most=section.queue_size, interval_s=section.interval_s)
+    tracing = RequestTracer(settings, exporting)
+    if metrics is not None:
+        metrics.counters(
+            "radixway_trace_spans",
+            "Spans exported, or failed to be, and traced requests dropped because too many waited",
+            "outcome",
+            tracing.export_counts,
+        )
+    return tracing
+
+
+def split_trace_headers(headers: tuple[Header, ...]) -> tuple[CallerSpan | None, tuple[Header, ...]]:
+    """Who calls, and the headers without what says it: workers are told who asks them, and that is us."""
+    for name, _ in headers:
+        if name in _SAYING:
+            return parse_caller_span(headers), _without_trace_headers(headers)
+    return None, headers
+
+
+_SAYING = (TRACEPARENT, TRACESTATE)
+
+
+def _without_trace_headers(headers: Iterable[Header]) -> tuple[Header, ...]:
+    return tuple(header for header in headers if header[0] not in _SAYING)

@@ -1,0 +1,146 @@
+"""W3C Trace Context: what callers say of the trace that a request belongs to, and what workers are told.
+
+Source: https://www.w3.org/TR/trace-context-2/. What is malformed is as if it had not been said.
+
+What one request's journal knows of its trace while the request is on its way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from random import getrandbits
+from typing import Any, NamedTuple
+
+TRACEPARENT = b"traceparent"
+TRACESTATE = b"tracestate"
+
+_PARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_MEMBER = re.compile(
+    rb"(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13})"
+    rb"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+)
+_MAX_TRACESTATE_BYTES = 512
+"""Bytes, and …"""
+_MAX_TRACESTATE_MEMBERS = 32
+"""… members of a `tracestate` that travel on; of a larger one nothing does."""
+
+
+class CallerSpan(NamedTuple):
+    """The span that a request comes from, by its own word."""
+
+    trace_id: int
+    span_id: int
+    sampled: bool
+    state: bytes = b""
+    """Its `tracestate`, checked; empty if there is none that may travel on."""
+
+
+def parse_caller_span(headers: Iterable[tuple[bytes, bytes]]) -> CallerSpan | None:
+    """Who calls, if the headers (names in lower case) say so as they should."""
+    parents: list[bytes] = []
+    states: list[bytes] = []
+    for name, value in headers:
+        if name == TRACEPARENT:
+            parents.append(value)
+        elif name == TRACESTATE:
+            states.append(value)
+    if len(parents) != 1:  # of two, nobody knows which is true
+        return None
+    found = _PARENT.fullmatch(parents[0].strip(b" \t"))
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    if version == b"ff" or (version == b"00" and more is not None):
+        return None
+    if not (int(trace_id, 16) and int(span_id, 16)):
+        return None
+    return CallerSpan(int(trace_id, 16), int(span_id, 16), bool(int(flags, 16) & 1), _join_tracestate(states))
+
+
+def format_traceparent(trace_id: int, span_id: int, *, sampled: bool) -> bytes:
+    """The header that says so."""
+    return b"00-%032x-%016x-%02x" % (trace_id, span_id, sampled)
+
+
+def _join_tracestate(given: list[bytes]) -> bytes:
+    whole = b",".join(given)
+    if not whole or len(whole) > _MAX_TRACESTATE_BYTES:
+        return b""
+    members = [member for each in whole.split(b",") if (member := each.strip(b" \t"))]
+    keys = {member.partition(b"=")[0] for member in members}
+    sound = len(keys) == len(members) <= _MAX_TRACESTATE_MEMBERS and all(map(_MEMBER.fullmatch, members))
+    return b",".join(members) if sound else b""
+
+
+_LAST = 2**64 - 1
+
+
+class TimedStage(NamedTuple):
+    """A stretch of a request's time, in seconds since it began."""
+
+    name: str
+    began_s: float
+    ended_s: float | None
+    """None: it lasted as long as the answer did."""
+    fields: dict[str, Any]
+    holds: bool
+    """What happened meanwhile is part of it."""
+    number: int
+    """How the worker that was asked knows it; 0 where nobody was."""
+
+
+class TraceRecord:
+    """One request's place in a trace. Only one that is `sampled` collects anything."""
+
+    __slots__ = ("caller", "sampled", "span_id", "stretches", "trace_id", "unbelieved")
+
+    def __init__(
+        self, caller: CallerSpan | None, *, sampled: bool, unbelieved: CallerSpan | None = None
+    ) -> None:
+        """`caller`: whose trace goes on; None begins one. `unbelieved`: whose word is only noted."""
+        self.caller = caller
+        self.unbelieved = unbelieved
+        self.sampled = sampled
+        bits = getrandbits(192)  # one call costs as much as a bit of it
+        self.trace_id = bits >> 64 or 1 if caller is None else caller.trace_id
+        self.span_id = bits & _LAST or 1
+        self.stretches: Sequence[TimedStage] = [] if sampled else ()
+
+    @property
+    def id(self) -> str:
+        """As logs and backends write it."""
+        return f"{self.trace_id:032x}"
+
+    def span_id_of(self, number: int) -> int:
+        """The id of the request's span of that number; 0 is the request itself."""
+        return (self.span_id + number) & _LAST or 1
+
+    def propagation_headers(self, number: int) -> list[tuple[bytes, bytes]]:
+        """What is sent to whoever works within the span of that number."""
+        told = [
+            (TRACEPARENT, format_traceparent(self.trace_id, self.span_id_of(number), sampled=self.sampled))
+        ]
+        if self.caller is not None and self.caller.state:
+            told.append((TRACESTATE, self.caller.state))
+        return told
+
+    def propagation_lines(self, number: int) -> bytes:
+        """The same as HTTP/1.1 writes it."""
+        if not self.sampled and self.caller is None:  # most requests; it has no spans to tell apart
+            return b"traceparent: 00-%032x-%016x-00\r\n" % (self.trace_id, self.span_id)
+        return b"".join([b"%b: %b\r\n" % header for header in self.propagation_headers(number)])
+
+    def add_stage(
+        self,
+        name: str,
+        began_s: float,
+        ended_s: float | None,
+        *,
+        holds: bool = False,
+        number: int = 0,
+        **fields: Any,
+    ) -> None:
+        """Note a stretch of time, if anybody is to see it. `fields` are JSON values, never prompt text."""
+        if isinstance(self.stretches, list):
+            self.stretches.append(TimedStage(name, began_s, ended_s, fields, holds, number))

@@ -1,0 +1,31 @@
+"""Whose requests these are, how much they may use, and what they have used.
+
+A key names tenant, user and scopes (`keys`); an `TenantAccount` lets requests in and is told what became of
+them; the `UsageLedger` counts tokens and costs by day, tenant, model and category, and a file keeps them.
+"""
+
+from radixway.core.tenants.account import SlidingWindow, TenantAccount, UsageEstimate
+from radixway.core.tenants.keys import KeyRing, KnownKey, request_keys
+from radixway.core.tenants.middlewares import CacheSalting, TenantLimits
+from radixway.core.tenants.pricing import PriceList, TokenCost
+from radixway.core.tenants.service import TenantService, build_tenant_service
+from radixway.core.tenants.usage_ledger import ChargedUsage, UsageKey, UsageLedger, UsageTotals
+
+__all__ = [
+    "CacheSalting",
+    "ChargedUsage",
+    "KeyRing",
+    "KnownKey",
+    "PriceList",
+    "SlidingWindow",
+    "TenantAccount",
+    "TenantLimits",
+    "TenantService",
+    "TokenCost",
+    "UsageEstimate",
+    "UsageKey",
+    "UsageLedger",
+    "UsageTotals",
+    "build_tenant_service",
+    "request_keys",
+]

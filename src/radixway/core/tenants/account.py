@@ -1,0 +1,256 @@
+"""What happened within the last minute.
+
+One tenant's account: what it has in hand and has used, and whether one more request may come in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Any
+
+from radixway.core.config import QuotasConfig, RatesConfig
+from radixway.core.config.pricing import format_cost
+from radixway.core.pipeline import LimitReachedError
+
+
+class SlidingWindow:
+    """A sum over the last `seconds`, in slots of a second: bounded memory whatever is counted.
+
+    What is counted leaves the sum after `seconds` to `seconds` + 1. Times are seconds of any clock; one that
+    goes back counts into the latest slot.
+    """
+
+    def __init__(self, seconds: int = 60) -> None:
+        self._slots = [0] * (seconds + 1)
+        self._at = 0
+        self._total = 0
+
+    def add_amount(self, now: float, amount: int) -> None:
+        """Count `amount` now."""
+        self._advance(now)
+        self._slots[self._at % len(self._slots)] += amount
+        self._total += amount
+
+    def current_total(self, now: float) -> int:
+        """What the window holds."""
+        self._advance(now)
+        return self._total
+
+    def frees_in_s(self, now: float, amount: int) -> int:
+        """Whole seconds until `amount` of what it holds has left, if nothing is added; all of it at most."""
+        self._advance(now)
+        size, left = len(self._slots), min(amount, self._total)
+        for age in range(size - 1, -1, -1):
+            left -= self._slots[(self._at - age) % size]
+            if left <= 0:
+                return max(size - age, 1)
+        return size
+
+    def check(self) -> None:
+        """Raises AssertionError where the sum is not that of the slots."""
+        assert self._total == sum(self._slots), (self._total, self._slots)
+
+    def _advance(self, now: float) -> None:
+        at = int(now)
+        if at <= self._at:
+            return
+        for second in range(self._at + 1, min(at, self._at + len(self._slots)) + 1):
+            slot = second % len(self._slots)
+            self._total -= self._slots[slot]
+            self._slots[slot] = 0
+        self._at = at
+
+
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class UsageEstimate:
+    """What a request is expected to use, reserved while it is in hand."""
+
+    tokens: int = 0
+    cost: float = 0.0
+
+
+NOTHING = UsageEstimate()
+
+
+@dataclass(slots=True)
+class PeriodUsage:
+    """Tokens and cost within one day or month."""
+
+    until: float = 0.0
+    """When it ends, seconds since the epoch."""
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(slots=True)
+class TenantAccount:
+    """Admission and what is spent. Synchronous; `now` is seconds since the epoch.
+
+    A request is let in while what was used, what is reserved for those in hand and its own estimate stay
+    within every limit. The estimate counts for no more than the limit, so that whoever has used nothing and
+    has nothing in hand is always let in. Every `admit` that returns is followed by one `settle`.
+    """
+
+    tenant: str
+    rates: RatesConfig = field(default_factory=RatesConfig)
+    quotas: QuotasConfig = field(default_factory=QuotasConfig)
+    in_hand: int = 0
+    reserved_tokens: int = 0
+    reserved_cost: float = 0.0
+    day: PeriodUsage = field(default_factory=PeriodUsage)
+    month: PeriodUsage = field(default_factory=PeriodUsage)
+    refused: dict[str, int] = field(default_factory=dict)
+    """Requests that were not let in, by limit."""
+    estimates: bool = field(init=False)
+    """Whether it matters what a request is expected to use."""
+    _has_rates: bool = field(init=False)
+    _has_quotas: bool = field(init=False)
+    _requests: SlidingWindow = field(default_factory=SlidingWindow)
+    _tokens: SlidingWindow = field(default_factory=SlidingWindow)
+
+    def __post_init__(self) -> None:
+        # Read for every request, and slow to ask pydantic for.
+        self._has_rates = self.rates != RatesConfig()
+        self._has_quotas = self.quotas.has_token_quota or self.quotas.has_cost_quota
+        self.estimates = self._has_quotas or self.rates.tokens_per_minute is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything that it may not do."""
+        return self._has_rates or self._has_quotas
+
+    def admit_request(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
+        """Let a request in. Raises LimitReachedError."""
+        self.check_limits(now, estimate)
+        self.reserve_usage(now, estimate)
+
+    def reserve_usage(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
+        """A request is in, by whoever's judgement."""
+        self.in_hand += 1
+        if self.estimates:
+            self.reserved_tokens += estimate.tokens
+            self.reserved_cost += estimate.cost
+        if self._has_rates:
+            self._requests.add_amount(now, 1)
+
+    def check_limits(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
+        """Whether a request could be let in now. Raises LimitReachedError."""
+        if self._has_rates:
+            self._check_rates(now, estimate)
+        if self._has_quotas:
+            self._check_quotas(now, estimate)
+
+    def count_refusal(self, now: float, limit: str, wait_s: int = 0) -> LimitReachedError:
+        """Count a request that is over a limit; what it is told. `wait_s`: of days and months it is known."""
+        self.refused[limit] = self.refused.get(limit, 0) + 1
+        kind, _, period = limit.partition("_per_")
+        most = getattr(self.rates if limit in RatesConfig.model_fields else self.quotas, limit)
+        if period in ("day", "month"):
+            self._roll_periods(now)
+            wait_s = ceil((self.day if period == "day" else self.month).until - now)
+        if kind == "concurrent":
+            words = f"{most} requests at a time"
+        elif kind == "cost":
+            words = f"{format_cost(most)} {self.quotas.currency} a {period}"
+        else:
+            words = f"{most:,} {kind} a {period}"
+        message = f"the tenant {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"
+        return LimitReachedError(limit, message, wait_s)
+
+    def settle_usage(self, now: float, estimate: UsageEstimate, tokens: int, cost: float) -> None:
+        """A request that was let in is over, and has used so much; `cost` in the quotas' currency."""
+        self.in_hand -= 1
+        if self.estimates:
+            self.reserved_tokens -= estimate.tokens
+            self.reserved_cost = self.reserved_cost - estimate.cost if self.in_hand else 0.0
+        if self._has_rates:
+            self._tokens.add_amount(now, tokens)
+        if self._has_quotas:
+            self.restore_usage(now, tokens, cost, today=True)
+
+    def restore_usage(self, now: float, tokens: int, cost: float, *, today: bool) -> None:
+        """Count what was used, now or, before the start, earlier in this month."""
+        self._roll_periods(now)
+        for spent in (self.day, self.month) if today else (self.month,):
+            spent.tokens += tokens
+            spent.cost += cost
+
+    def describe_limits(self, now: float) -> list[dict[str, Any]]:
+        """Every limit there is: how much of it is used, reservations aside, and when it begins anew."""
+        self._roll_periods(now)
+        rates, quotas = self.rates, self.quotas
+        minute: dict[str, Any] = {"window_s": 60}
+        currency: dict[str, Any] = {"currency": quotas.currency}
+        day, month = ({"resets_in_s": ceil(spent.until - now)} for spent in (self.day, self.month))
+        found: list[tuple[str, float | None, float, dict[str, Any]]] = [
+            ("concurrent", rates.concurrent, self.in_hand, {}),
+            ("requests_per_minute", rates.requests_per_minute, self._requests.current_total(now), minute),
+            ("tokens_per_minute", rates.tokens_per_minute, self._tokens.current_total(now), minute),
+            ("tokens_per_day", quotas.tokens_per_day, self.day.tokens, day),
+            ("tokens_per_month", quotas.tokens_per_month, self.month.tokens, month),
+            ("cost_per_day", quotas.cost_per_day, round(self.day.cost, 9), day | currency),
+            ("cost_per_month", quotas.cost_per_month, round(self.month.cost, 9), month | currency),
+        ]
+        return [
+            {"name": name, "limit": most, "used": used, **more}
+            for name, most, used, more in found
+            if most is not None
+        ]
+
+    def check_reservations(self) -> None:
+        """Raises AssertionError where what is in hand does not agree with what is reserved."""
+        assert self.in_hand >= 0 and self.reserved_tokens >= 0, self
+        assert self.in_hand or (self.reserved_tokens == 0 and self.reserved_cost == 0), self
+        self._requests.check()
+        self._tokens.check()
+
+    def _check_rates(self, now: float, estimate: UsageEstimate) -> None:
+        rates = self.rates
+        if rates.concurrent is not None and self.in_hand >= rates.concurrent:
+            raise self.count_refusal(now, "concurrent", 1)
+        most = rates.requests_per_minute
+        if most is not None and self._requests.current_total(now) >= most:
+            raise self.count_refusal(now, "requests_per_minute", self._requests.frees_in_s(now, 1))
+        most = rates.tokens_per_minute
+        if most is not None:
+            used = self._tokens.current_total(now)
+            over = used + self.reserved_tokens + min(estimate.tokens, most) - most
+            if over > 0:
+                wait_s = self._tokens.frees_in_s(now, over) if used else 1
+                raise self.count_refusal(now, "tokens_per_minute", wait_s)
+
+    def _check_quotas(self, now: float, estimate: UsageEstimate) -> None:
+        quotas = self.quotas
+        self._roll_periods(now)
+        periods = (
+            ("day", self.day, quotas.tokens_per_day, quotas.cost_per_day),
+            ("month", self.month, quotas.tokens_per_month, quotas.cost_per_month),
+        )
+        for name, spent, tokens, cost in periods:
+            if tokens is not None and _exceeds_limit(
+                spent.tokens, self.reserved_tokens, estimate.tokens, tokens
+            ):
+                raise self.count_refusal(now, f"tokens_per_{name}")
+            if cost is not None and _exceeds_limit(spent.cost, self.reserved_cost, estimate.cost, cost):
+                raise self.count_refusal(now, f"cost_per_{name}")
+
+    def _roll_periods(self, now: float) -> None:
+        """Begin a new day or month, if it is time."""
+        if now >= self.day.until:
+            self.day = PeriodUsage(until=(now // _DAY_S + 1) * _DAY_S)
+        if now >= self.month.until:
+            self.month = PeriodUsage(until=_next_month(now))
+
+
+def _exceeds_limit(used: float, reserved: float, estimate: float, most: float) -> bool:
+    return used >= most or used + reserved + min(estimate, most) > most + 1e-9
+
+
+def _next_month(now: float) -> float:
+    first = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1).timestamp()

@@ -1,0 +1,99 @@
+"""API keys: whose they are, and what they allow. Kept and compared as digests only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+
+from radixway.core.config import ConfigError, KeyConfig, TenantsConfig
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """What a key says of whoever sends it."""
+
+    tenant: str
+    user: str | None
+    scopes: frozenset[str]
+
+    @property
+    def may_use_models(self) -> bool:
+        """Whether models answer it."""
+        return not self.scopes <= {"worker", "metrics"}
+
+
+class KeyRing:
+    """Finds a key in a time that does not depend on how much of it is right.
+
+    Keys are looked up by a digest under a secret of this process's own, so that nobody can know, or steer,
+    what their guess is compared with.
+    """
+
+    def __init__(self, section: TenantsConfig) -> None:
+        """Raises ConfigError: a key that is not where it should be, or is two tenants'."""
+        self._secret = secrets.token_bytes(32)
+        self._known: dict[bytes, KnownKey] = {}
+        for name, tenant in section.named.items():
+            for at, key in enumerate(tenant.keys):
+                place = f"tenants.{name}.keys.{at}"
+                digest = self._digest(_sha256_of(key, place))
+                if digest in self._known:
+                    raise ConfigError(
+                        f"{place}: the same key stands under {self._known[digest].tenant} already"
+                    )
+                self._known[digest] = KnownKey(name, key.user, frozenset(key.scopes))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
+        """The key in `Authorization: Bearer` or `x-api-key`; None without a known one."""
+        for given in request_keys(headers):
+            known = self._known.get(self._digest(sha256(given).digest()))
+            if known is not None:
+                return known
+        return None
+
+    def _digest(self, hashed: bytes) -> bytes:
+        return blake2b(hashed, key=self._secret, digest_size=32).digest()
+
+
+def request_keys(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    """What a request's headers bring as keys."""
+    found = []
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, key = value.partition(b" ")
+            if scheme.lower() == b"bearer":
+                found.append(key.strip())
+        elif name == b"x-api-key":
+            found.append(value.strip())
+    return found
+
+
+def _sha256_of(section: KeyConfig, place: str) -> bytes:
+    if section.key_sha256 is not None:
+        return bytes.fromhex(section.key_sha256)
+    if section.key is not None:
+        text, place = section.key.get_secret_value(), f"{place}.key"
+    elif section.key_env is not None:
+        text, place = os.environ.get(section.key_env, ""), f"{place}.key_env: {section.key_env}"
+    else:
+        assert section.key_file is not None
+        text, place = _read_key(section, place), f"{place}.key_file: {section.key_file}"
+    text = text.strip()
+    if not text:
+        raise ConfigError(f"{place}: there is no key")
+    return sha256(text.encode()).digest()
+
+
+def _read_key(section: KeyConfig, place: str) -> str:
+    assert section.key_file is not None
+    try:
+        return section.key_file.expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"{place}.key_file: {section.key_file} cannot be read: {why}") from None

@@ -1,0 +1,197 @@
+"""The middleware that stands first: lets a tenant's requests in, and counts what they use.
+
+The middleware that keeps a tenant's prefixes apart from others' in the workers' caches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import time
+from typing import Any
+
+from radixway.core.pipeline import (
+    ANY_MODEL,
+    BadRequest,
+    MeteredChunks,
+    ModelNotServedError,
+    Next,
+    Reply,
+    Request,
+    TenantPolicy,
+    TokenUsage,
+    read_usage,
+)
+from radixway.core.tenants.account import NOTHING, TenantAccount, UsageEstimate
+from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
+from radixway.core.tenants.pricing import (
+    PriceList,
+    estimate_prompt_tokens,
+    estimate_usage,
+    estimate_usage_by_size,
+)
+from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger, UsageTotals
+
+
+class TenantLimits:
+    """A `pipeline.Middleware` for every endpoint. Built only where tenants are configured."""
+
+    step_name = "Limits"
+
+    def __init__(
+        self,
+        accounts: Mapping[str, TenantAccount],
+        book: UsageLedger,
+        prices: PriceList,
+        is_auto: Callable[[str], bool] = lambda model: model == ANY_MODEL,
+        clock: Callable[[], float] = time,
+        home: LimitsBackend | None = None,
+    ) -> None:
+        """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
+
+        `home`: where limits are kept; by default in this process.
+        """
+        self._home = home or InProcessLimits()
+        self._accounts = accounts
+        self._book = book
+        self._prices = prices
+        self._is_auto = is_auto
+        self._clock = clock
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of whoever comes next.
+
+        Raises:
+            ModelNotFound: the tenant may not use the model.
+            LimitReached: it may not use more now.
+        """
+        tenancy = request.tenant_policy
+        if tenancy is None:
+            return await call_next(request)
+        account = self._accounts[tenancy.name]
+        self._check_model(request, tenancy)
+        estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
+        await self._home.admit_request(account, self._clock(), estimate)
+        try:
+            reply = await call_next(request)
+        except BaseException as failure:
+            left = isinstance(failure, asyncio.CancelledError) and bool(request.attempted_workers)
+            self._settle_request(
+                request, account, estimate, estimate_usage_by_size(request, 0) if left else None
+            )
+            raise
+        if reply.chunks is None:
+            self._settle_request(request, account, estimate, _usage_of_reply(request, reply))
+            return reply
+
+        def done(used: TokenUsage) -> None:
+            self._settle_request(request, account, estimate, _complete_usage(request, used))
+
+        reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
+        request.open_streams.append(reply.chunks)
+        return reply
+
+    def _check_model(self, request: Request, tenancy: TenantPolicy) -> None:
+        model = request.model
+        if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
+            raise ModelNotServedError(model)
+
+    def _estimate_usage(self, account: TenantAccount, request: Request) -> UsageEstimate:
+        used = estimate_usage(request.raw, generates=request.endpoint.generates)
+        price = self._prices.cost_of(request.model or "", used.prompt_tokens, used.completion_tokens)
+        return UsageEstimate(
+            used.total_tokens, price.cost if price.currency == account.quotas.currency else 0.0
+        )
+
+    def _settle_request(
+        self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
+    ) -> None:
+        """The request is over. `used` None: it has failed, and cost nothing."""
+        now, kept = self._clock(), not request.attempted_workers
+        model = (
+            request.resolved_model
+            if request.attempted_workers and request.resolved_model
+            else request.metrics_model
+        )
+        figures = UsageTotals(
+            requests=1, failed=int(used is None), kept_answers=int(kept and used is not None)
+        )
+        currency = ""
+        if used is not None and not kept:
+            figures.estimated = int(used.estimated)
+            figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
+            figures.cached_tokens = used.cached_tokens
+            figures.cost, currency = self._prices.cost_of(model, used.prompt_tokens, used.completion_tokens)
+            request.journal.add("usage", ChargedUsage(figures, model, currency))
+        counts = figures.cost if currency == account.quotas.currency else 0.0
+        self._home.settle_usage(
+            account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts
+        )
+        self._book.record_usage(now, account.tenant, model, request.category or "", currency, figures)
+
+
+class SessionAdmission:
+    """A `pipeline.Middleware` before what reads calls of sessions, whose limits are kept further down:
+    for whoever could not be let in anyway nobody reads.
+    """
+
+    step_name = "Door"
+
+    def __init__(self, accounts: Mapping[str, TenantAccount], clock: Callable[[], float] = time) -> None:
+        self._accounts = accounts
+        self._clock = clock
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of whoever comes next. Raises LimitReached."""
+        if request.tenant_policy is not None:
+            self._accounts[request.tenant_policy.name].check_limits(self._clock())
+        return await call_next(request)
+
+
+def _usage_of_reply(request: Request, reply: Reply) -> TokenUsage | None:
+    """What a whole reply used; None where it is no answer."""
+    if not 200 <= reply.status < 300:
+        return None
+    return read_usage(reply.body, generates=request.endpoint.generates) or estimate_usage_by_size(
+        request, len(reply.body)
+    )
+
+
+def _complete_usage(request: Request, used: TokenUsage) -> TokenUsage:
+    """What a stream used; where it reported nothing, its prompt has to be estimated too."""
+    if not used.estimated or used.prompt_tokens:
+        return used
+    prompt = (
+        request.prompt_tokens if request.prompt_tokens is not None else estimate_prompt_tokens(request.raw)
+    )
+    return TokenUsage(prompt, used.completion_tokens, estimated=True)
+
+
+class CacheSalting:
+    """Sets the endpoint's `salt_field`, which engines and this gateway's block index read: `cache_salt`, as
+    vLLM, SGLang and our engine know it on OpenAI's paths, and `extra_key` on `/generate`, as SGLang has it.
+
+    It stands inside of the semantic cache, whose scopes do not depend on it.
+    """
+
+    step_name = "Salting"
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of whoever comes next. Raises BadRequest for a salt of the client's that is no text."""
+        tenancy = request.tenant_policy
+        if tenancy is not None and tenancy.cache_salt is not None:
+            name = request.endpoint.salt_field
+            own = request.body.get(name) if name.encode() in request.raw else None
+            request.edit(**{name: _combine_salt(tenancy.cache_salt, own, name)})
+        return await call_next(request)
+
+
+def _combine_salt(salt: str, own: Any, field: str) -> str | list[str]:
+    """The tenant's salt, and within its bounds the client's own; a batch may bring one for each prompt."""
+    if own is None:
+        return salt
+    if isinstance(own, str):
+        return f"{salt}/{own}"
+    if isinstance(own, list) and all(isinstance(each, str) for each in own):
+        return [f"{salt}/{each}" for each in own]
+    raise BadRequest(f"{field} must be a text", param=field)

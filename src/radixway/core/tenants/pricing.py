@@ -1,0 +1,128 @@
+"""What tokens cost, model by model.
+
+What a request will probably use, before anybody has counted: reserved, and replaced by what it did use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+
+from radixway.core.config import ModelPricing
+from radixway.core.pipeline import Request, TokenUsage
+
+PricingOf = Callable[[str], ModelPricing | None]
+
+
+class TokenCost(NamedTuple):
+    """What something cost; without a price it cost nothing, in no currency."""
+
+    cost: float = 0.0
+    currency: str = ""
+
+
+class PriceList:
+    """By the model's name or a pattern of it, the first that fits; else what the semantic layer was told."""
+
+    def __init__(self, given: Mapping[str, ModelPricing], beside: PricingOf = lambda model: None) -> None:
+        self._given = given
+        self._beside = beside
+
+    def find_pricing(self, model: str) -> ModelPricing | None:
+        """The model's pricing, if it has one."""
+        exact = self._given.get(model)
+        if exact is not None:
+            return exact
+        for pattern, pricing in self._given.items():
+            if fnmatchcase(model, pattern):
+                return pricing
+        return self._beside(model)
+
+    def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
+        """What so many tokens of that model cost."""
+        pricing = self.find_pricing(model)
+        if pricing is None:
+            return TokenCost()
+        return TokenCost(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)
+
+
+BYTES_PER_TOKEN = 4
+USUAL_COMPLETION_TOKENS = 256
+"""Of an answer that the request does not limit."""
+_MAX_PROMPT_TOKENS = 32_768
+"""Bodies may carry images, whose bytes say nothing of tokens."""
+
+
+_MAX_TOKENS = 10**12
+"""Whatever a request asks for: more than any limit, and small enough to be multiplied by a price."""
+
+
+class _RequestedLimits(msgspec.Struct):
+    # Wrong types are the endpoint's, or the worker's, to refuse: what makes sense is counted all the same.
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    n: Any = None
+    best_of: Any = None
+    prompt: Any = None
+    text: Any = None
+    input_ids: msgspec.Raw = msgspec.Raw(b"")
+    sampling_params: Any = None
+
+
+_read = msgspec.json.Decoder(_RequestedLimits).decode
+
+
+def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
+    """Of a body: its prompts by their bytes, and as many tokens of answers as it asks for at most.
+
+    `generates`: whether a model writes the reply; else there are no tokens of answers.
+    """
+    if not generates:
+        return TokenUsage(estimate_prompt_tokens(raw), 0, estimated=True)
+    try:
+        asked = _read(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        asked = _RequestedLimits()
+    given = asked.sampling_params
+    sampling = [each for each in (given if isinstance(given, list) else [given]) if isinstance(each, dict)]
+    longest = max((_bounded_count(each.get("max_new_tokens")) for each in sampling), default=0)
+    most = _bounded_count(asked.max_completion_tokens) or _bounded_count(asked.max_tokens) or longest
+    copies = max(
+        _bounded_count(asked.n),
+        _bounded_count(asked.best_of),
+        *(_bounded_count(each.get("n")) for each in sampling),
+        1,
+    )
+    prompts = max(
+        _count_prompts(asked.prompt), _count_prompts(asked.text), bytes(asked.input_ids).count(b"[") - 1, 1
+    )
+    answers = min((most or USUAL_COMPLETION_TOKENS) * copies * prompts, _MAX_TOKENS)
+    return TokenUsage(estimate_prompt_tokens(raw), answers, estimated=True)
+
+
+def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
+    """Of a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
+    prompt = (
+        request.prompt_tokens if request.prompt_tokens is not None else estimate_prompt_tokens(request.raw)
+    )
+    answer = answer_bytes // BYTES_PER_TOKEN if request.endpoint.generates else 0
+    return TokenUsage(prompt, answer, estimated=True)
+
+
+def estimate_prompt_tokens(raw: bytes) -> int:
+    """Tokens of a body's prompt, by its bytes."""
+    return min(len(raw) // BYTES_PER_TOKEN, _MAX_PROMPT_TOKENS)
+
+
+def _count_prompts(prompts: Any) -> int:
+    """Several prompts in one request are told from one that is a list of token ids."""
+    several = isinstance(prompts, list) and prompts and not isinstance(prompts[0], int)
+    return len(prompts) if several else 1
+
+
+def _bounded_count(value: Any) -> int:
+    """A count that a body gives, at a bearable size; 0 for what is none. It never lowers what is reserved."""
+    return int(min(max(value, 0), _MAX_TOKENS)) if isinstance(value, int | float) else 0

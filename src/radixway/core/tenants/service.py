@@ -1,0 +1,198 @@
+"""The room of a gateway: what its configuration says of tenants, put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from datetime import date
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from radixway.core.component import Component
+from radixway.core.config import (
+    DEFAULT_TENANT,
+    ConfigError,
+    SharedLimitsConfig,
+    TenantConfig,
+    TenantsConfig,
+    radixway_home,
+)
+from radixway.core.pipeline import ANY_MODEL, Middleware, TenantPolicy, model_pattern
+from radixway.core.telemetry import MetricsRegistry
+from radixway.core.tenants.account import TenantAccount
+from radixway.core.tenants.keys import KeyRing
+from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
+from radixway.core.tenants.metrics import publish_tenants
+from radixway.core.tenants.middlewares import CacheSalting, SessionAdmission, TenantLimits
+from radixway.core.tenants.pricing import PriceList, PricingOf
+from radixway.core.tenants.usage_ledger import UsageLedger, day_of, summarize_usage
+from radixway.core.tenants.usage_writer import UsageWriter
+
+if TYPE_CHECKING:
+    from radixway.core.tenants.shared import SharedLimits
+
+log = logging.getLogger(__name__)
+
+
+class TenantService(Component):
+    """Tenants, their accounts, and the book of what they used."""
+
+    name = "tenants"
+
+    def __init__(
+        self,
+        section: TenantsConfig,
+        ring: KeyRing,
+        metrics: MetricsRegistry,
+        clock: Callable[[], float] = time,
+        shared: SharedLimitsConfig | None = None,
+    ) -> None:
+        """`shared`: where limits of several gateways are kept. Raises ConfigError."""
+        _check_currencies(section)
+        named = {DEFAULT_TENANT: TenantConfig()} | section.named
+        usage = section.usage
+        self.ring = ring
+        self.tenancies = {name: _build_tenant_policy(name, tenant) for name, tenant in named.items()}
+        self.accounts = {name: TenantAccount(name, each.rates, each.quotas) for name, each in named.items()}
+        self.book = UsageLedger(most_rows=usage.most_rows, keeps_deltas=usage.persist)
+        self.keeping: UsageWriter | None = None
+        if usage.persist:
+            self.keeping = UsageWriter(
+                self.book,
+                (usage.path or radixway_home() / "usage.sqlite").expanduser(),
+                flush_s=usage.flush_s,
+                keep_days=usage.keep_days,
+                clock=clock,
+            )
+        self.clock = clock
+        self._shared = None if shared is None else _build_shared_limits(shared, self.accounts, clock)
+        self._home: LimitsBackend = InProcessLimits() if self._shared is None else self._shared
+        self._pricing = section.pricing
+        metrics.gauges(
+            "radixway_tenant_limits_shared",
+            "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
+            "over",
+            lambda: [] if self._shared is None else [self._shared.metrics_state()],
+            "min",
+        )
+        publish_tenants(metrics, self.accounts, self.book.totals)
+
+    def middlewares(
+        self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None
+    ) -> list[Middleware]:
+        """First the limits, for the beginning of a road, then what belongs behind the semantic cache.
+
+        `is_auto`: whether a name leaves the choice of a model to the gateway. `pricing_of`: models that the
+        section gives no price.
+        """
+        prices = PriceList(self._pricing, pricing_of)
+        limits = TenantLimits(
+            self.accounts,
+            self.book,
+            prices,
+            is_auto or (lambda model: model == ANY_MODEL),
+            self.clock,
+            self._home,
+        )
+        salted = any(each.cache_salt is not None for each in self.tenancies.values())
+        return [limits, CacheSalting()] if salted else [limits]
+
+    def session_admission(self) -> Middleware:
+        """For the beginning of the road of sessions, whose limits are kept behind them."""
+        return SessionAdmission(self.accounts, self.clock)
+
+    async def start(self) -> None:
+        """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
+        if self.keeping is not None:
+            await self.keeping.load_ledger()
+            self._restore_usage()
+        if self._shared is not None:
+            await self._shared.start()
+
+    async def stop(self) -> None:
+        """Write down what was used, and give back what is held of limits."""
+        try:
+            if self._shared is not None:
+                await self._shared.stop()
+        finally:
+            if self.keeping is not None:
+                await self.keeping.flush_and_close()
+
+    def namespace_of(self, tenant: str) -> str:
+        """Return the cache namespace of a tenant, by default its name."""
+        known = self.tenancies.get(tenant)
+        return tenant if known is None else known.cache_namespace or tenant
+
+    def usage_report(
+        self, by: Collection[str], first: date, last: date, tenant: str | None
+    ) -> list[dict[str, Any]]:
+        """What was used from `first` to `last`, by fields of `UsageKey`."""
+        return summarize_usage(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
+
+    async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
+        """A tenant's limits, and how much of them is used."""
+        return await self._home.limits_of(self.accounts[tenant], self.clock())
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return (
+            {"tenants": len(self.tenancies), "keys": len(self.ring)}
+            | ({} if self.keeping is None else {"usage": self.keeping.describe()})
+            | ({} if self._shared is None else {"limits": self._shared.describe()})
+        )
+
+    def _restore_usage(self) -> None:
+        """Quotas go on from what the book has of this day and month."""
+        now = self.clock()
+        today = day_of(now)
+        for key, figures in self.book.rows.items():
+            account = self.accounts.get(key.tenant)
+            if account is None or key.day[:7] != today[:7]:
+                continue
+            cost = figures.cost if key.currency == account.quotas.currency else 0.0
+            tokens = figures.prompt_tokens + figures.completion_tokens
+            account.restore_usage(now, tokens, cost, today=key.day == today)
+
+
+def build_tenant_service(
+    section: TenantsConfig, metrics: MetricsRegistry, shared: SharedLimitsConfig | None = None
+) -> TenantService | None:
+    """The room, if anything is configured. `shared`: see `TenantService`. Raises ConfigError."""
+    if not section.is_on:
+        if shared is not None:
+            log.warning("scale.limits: there are no tenants whose limits could be shared")
+        return None
+    return TenantService(section, KeyRing(section), metrics, shared=shared)
+
+
+def _build_shared_limits(
+    section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount], clock: Callable[[], float]
+) -> SharedLimits:
+    try:
+        from radixway.core.tenants.shared import SharedLimits
+    except ModuleNotFoundError as error:
+        needed = f"scale.limits.redis needs the package {error.name}: pip install 'radixway[redis]'"
+        raise ConfigError(needed) from None
+    return SharedLimits(section, accounts, clock)
+
+
+def _build_tenant_policy(name: str, section: TenantConfig) -> TenantPolicy:
+    return TenantPolicy(
+        name,
+        model_pattern(section.models),
+        frozenset(section.pools),
+        section.cache_namespace or name,
+        section.cache_salt.get_secret_value() if section.cache_salt else None,
+        section.guard,
+    )
+
+
+def _check_currencies(section: TenantsConfig) -> None:
+    """Raises ConfigError: costs in one currency cannot be held against a quota in another."""
+    for name, tenant in section.named.items():
+        for model, pricing in section.pricing.items():
+            if tenant.quotas.has_cost_quota and pricing.currency != tenant.quotas.currency:
+                raise ConfigError(
+                    f"tenants.{name}.quotas.currency: is {tenant.quotas.currency}, and"
+                    f" tenants.pricing.{model} in {pricing.currency}"
+                )

@@ -1,0 +1,132 @@
+"""Chat messages as clients send them, checked and in the form that chat templates read.
+
+From a chat request's fields to the prompt's text, for engines and routers that must agree with them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from radixway.core.tokenizer.chat_template import Message, TemplateError
+from radixway.core.tokenizer.tokenizer import Tokenizer
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+
+
+def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
+    """The messages as a template takes them. Raises TemplateError naming the message and field at fault.
+
+    Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
+    template that does not know it.
+    """
+    if not messages:
+        raise _field_error("messages", "at least one message is needed", code="empty_messages")
+    checked = []
+    for index, message in enumerate(messages):
+        place = f"messages[{index}]"
+        role = message.get("role")
+        if role not in ROLES:
+            raise _field_error(
+                f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shorten_value(role)}"
+            )
+        message = {**message, "role": "system" if role == "developer" and not knows_developer else role}
+        message["content"] = _convert_content(message.get("content"), f"{place}.content")
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = _convert_tool_calls(calls, f"{place}.tool_calls")
+        elif message["content"] is None and not (role == "assistant" and message.get("function_call")):
+            raise _field_error(f"{place}.content", "is missing", code="missing_field")
+        checked.append(message)
+    return checked
+
+
+def _convert_content(content: Any, place: str) -> str | list[dict[str, Any]] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise _field_error(place, f"must be a string or a list of parts, not {_shorten_value(content)}")
+    parts = []
+    for index, part in enumerate(content):
+        if isinstance(part, str):
+            part = {"type": "text", "text": part}
+        if not isinstance(part, dict):
+            raise _field_error(f"{place}[{index}]", f"must be an object, not {_shorten_value(part)}")
+        kind = part.get("type", "text")
+        if kind not in _TEXT_PARTS:
+            why = f"{_shorten_value(kind)} is not supported: this model reads text only"
+            raise _field_error(f"{place}[{index}].type", why, code="unsupported_content")
+        text = part.get("refusal" if kind == "refusal" else "text")
+        if not isinstance(text, str):
+            raise _field_error(f"{place}[{index}].text", "must be a string")
+        parts.append({"type": "text", "text": text})
+    return parts
+
+
+def _convert_tool_calls(calls: Any, place: str) -> list[dict[str, Any]]:
+    if not isinstance(calls, list):
+        raise _field_error(place, "must be a list")
+    checked = []
+    for index, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise _field_error(f"{place}[{index}].function", "must be an object with a name and arguments")
+        arguments, where = function.get("arguments"), f"{place}[{index}].function.arguments"
+        if isinstance(arguments, str):
+            arguments = _parse_arguments(arguments, where)
+        checked.append({**call, "function": {**function, "arguments": _require_object(arguments, where)}})
+    return checked
+
+
+def _parse_arguments(text: str, place: str) -> Any:
+    try:
+        return json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        raise _field_error(place, "must be a JSON object") from None
+
+
+def _require_object(value: Any, place: str) -> dict[str, Any]:
+    """An object; null, as some agents write, is one with nothing in it."""
+    if not isinstance(value, dict | None):
+        raise _field_error(place, "must be a JSON object")
+    return value or {}
+
+
+def _field_error(param: str, why: str, *, code: str = "invalid_value") -> TemplateError:
+    return TemplateError(f"{param}: {why}", param=param, code=code)
+
+
+def _shorten_value(value: Any) -> str:
+    """A client's value in an error message, at a bearable length."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def render_chat(
+    tokenizer: Tokenizer,
+    messages: Sequence[dict[str, Any]],
+    *,
+    tools: Sequence[dict[str, Any]] | None = None,
+    tool_choice: Any = None,
+    add_generation_prompt: bool | None = None,
+    continue_final_message: bool | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> str:
+    """The prompt of a chat request whose fields are as the client sent them; None where it left one out.
+
+    To be encoded without special tokens: the template has written them. Raises TemplateError, which names
+    the field at fault.
+    """
+    continues = bool(continue_final_message)
+    return tokenizer.render(
+        to_template_messages(messages, knows_developer=has_developer_role(tokenizer)),
+        tools=None if tool_choice == "none" else tools,
+        add_generation_prompt=not continues if add_generation_prompt is None else add_generation_prompt,
+        continue_final_message=continues,
+        arguments=arguments,
+    )
+
+
+def has_developer_role(tokenizer: Tokenizer) -> bool:
+    """Does the chat template have a `developer` role of its own?"""
+    template = tokenizer.chat_templates.get("default")
+    return template is not None and "developer" in template.source

@@ -1,0 +1,110 @@
+"""Sampled tokens as text, while they come: whole characters only, and no part of a possible stop string.
+
+    text so far   [ given out ............ | held ]
+                                             └ may be the beginning of a stop string
+
+Both the streamed and the whole answer are made here, so they are the same text.
+"""
+
+import codecs
+from collections.abc import Sequence
+
+from radixway.core.parsers import partial_match_start
+from radixway.core.tokenizer import Tokenizer
+from radixway.engine.engine_request import SamplingParams
+
+
+class IncrementalDetokenizer:
+    """Token ids to text in O(1) per token: each token's bytes through an incremental UTF-8 decoder.
+
+    A character split over tokens comes out with its last byte; bytes that cannot be UTF-8, as U+FFFD.
+    `continues` says that the tokens follow a text: then a first space (SentencePiece's `▁`) belongs to them.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, skip_special_tokens: bool = True, continues: bool = True
+    ) -> None:
+        self._token_bytes = tokenizer.token_bytes
+        self._skipped: frozenset[int] = tokenizer.special_ids if skip_special_tokens else frozenset()
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._strip_next = not continues and tokenizer.token_bytes.strips_first_space
+
+    def feed(self, token_ids: Sequence[int]) -> str:
+        """The text these tokens complete."""
+        data = b"".join([self._token_bytes[token] for token in token_ids if token not in self._skipped])
+        if self._strip_next and data:
+            self._strip_next = False
+            data = data.removeprefix(b" ")
+        return self._utf8.decode(data)
+
+    def flush(self) -> str:
+        """What an unfinished character is shown as; no more tokens will come."""
+        return self._utf8.decode(b"", final=True)
+
+
+class StopStringMatcher:
+    """Cuts a growing text at the first stop string to be complete in it (of several, the longest).
+
+    How the text is divided into pushes makes no difference to what comes out.
+    """
+
+    def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
+        self.matched: str | None = None
+        self._stops = tuple(stops)
+        self._include = include
+        self._held = ""
+        self._early = 0
+        """Stop strings that end within this much of what is held do not count."""
+
+    def feed(self, text: str, *, early: bool = False) -> str:
+        """What may be given out now; nothing more once `matched` is set. A stop string that is complete in an
+        `early` text does not count; one that only begins in it does."""
+        if self.matched is not None:
+            return ""
+        text = self._held + text
+        if early:
+            self._early = len(text)
+        found = [
+            (at + len(stop), at, stop)
+            for stop in self._stops
+            if (at := text.find(stop, max(0, self._early + 1 - len(stop)))) >= 0
+        ]
+        if found:
+            end, start, self.matched = min(found)
+            self._held = ""
+            return text[: end if self._include else start]
+        decided = min([len(text), *(partial_match_start(text, stop) for stop in self._stops)])
+        self._held = text[decided:]
+        self._early = max(0, self._early - decided)
+        return text[:decided]
+
+    def flush(self) -> str:
+        """The text that turned out to be no stop string."""
+        held, self._held = self._held, ""
+        return held
+
+
+class DetokenizedStream:
+    """The `OutputTextStream` of one request: detokenised, and cut at the first stop string that counts."""
+
+    def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
+        self._tokens = IncrementalDetokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
+        self._stops = StopStringMatcher(params.stop, include=params.include_stop)
+        self._early_tokens = params.min_tokens
+
+    @property
+    def matched_stop(self) -> str | None:
+        """The stop string that ended the text, once one has."""
+        return self._stops.matched
+
+    def feed(self, token_ids: Sequence[int]) -> str:
+        """Text that is now certain."""
+        early, late = token_ids[: self._early_tokens], token_ids[self._early_tokens :]
+        self._early_tokens -= len(early)
+        text = self._stops.feed(self._tokens.feed(early), early=True) if early else ""
+        return text + self._stops.feed(self._tokens.feed(late)) if late else text
+
+    def flush(self) -> str:
+        """What was still held back; no more tokens will come."""
+        rest = self._stops.feed(self._tokens.flush(), early=self._early_tokens > 0)
+        return rest + self._stops.flush()

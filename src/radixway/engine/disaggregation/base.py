@@ -1,0 +1,74 @@
+"""Where two engines meet for one request, under SGLang's names.
+
+What an engine has sent to others, or received from them.
+"""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, frozen=True)
+class BootstrapRoom:
+    """`bootstrap_host`, `bootstrap_port` and `bootstrap_room` of a request: both engines get the same."""
+
+    host: str
+    """Of the prefill engine; an IPv6 address without its brackets."""
+    port: int
+    number: int
+    """For one request only; whoever knows it is given the KV."""
+
+
+_MAX_REASONS = 64
+"""Told apart: the other engine words some of them."""
+
+
+@dataclass(slots=True, frozen=True)
+class TransferStats:
+    """Counts since the start."""
+
+    under_way: int = 0
+    whole: int = 0
+    """Transfers that ended with all that was asked for."""
+    failed: int = 0
+    """Transfers that did not; the decode engine computed the rest."""
+    tokens: int = 0
+    size_bytes: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why they failed, and how often."""
+
+
+class TransferCounter:
+    """The counts behind it, added to by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._whole = self._tokens = self._bytes = 0
+        self._reasons: Counter[str] = Counter()
+
+    def count_ended(self, reason: str, *, tokens: int = 0) -> None:
+        """One more has ended: whole if there is no `reason`."""
+        with self._lock:
+            self._tokens += tokens
+            if reason:
+                known = reason in self._reasons or len(self._reasons) < _MAX_REASONS
+                self._reasons[reason if known else "another reason"] += 1
+            else:
+                self._whole += 1
+
+    def count_bytes(self, size_bytes: int) -> None:
+        """So much has been copied."""
+        with self._lock:
+            self._bytes += size_bytes
+
+    def to_stats(self, under_way: int) -> TransferStats:
+        """The counts now."""
+        with self._lock:
+            return TransferStats(
+                under_way=under_way,
+                whole=self._whole,
+                failed=self._reasons.total(),
+                tokens=self._tokens,
+                size_bytes=self._bytes,
+                reasons=dict(self._reasons),
+            )

@@ -1,0 +1,160 @@
+"""A request of the prefill engine whose KV another engine comes for, and what of it there is so far.
+
+    announced ──► under way ──► over       by the engine thread: announce, hold, computed, let_go
+        └── nobody came ──────────┘        by a thread for each connection: claim, read, end
+
+The sender reads the pages where they lie. So a request keeps them until its departure is over, and while the
+engine thread moves them (publishing, preemption) it holds the lock that the sender copies under.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from radixway.engine.disaggregation.transfer_protocol import KVTransferError
+from radixway.engine.engine_request import EngineRequest
+from radixway.engine.kv_pool import KVStore
+from radixway.engine.transformer_model import AttendFunction
+
+if TYPE_CHECKING:
+    from radixway.engine.scheduler import ScheduledRequest
+
+
+@dataclass(slots=True, frozen=True)
+class KVChunk:
+    """KV of tokens [first, stop) in one layer, ready to be read."""
+
+    layer: int
+    first: int
+    stop: int
+    ready: "torch.cuda.Event | None"
+    """On CUDA: when it has been computed."""
+
+
+class KVSender:
+    """One request's KV, which somebody else will come for."""
+
+    def __init__(
+        self,
+        room: int,
+        request: EngineRequest,
+        store: KVStore,
+        ended: "Callable[[KVSender, str, int], None]",
+    ) -> None:
+        self.room = room
+        self.request = request
+        self._store = store
+        self._ended = ended
+        self._pages = threading.Lock()  # held while pages are read, or moved
+        self._held = False  # under that lock: the request's pages are its own
+        self._changed = threading.Condition()
+        self._computed = [0] * store.layers  # under the condition, as is what follows
+        self._ready: torch.cuda.Event | None = None
+        self._over: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody reads the request's pages, or will."""
+        return self._over is not None
+
+    # The engine thread's.
+
+    def hold_pages(self) -> None:
+        """The request runs: all that it has computed is there to be read."""
+        with self._pages:
+            self._held = True
+        with self._changed:
+            self._computed = [self.request.num_computed_tokens] * len(self._computed)
+            self._changed.notify_all()
+
+    def mark_computed(self, layer: int, stop: int) -> None:
+        """Tokens [0, stop) have their KV in `layer`."""
+        ready = None
+        if self._store.device.type == "cuda":
+            ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            ready.record()
+        with self._changed:
+            self._computed[layer], self._ready = stop, ready
+            self._changed.notify_all()
+
+    @contextmanager
+    def page_move(self) -> Iterator[None]:
+        """Nobody reads pages in here, so they may be exchanged for others."""
+        with self._pages:
+            yield
+
+    def release_pages(self) -> None:
+        """The request has to give its pages back, and will compute what was not sent again."""
+        with self._pages:
+            self._held = False
+        with self._changed:
+            self._computed = [0] * len(self._computed)
+
+    # Any thread's.
+
+    def finish_transfer(self, reason: str = "", *, tokens: int = 0) -> None:
+        """It is over: with success (and so many tokens), or for this `reason`. The first to say so counts."""
+        with self._pages:
+            self._held = False
+        with self._changed:
+            if self._over is not None:
+                return
+            self._over = reason
+            self._changed.notify_all()
+        self._ended(self, reason, tokens)
+
+    # The sender's.
+
+    def next_chunk(self, sent: Sequence[int], stop: int, most: int, timeout_s: float) -> KVChunk | None:
+        """What to send next after tokens [0, `sent`) of each layer, at most `most` tokens; None: no more.
+
+        Waits for it to be computed. Raises KVTransferError when it will not be, or not in time.
+        """
+        layer = min(range(len(sent)), key=sent.__getitem__)
+        if sent[layer] >= stop:
+            return None
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while self._over is None:
+                if self._computed[layer] > sent[layer]:
+                    last = min(self._computed[layer], stop, sent[layer] + most)
+                    return KVChunk(layer, sent[layer], last, self._ready)
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise KVTransferError("the prefill takes too long")
+            raise KVTransferError(self._over or "sent already")
+
+    def read_chunk(self, piece: KVChunk, out: Tensor) -> bool:
+        """Copy a piece into `out`, bytes. False: the request has had to give its pages back; ask again."""
+        if piece.ready is not None:
+            piece.ready.synchronize()
+        with self._pages:
+            if not self._held:
+                return False
+            slots = self._store.token_slots(self.request.pages, piece.first, piece.stop)
+            self._store.read_tokens(piece.layer, slots, out)
+            return True
+
+
+def notify_senders(attend: AttendFunction, work: "Sequence[ScheduledRequest]") -> AttendFunction:
+    """`attend`, which after each layer tells those who wait for its KV. Costs nothing where nobody does."""
+    told = [
+        (request.kv_sender, request.num_computed_tokens + tokens)
+        for request, tokens in work
+        if request.kv_sender is not None and not request.kv_sender.is_over
+    ]
+    if not told:
+        return attend
+
+    def attend_and_tell(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out = attend(layer, q, k, v)
+        for departure, stop in told:
+            departure.mark_computed(layer, stop)
+        return out
+
+    return attend_and_tell

@@ -1,0 +1,105 @@
+"""One request's outputs on their way from the engine thread to an event loop."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
+
+from radixway.engine.engine_request import EngineRequest, RequestOutput
+from radixway.engine.errors import EngineError
+
+StreamEvent = RequestOutput | EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimeline:
+    """What a generation went through. Times are readings of `perf_counter`, 0 for what has not happened."""
+
+    submitted_at: float
+    begun_at: float
+    first_token_at: float
+    ended_at: float
+    prompt_tokens: int
+    cached_tokens: int
+    host_tokens: int
+    disk_tokens: int
+    remote_tokens: int
+    completion_tokens: int
+    finish: str | None
+
+
+class GenerationStream:
+    """One request's outputs, as an async iterator; ends after the one that has `finish`.
+
+    `aclose()`, or cancelling whoever waits for the next output, aborts the request. Iterating raises
+    EngineError when the engine fails or stops.
+    """
+
+    def __init__(self, request: EngineRequest, leave: "Callable[[GenerationStream], None]") -> None:
+        self.request_id = request.id
+        self._request = request
+        self._leave = leave
+        self._loop = asyncio.get_running_loop()
+        self._events: asyncio.Queue[StreamEvent] = asyncio.Queue()
+        self._ended = False
+        self._submitted_at = perf_counter()
+
+    @property
+    def timeline(self) -> RequestTimeline:
+        """What it has gone through by now."""
+        request = self._request
+        return RequestTimeline(
+            self._submitted_at,
+            request.begun_at,
+            request.first_token_at,
+            request.ended_at,
+            request.prompt_len,
+            max(0, request.cached_tokens),
+            request.host_tokens,
+            request.disk_tokens,
+            request.remote_tokens,
+            request.completion_tokens,
+            None if request.finish is None else request.finish.type,
+        )
+
+    def __aiter__(self) -> "GenerationStream":
+        return self
+
+    async def __anext__(self) -> RequestOutput:
+        if self._ended:
+            raise StopAsyncIteration
+        try:
+            event = await self._events.get()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if isinstance(event, EngineError):
+            self._ended = True
+            raise event
+        self._ended = event.finish is not None
+        return event
+
+    async def aclose(self) -> None:
+        """Stop generating; its pages are free before the next step. Does nothing once it has finished."""
+        if not self._ended:
+            self._ended = True
+            self._leave(self)
+
+
+def deliver_events(events: "Iterable[tuple[GenerationStream, StreamEvent]]") -> "list[GenerationStream]":
+    """Cross to the event loops, one call for each. Returns those whose loop was closed."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[GenerationStream, StreamEvent]]] = {}
+    for generation, event in events:
+        by_loop.setdefault(generation._loop, []).append((generation, event))
+    unheard = []
+    for loop, its_events in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_push_events, its_events)
+        except RuntimeError:
+            unheard += [generation for generation, _ in its_events]
+    return unheard
+
+
+def _push_events(events: "list[tuple[GenerationStream, StreamEvent]]") -> None:
+    for generation, event in events:
+        generation._events.put_nowait(event)

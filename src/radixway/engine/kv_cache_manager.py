@@ -1,0 +1,356 @@
+"""The radix cache: which pages hold which tokens, shared by every request with the same beginning.
+
+A request's pages, over its life (`s` and `c` are `request.shared` and `request.computed`):
+
+    [0, s)   in the tree, pinned by this request (and perhaps by others): never written again
+    [s, c)   its own; published to the tree when a page is full
+    [c, …)   its own, room for what is computed next
+
+Finishing, aborting and preempting are the same: publish the full pages, unpin, give the rest back.
+"""
+
+import secrets
+from array import array
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol
+
+from radixway.core.radix import Order, PrefixMatch, RadixNode, RadixTree, lru, outline, root_of
+from radixway.engine.engine_request import EngineRequest
+from radixway.engine.kv_pool import PagePool
+
+if TYPE_CHECKING:
+    from radixway.engine.tiers import TieredKVCache, TierLoad
+
+ROOM_TOKENS = 512
+"""Room that is left free, while there is enough, behind the pages of one request, for it or its next turn to
+go on in neighbouring pages."""
+
+
+@dataclass(slots=True, frozen=True)
+class PageSpan:
+    """What an edge of the tree carries: one page id per stride."""
+
+    ids: "array[int]"
+
+    def split(self, at: int) -> tuple["PageSpan", "PageSpan"]:
+        """The first `at` pages and the rest."""
+        return PageSpan(self.ids[:at]), PageSpan(self.ids[at:])
+
+    def join(self, more: "PageSpan") -> "PageSpan":
+        """These pages and then `more`."""
+        return PageSpan(self.ids + more.ids)
+
+
+@dataclass(slots=True, frozen=True)
+class CachedPrefix:
+    """An edge of the tree as others may see it: how long and how hot, not what it says."""
+
+    parent: int | None
+    """Which of those told before it goes on from; None: it begins a sequence."""
+    begin: int
+    """Tokens before it."""
+    tokens: int
+    hits: int
+    """Requests that used it, or more of the sequence."""
+    in_use: bool
+    """By a request that runs now."""
+    space: str
+    """Prefixes of different spaces (adapter, salt) are never shared. A name made up for this answer."""
+    hidden: int
+    """How many go on from it and are not told."""
+    hidden_tokens: int
+
+
+class KVCacheObserver(Protocol):
+    """Is told what enters and leaves the tree, in order. That an edge is split changes nothing for it."""
+
+    def on_stored(
+        self, namespace: str, parent: int | None, pages: "array[int]", tokens: "array[int]"
+    ) -> None:
+        """New `pages`, which hold `tokens`, follow the page `parent`; None: they begin a sequence."""
+
+    def on_removed(self, pages: "array[int]") -> None:
+        """`pages` were evicted."""
+
+    def on_cleared(self) -> None:
+        """Everything was dropped."""
+
+
+class KVCacheManager:
+    """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared.
+
+    What is evicted goes on to lower `tiers`, if there are any, and can be fetched back from there.
+    """
+
+    def __init__(
+        self,
+        pool: PagePool,
+        page_size: int,
+        *,
+        enabled: bool = True,
+        eviction: Order = lru,
+        observer: KVCacheObserver | None = None,
+        tiers: "TieredKVCache | None" = None,
+    ) -> None:
+        self.pool = pool
+        self.page_size = page_size
+        self.enabled = enabled
+        self.tiers = tiers if enabled else None
+        self.evicted_pages = 0
+        self._observer = observer
+        self._tree: RadixTree[bytes, PageSpan] = RadixTree(width=4 * page_size, order=eviction)
+
+    @property
+    def num_cached_pages(self) -> int:
+        """Pages that are in the tree only: free as soon as someone needs them."""
+        return self._tree.evictable_size
+
+    @property
+    def num_tree_pages(self) -> int:
+        """Pages that are in the tree, pinned or not."""
+        return self._tree.size
+
+    @property
+    def num_available_pages(self) -> int:
+        """Pages that could be taken now, free or by eviction."""
+        return self.pool.num_free + self._tree.evictable_size
+
+    def count_pages(self, tokens: int) -> int:
+        """How many pages hold this many tokens."""
+        return -(-tokens // self.page_size)
+
+    def match_prefix(self, request: EngineRequest) -> int:
+        """How many tokens of a waiting request are cached now. Only looks, and remembers where it found them:
+        looking again takes time only for what has come since.
+
+        Never all of them, see `Request.reusable`.
+        """
+        if not self.enabled:
+            return 0
+        match = request.match
+        if match is None:
+            request.key = request.tokens[: request.num_reusable_tokens].tobytes()
+        if match is None or not _is_match_current(match, request.key, self._tree.width):
+            match = request.match = self._tree.match(request.key, request.namespace, touch=False, after=match)
+        return match.length * self.page_size
+
+    def required_pages(self, request: EngineRequest, length: int) -> int:
+        """Pages that must be `available` for a waiting request to hold tokens[:length].
+
+        Those it lacks, and those of its prefix that nobody has pinned: once it has, they are not available.
+        """
+        if not self.enabled:
+            return self.count_pages(length)
+        cached = self.match_prefix(request) // self.page_size
+        assert request.match is not None
+        return self.count_pages(length) - cached + _count_unlocked(request.match)
+
+    def next_page_key(self, request: EngineRequest, cached: int) -> Hashable:
+        """What a request that has `cached` tokens in the tree will want to find there next, or put there.
+
+        Equal for two requests just when one could use what the other computes; None if nothing can be shared.
+        """
+        tokens = request.tokens[cached : cached + self.page_size]
+        if len(tokens) < self.page_size:
+            return None
+        where = request.match.node if request.match is not None else request.node
+        return (id(where) if cached else request.namespace), cached, tokens.tobytes()
+
+    def lock_prefix(self, request: EngineRequest) -> None:
+        """Start a waiting request from what is cached of it, which is then kept until `release`."""
+        if not self.enabled:
+            return
+        self.match_prefix(request)
+        match = request.match
+        assert match is not None
+        request.node = self._tree.lock(match, priority=_retention_priority(request))
+        self._tree.touch(request.node)  # after the lock has split it off: what goes on from here was not used
+        request.key, request.match = b"", None
+        for part in match.payloads():
+            request.pages.extend(part.ids)
+        request.num_computed_tokens = request.num_shared_tokens = match.length * self.page_size
+        if self.tiers is not None and request.node.hits >= 2:
+            self.tiers.save_prefix(request.node)
+
+    def load_from_tiers(self, request: EngineRequest) -> bool:
+        """Begin to fetch more of a pinned request's prefix from lower tiers. False: there is no more.
+
+        If True, the request and its pages must be left alone until `arrived` gives it back.
+        """
+        if self.tiers is None:
+            return False
+        length = self.tiers.reachable_tokens(request)
+        return (
+            length > 0 and self.allocate_slots(request, length) and self.tiers.start_load(request) is not None
+        )
+
+    def poll_loads(self, wait_s: float | None = 0.0) -> "list[TierLoad]":
+        """What has been fetched since; it is the requests' own, and there for everyone.
+
+        Waits up to `wait_s` (None: as long as it takes) if something is on its way and nothing has arrived.
+        """
+        loads = self.tiers.poll_loads(wait_s) if self.tiers is not None else []
+        for load in loads:
+            load.request.num_computed_tokens += (load.from_host + load.from_disk) * self.page_size
+            self.insert_pages(load.request)
+        return loads
+
+    def allocate_slots(self, request: EngineRequest, length: int) -> bool:
+        """Give a request the pages for tokens[:length], evicting if need be. False: there are not enough."""
+        missing = self.count_pages(length) - len(request.pages)
+        if missing <= 0:
+            return True
+        if missing > self.num_available_pages:
+            return False
+        if missing > self.pool.num_free:
+            leaving = self.tiers.save_prefix if self.tiers is not None else None
+            for part in self._tree.evict(missing - self.pool.num_free, leaving):
+                self.pool.free_pages(part.ids)
+                self.evicted_pages += len(part.ids)
+                if self._observer is not None:
+                    self._observer.on_removed(part.ids)
+        last = request.pages[-1] if request.pages else 0
+        request.pages.extend(
+            self.pool.allocate_pages(missing, after=last, room=self.count_pages(ROOM_TOKENS))
+        )
+        return True
+
+    def insert_pages(self, request: EngineRequest) -> None:
+        """Put the request's full pages into the tree, for others to find.
+
+        Where the tree has a page for the same tokens already (someone else was faster), the request goes on
+        with the tree's page and its own is given back.
+        """
+        start, stop = (
+            request.num_shared_tokens // self.page_size,
+            request.num_computed_tokens // self.page_size,
+        )
+        if not self.enabled or start == stop:
+            return
+        assert request.node is not None
+        key = request.tokens[request.num_shared_tokens : stop * self.page_size].tobytes()
+        own = request.pages[start:stop]
+        grown = self._tree.grow(request.node, key, PageSpan(own), priority=_retention_priority(request))
+        if grown.existed:
+            ours = own[: grown.existed]
+            theirs = _page_ids_from(grown.node, start)[: grown.existed]
+            request.pages[start : start + grown.existed] = theirs
+            self.pool.free_pages(ours)
+        request.node = grown.node
+        request.num_shared_tokens = stop * self.page_size
+        if self._observer is not None and start + grown.existed < stop:
+            self._notify_stored(self._observer, request, start + grown.existed, stop)
+
+    def free_request(self, request: EngineRequest) -> None:
+        """Take everything from a request; what it computed stays cached while there is room."""
+        self.insert_pages(request)
+        if request.node is not None:
+            self._tree.unlock(request.node)
+            request.node = None
+        self.pool.free_pages(request.pages[request.num_shared_tokens // self.page_size :])
+        request.pages = array("i")
+        request.num_computed_tokens = request.num_shared_tokens = 0
+
+    def list_prefixes(self, most: int, most_levels: int) -> "list[CachedPrefix]":
+        """What is cached, in the `most` prefixes that were used most; each after the one it goes on from."""
+        shown = outline(self._tree, most, most_levels)
+        salt = secrets.token_bytes(16)
+        return [
+            CachedPrefix(
+                parent=each.parent,
+                begin=each.node.start * self.page_size,
+                tokens=each.node.size * self.page_size,
+                hits=each.node.hits,
+                in_use=each.node.pins > 0,
+                space=blake2b(
+                    str(root_of(each.node).namespace).encode(), digest_size=4, key=salt
+                ).hexdigest(),
+                hidden=each.hidden,
+                hidden_tokens=each.hidden_strides * self.page_size,
+            )
+            for each in shown
+        ]
+
+    def reset_prefix_cache(self) -> None:
+        """Forget everything, in every tier. No request may be running."""
+        for part in self._tree.clear_namespaces():
+            self.pool.free_pages(part.ids)
+        if self._observer is not None:
+            self._observer.on_cleared()
+        if self.tiers is not None:
+            self.tiers.clear_tiers()
+
+    def save_to_disk(self, until: Callable[[], bool]) -> None:
+        """Write to disk what only the device has, while `until` is not true: a restart finds it there."""
+        if self.tiers is None or not self.tiers.writes_disk:
+            return
+        for node in self._tree.nodes():
+            if not node.children and not until():
+                self.tiers.save_prefix(node)
+                self.tiers.drain_copies()
+
+    def check(self, running: Iterable[EngineRequest]) -> None:
+        """Recompute all accounts: free + cached + in use = total, no page twice, no request astray."""
+        self._tree.check()
+        if self.tiers is not None:
+            self.tiers.check()
+        own = []
+        for request in running:
+            first = request.num_shared_tokens // self.page_size
+            own.append(request.pages[first:])
+            assert (
+                request.num_shared_tokens
+                <= request.num_computed_tokens
+                <= len(request.pages) * self.page_size
+            )
+            if request.node is not None:
+                assert request.node.end == first and (request.node.pins or not first)
+                assert _page_ids_from(request.node, 0) == request.pages[:first]
+        self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
+
+    def _notify_stored(
+        self, observer: KVCacheObserver, request: EngineRequest, start: int, stop: int
+    ) -> None:
+        """The request's pages [start, stop) are new in the tree."""
+        tokens = request.tokens[start * self.page_size : stop * self.page_size]
+        parent = request.pages[start - 1] if start else None
+        observer.on_stored(request.namespace, parent, request.pages[start:stop], tokens)
+
+
+def _retention_priority(request: EngineRequest) -> int:
+    """What its priority counts for in eviction. Beyond ±100 none is higher than another: the tree looks
+    through a segment for each that there is, and clients may give any number."""
+    return max(-100, min(request.priority, 100))
+
+
+def _is_match_current(match: PrefixMatch[bytes, PageSpan], key: bytes, width: int) -> bool:
+    """Whether an earlier match of `key` still is as far as it leads, seen without walking."""
+    node = match.node
+    if node.parent is None:  # a root, or evicted
+        return False
+    next_page = key[match.length * width : (match.length + 1) * width]
+    if match.length == node.end:
+        return next_page not in node.children
+    inside = match.length - node.parent.end
+    goes_on = len(next_page) == width and node.key.startswith(next_page, inside * width)
+    return 0 < inside < node.size and not goes_on
+
+
+def _count_unlocked(match: PrefixMatch[bytes, PageSpan]) -> int:
+    """How many of the pages of a match nobody has pinned."""
+    node, pages = match.node, 0
+    while node.parent is not None and not node.pins:
+        pages += min(node.end, match.length) - node.parent.end
+        node = node.parent
+    return pages
+
+
+def _page_ids_from(node: RadixNode[bytes, PageSpan], start: int) -> "array[int]":
+    """The page ids from page `start` of the sequence to the end of `node`."""
+    parts = []
+    while node.parent is not None and node.end > start:
+        parts.append(node.payload.ids[max(0, start - node.start) :])
+        node = node.parent
+    return array("i", [page for part in reversed(parts) for page in part])

@@ -1,0 +1,220 @@
+"""From a Hugging Face directory (or hub id) to a `TransformerModel`: find files, map names, fuse while
+loading.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+import radixway.bundled
+from radixway.engine.architecture import ModelArchitecture
+from radixway.engine.errors import CheckpointError, ModelNotFoundError
+from radixway.engine.hub_download import LoadProgress, download_model
+from radixway.engine.packed_linear import PACK_PARAMETERS, PackedLinear
+from radixway.engine.quantization import Quantization, QuantizedLinear
+from radixway.engine.rope import RotaryEmbedding
+from radixway.engine.transformer_model import DecoderLayer, TransformerModel
+
+
+def find_model(model: str, revision: str | None = None, progress: LoadProgress | None = None) -> Path:
+    """The local directory of `model`: `bundled`, a directory, or a hub id (downloaded unless it is cached).
+
+    `HF_HUB_OFFLINE=1` keeps it from the network. Raises `ModelNotFoundError`.
+    """
+    if model == "bundled":
+        return Path(radixway.bundled.__file__).parent / "guide"
+    try:
+        path = Path(model).expanduser()
+        if path.is_dir():
+            return path
+    except (OSError, RuntimeError):  # too long a name, a home that nobody has
+        raise ModelNotFoundError(model) from None
+    if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
+        raise ModelNotFoundError(model)
+    return download_model(model, revision, progress)
+
+
+def load_model(
+    source: "TensorSource",
+    shape: ModelArchitecture,
+    dtype: torch.dtype,
+    device: torch.device,
+    length: int,
+    progress: LoadProgress,
+    quantization: Quantization = "none",
+) -> TransformerModel:
+    """Build the model from `source`'s tensors, in `dtype` on `device`, with positions up to `length`."""
+    read = _ModelReader(source, shape, dtype, device, quantization)
+    layers = []
+    for index in range(shape.layers):
+        progress("loading weights", index / shape.layers)
+        layers.append(read.read_layer(index))
+    embedding, norm, head = read.read_ends()
+    progress("loading weights", 1.0)
+    rope = RotaryEmbedding(shape.rope, shape.head_dim, length, dtype).to_device(device)
+    eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
+    return TransformerModel(shape, embedding, layers, norm, head, rope, eps, quantization)
+
+
+def reload_model(
+    source: "TensorSource", model: TransformerModel, changes: Callable[[str], bool] = lambda prefix: True
+) -> TransformerModel:
+    """The same model with `source`'s tensors; `model` stays as it is.
+
+    `changes` says whether any tensor whose name begins with a prefix is new; where none is, both models share
+    one layer.
+    """
+    shape = model.architecture
+    read = _ModelReader(source, shape, model.embedding.dtype, model.embedding.device, model.quantization)
+    layers = [
+        read.read_layer(index) if changes(f"model.layers.{index}.") else layer
+        for index, layer in enumerate(model.layers)
+    ]
+    embedding, norm, head = model.embedding, model.norm, model.head
+    if any(map(changes, ("model.embed_tokens.", "model.norm.", "lm_head."))):
+        embedding, norm, head = read.read_ends()
+    return replace(model, layers=layers, embedding=embedding, norm=norm, head=head)
+
+
+class _ModelReader:
+    """Makes a model's parts of a source's tensors."""
+
+    def __init__(
+        self,
+        source: "TensorSource",
+        shape: ModelArchitecture,
+        dtype: torch.dtype,
+        device: torch.device,
+        quantization: Quantization,
+    ) -> None:
+        self._source = source
+        self._shape = shape
+        self._dtype = dtype
+        self._device = device
+        self._quantization = quantization
+        self._pack = shape.parameters >= PACK_PARAMETERS
+
+    def read_layer(self, index: int) -> DecoderLayer:
+        """One decoder layer."""
+        shape, at = self._shape, f"model.layers.{index}"
+        attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
+        qkv = [f"{attention}.{part}_proj" for part in "qkv"]
+        qk_norm = None
+        if shape.qk_norm:
+            q_norm = self._read_tensor(f"{attention}.q_norm.weight", d).expand(shape.heads, d)
+            k_norm = self._read_tensor(f"{attention}.k_norm.weight", d).expand(shape.kv_heads, d)
+            qk_norm = torch.cat((q_norm, k_norm))
+        inner = shape.intermediate_size
+        gate_up = [f"{mlp}.gate_proj", f"{mlp}.up_proj"]
+        return DecoderLayer(
+            input_norm=self._copy_tensor(f"{at}.input_layernorm.weight", hidden),
+            qkv=self._read_fused(qkv, [shape.q_size, shape.kv_size, shape.kv_size], hidden, shape.qkv_bias),
+            qk_norm=qk_norm,
+            output=self._read_fused([f"{attention}.o_proj"], [hidden], shape.q_size, shape.output_bias),
+            post_norm=self._copy_tensor(f"{at}.post_attention_layernorm.weight", hidden),
+            gate_up=self._read_fused(gate_up, [inner, inner], hidden, shape.mlp_bias),
+            down=self._read_fused([f"{mlp}.down_proj"], [hidden], inner, shape.mlp_bias),
+        )
+
+    def read_ends(self) -> tuple[Tensor, Tensor, PackedLinear]:
+        """The embedding, the last norm and the output projection."""
+        size = (self._shape.vocab_size, self._shape.hidden_size)
+        embedding = self._copy_tensor("model.embed_tokens.weight", *size)
+        head = embedding if self._shape.tied else self._copy_tensor("lm_head.weight", *size)
+        return embedding, self._copy_tensor("model.norm.weight", size[1]), PackedLinear(head, pack=self._pack)
+
+    def _read_tensor(self, name: str, *size: int) -> Tensor:
+        return self._source.read_tensor(name, size).to(device=self._device, dtype=self._dtype)
+
+    def _copy_tensor(self, name: str, *size: int) -> Tensor:
+        """A copy: what is read may be mapped from a file that a trainer writes its next weights to."""
+        return self._read_tensor(name, *size).clone()
+
+    def _read_fused(self, names: list[str], rows: list[int], columns: int, bias: bool) -> PackedLinear:
+        """Projections of the same input, stacked into one."""
+        sizes = list(zip(names, rows, strict=True))
+        weight = torch.cat([self._read_tensor(f"{name}.weight", size, columns) for name, size in sizes])
+        biases = (
+            torch.cat([self._read_tensor(f"{name}.bias", size) for name, size in sizes]) if bias else None
+        )
+        if self._quantization != "none":
+            return QuantizedLinear(weight, biases, self._quantization)
+        return PackedLinear(weight, biases, pack=self._pack)
+
+
+class TensorSource(Protocol):
+    """Where tensors come from, by their name in the checkpoint."""
+
+    def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
+        """The tensor `name`, which must have `size`; raises `CheckpointError`."""
+
+
+class DummyTensors:
+    """Random weights from the architecture alone: for tests and benchmarks, nothing to download."""
+
+    def __init__(self, shape: ModelArchitecture, seed: int = 0) -> None:
+        self._std = shape.initializer_range
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
+        """Norms are ones, all else is normal with the architecture's own deviation."""
+        if "norm" in name:
+            return torch.ones(size)
+        return torch.randn(size, generator=self._generator) * self._std
+
+
+class SafetensorsCheckpoint:
+    """The safetensors of a directory: one file, or shards listed in `model.safetensors.index.json`.
+
+    Tensors are read one at a time from mapped files, so loading needs no second copy of the model.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._files = self._find_shards(directory)
+        self._open: dict[str, safe_open] = {}
+
+    def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
+        """Also finds `model.`-less names, as base models are saved."""
+        stored = name if name in self._files else name.removeprefix("model.")
+        file = self._files.get(stored)
+        if file is None:
+            raise CheckpointError(f"{self._directory} has no tensor {name}")
+        try:
+            if file not in self._open:
+                self._open[file] = safe_open(self._directory / file, framework="pt")
+            tensor: Tensor = self._open[file].get_tensor(stored)  # type: ignore[no-untyped-call]
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{self._directory / file}: {error}") from None
+        if tuple(tensor.shape) != size:
+            raise CheckpointError(f"{name} in {file} is {tuple(tensor.shape)}; config.json says {size}")
+        return tensor
+
+    @staticmethod
+    def _find_shards(directory: Path) -> dict[str, str]:
+        """Which file holds which tensor."""
+        index = directory / "model.safetensors.index.json"
+        if index.exists():
+            try:
+                return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise CheckpointError(f"{index} is not a safetensors index: {error}") from None
+        files = sorted(path.name for path in directory.glob("*.safetensors"))
+        if not files:
+            raise ModelNotFoundError(
+                directory, "it has no *.safetensors; other weight formats are not supported"
+            )
+        where = {}
+        for file in files:
+            try:
+                with safe_open(directory / file, framework="pt") as tensors:
+                    where.update(dict.fromkeys(tensors.keys(), file))
+            except (SafetensorError, OSError) as error:
+                raise CheckpointError(f"{directory / file}: {error}") from None
+        return where

@@ -1,0 +1,309 @@
+"""The body of a chat completion, and the prompt it makes.
+
+The replies of a chat completion: whole, and as the chunks of a stream.
+
+POST /v1/chat/completions.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from radixway.core.http import BadBodyError, decode_json
+from radixway.core.parsers import (
+    CLOSES,
+    OPENS,
+    AnswerFormat,
+    AnswerTextReader,
+    CallDelta,
+    MessageDelta,
+    detect_thinking_place,
+)
+from radixway.core.tokenizer import Tokenizer, render_chat
+from radixway.engine.engine_request import RequestOutput
+from radixway.engine.server.constraint_fields import find_constraint
+from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
+from radixway.engine.server.generation_group import GatheredOutput
+from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.openai_replies import (
+    ChatChoice,
+    ChatMessage,
+    CompletionReply,
+    FunctionCall,
+    ReplyHead,
+    ToolCall,
+    encode,
+    finish_reason_name,
+    make_chat_logprobs,
+    make_prompt_logprobs,
+    make_weight_metadata,
+    stop_reason_of,
+    stream_choices,
+    sum_usage,
+)
+from radixway.engine.server.sampling import (
+    SamplingBody,
+    broadcast_values,
+    check_choices,
+    check_logprobs,
+    field_names,
+    make_sampling_params,
+    unsupported_field_error,
+)
+from radixway.engine.server.tools import ToolUse, compile_tool_grammar, parse_tool_use
+from radixway.engine.structured_output import ReasonerGrammar, StructuredOutputGrammar
+
+
+class ChatCompletionBody(SamplingBody, kw_only=True):
+    """The request."""
+
+    messages: list[dict[str, Any]] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    functions: Any = None
+    function_call: Any = None
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template: Any = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    separate_reasoning: bool | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class ChatPrompt:
+    """A conversation as the model reads it."""
+
+    text: str
+    ids: list[int]
+
+
+async def render_chat_prompt(
+    service: EngineService, body: ChatCompletionBody, *, body_bytes: int, must_fit: bool = True
+) -> ChatPrompt:
+    """The conversation through the template.
+
+    Raises BadBodyError (400) or TemplateError for what cannot be said so, and for a conversation too long
+    for the context, unless it need not fit.
+    """
+    if body.messages is None:
+        raise BadBodyError("messages: missing", param="messages", code="missing_field")
+    if body.chat_template is not None:
+        raise unsupported_field_error("chat_template", "in a request")
+    for name in ("functions", "function_call"):
+        if getattr(body, name):
+            raise unsupported_field_error(name, "(deprecated: give tools and tool_choice)")
+    tokenizer = service.tokenizer
+    parse_tool_use(body.tools, body.tool_choice)
+
+    def render_and_encode() -> ChatPrompt:
+        text = render_chat(
+            tokenizer,
+            body.messages or [],
+            tools=body.tools,
+            tool_choice=body.tool_choice,
+            add_generation_prompt=body.add_generation_prompt,
+            continue_final_message=body.continue_final_message,
+            arguments=body.chat_template_kwargs,
+        )
+        if must_fit:
+            service.check_length(text, "messages")
+        return ChatPrompt(text, tokenizer.encode(text, add_special_tokens=False))
+
+    prompt = await service.run_off_loop(render_and_encode, characters=body_bytes)
+    service.check_token_ids(prompt.ids, "messages")
+    return prompt
+
+
+class ChatReplies:
+    """Makes replies of answers to one request; `reading` says how to read them."""
+
+    def __init__(
+        self,
+        service: EngineService,
+        body: ChatCompletionBody,
+        head: ReplyHead,
+        prompt_ids: list[int],
+        reading: AnswerFormat,
+    ) -> None:
+        self._tokenizer = service.tokenizer
+        self._eos_token_ids = service.engine.model_info.eos_token_ids
+        self._body = body
+        self._head = head
+        self._prompt_ids = prompt_ids
+        self._reading = reading
+        self._readers: dict[int, AnswerTextReader] = {}
+
+    def make_completion(self, answers: list[GatheredOutput]) -> CompletionReply:
+        """The reply with every answer as a message."""
+        reply = self._head.make_reply(
+            [self._make_message(index, answer) for index, answer in enumerate(answers)]
+        )
+        reply.usage = sum_usage(answers, len(answers))
+        reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
+        if (most := self._body.prompt_logprobs) is not None:
+            reply.prompt_logprobs = make_prompt_logprobs(self._tokenizer, answers[0].prompt_logprobs, most)
+        reply.metadata = make_weight_metadata(answers[0])
+        return reply
+
+    def make_chunks(self, index: int, output: RequestOutput) -> list[CompletionReply]:
+        """The chunks for one output: the role first, then what is added to the message, if anything is."""
+        chunks = []
+        reader = self._readers.get(index)
+        if reader is None:
+            reader = self._readers[index] = self._reading.create_reader()
+            role = ChatMessage(role="assistant", content="")
+            chunks.append(self._head.make_reply([ChatChoice(index=index, delta=role, finish_reason=None)]))
+            chunks[0].prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
+        delta = reader.read_delta(output.text, last=output.finish is not None)
+        has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
+        if delta or output.finish or has_tokens:
+            choice = self._make_choice(index, output, reader)
+            choice.delta = _delta_message(delta)
+            chunks.append(self._head.make_reply([choice]))
+        return chunks
+
+    def _make_message(self, index: int, answer: GatheredOutput) -> ChatChoice:
+        reader = self._reading.create_reader()
+        delta = reader.read_delta(answer.text, last=True)
+        choice = self._make_choice(index, answer, reader)
+        choice.message = ChatMessage(
+            role="assistant",
+            content=None if delta.calls and not delta.content else delta.content,
+            reasoning_content=delta.reasoning or UNSET,
+            tool_calls=[_make_tool_call(call) for call in delta.calls] or UNSET,
+        )
+        return choice
+
+    def _make_choice(
+        self, index: int, part: GatheredOutput | RequestOutput, reader: AnswerTextReader
+    ) -> ChatChoice:
+        logprobs = make_chat_logprobs(self._tokenizer, part.logprobs) if self._body.logprobs else None
+        reason = finish_reason_name(part.finish)
+        return ChatChoice(
+            index=index,
+            logprobs=logprobs,
+            finish_reason="tool_calls" if reason == "stop" and reader.has_tool_call else reason,
+            stop_reason=stop_reason_of(part.finish, self._eos_token_ids),
+            token_ids=part.token_ids if self._body.return_token_ids else UNSET,
+        )
+
+
+def _delta_message(delta: MessageDelta) -> ChatMessage:
+    return ChatMessage(
+        content=delta.content or UNSET,
+        reasoning_content=delta.reasoning or UNSET,
+        tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
+    )
+
+
+def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
+    """A whole call, or what is added to one: its id, type and name come once."""
+    first = call.name is not None
+    return ToolCall(
+        index=call.index if in_stream else UNSET,
+        id=call.id if call.id is not None else UNSET,
+        type="function" if first else UNSET,
+        function=FunctionCall(name=call.name if call.name is not None else UNSET, arguments=call.arguments),
+    )
+
+
+_decoder = msgspec.json.Decoder(ChatCompletionBody)
+
+
+async def chat_completions(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """Answer a conversation, whole or streamed."""
+    arrived_at = time.perf_counter()
+    body = decode_json(_decoder, raw)
+    service.check_model(body.model)
+    (rid,) = broadcast_values("rid", body.rid, 1, exchange.request_id)
+    n = check_choices(body)
+    wanted = find_constraint(body)
+    use = parse_tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
+    check_logprobs("top_logprobs", body.top_logprobs)
+    if body.top_logprobs and not body.logprobs:
+        raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs", code="invalid_value")
+    max_tokens_field = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
+    max_tokens: int | None = getattr(body, max_tokens_field)
+    if max_tokens == 0:
+        raise BadBodyError(
+            f"{max_tokens_field} must be at least 1", param=max_tokens_field, code="invalid_value"
+        )
+
+    with field_names({"prompt": "messages", "max_tokens": max_tokens_field}):
+        prompt = await render_chat_prompt(service, body, body_bytes=len(raw))
+        reading = _make_reading(service, body, use, prompt)
+        grammar = await compile_tool_grammar(service, use, wanted, reading.tools)
+        grammar = _wrap_reasoner_grammar(service.tokenizer, grammar, reading)
+        if body.skip_special_tokens is None and _reads_special_tokens(service.tokenizer, reading):
+            body.skip_special_tokens = False
+        all_params = [
+            make_sampling_params(
+                body,
+                service.defaults,
+                max_tokens=max_tokens,
+                logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+                prompt_logprobs=None if choice else body.prompt_logprobs,
+                choice=choice,
+                grammar=grammar,
+            )
+            for choice in range(n)
+        ]
+        async with service.start_generations(
+            [GenerationJob(prompt.ids, params, rid) for params in all_params],
+            arrived_at=arrived_at,
+            namespace=prefix_namespace(cache_salt=body.cache_salt),
+            priority=body.priority,
+            meeting=body,
+            traced=exchange.traced,
+            also_known_as=[exchange.request_id],
+        ) as answers:
+            kind = "chat.completion.chunk" if body.stream else "chat.completion"
+            head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, int(time.time()), service.names[0])
+            replies = ChatReplies(service, body, head, prompt.ids, reading)
+            if body.stream:
+                await stream_choices(
+                    exchange,
+                    head,
+                    answers,
+                    replies.make_chunks,
+                    per_prompt=n,
+                    include_usage=body.include_usage,
+                )
+            else:
+                await exchange.send_json(encode(replies.make_completion(await answers.gather_outputs())))
+
+
+def _make_reading(
+    service: EngineService, body: ChatCompletionBody, use: ToolUse, prompt: ChatPrompt
+) -> AnswerFormat:
+    """How the answers to this request are to be read."""
+    last = (body.messages or [{}])[-1].get("content") if body.continue_final_message else None
+    continued = json.dumps(last, ensure_ascii=False) if body.continue_final_message else None
+    style = None if body.separate_reasoning is False else service.family.thinking
+    place = detect_thinking_place(style, prompt.text, continued)
+    return AnswerFormat(place, use.call_family(service.family.tools), None if use.parallel else 1)
+
+
+def _wrap_reasoner_grammar(
+    tokenizer: Tokenizer, grammar: StructuredOutputGrammar | None, reading: AnswerFormat
+) -> StructuredOutputGrammar | None:
+    """The grammar for what follows the thinking, where the model may or does think first."""
+    opens = tokenizer.backend.token_to_id(OPENS) if reading.place == "before" else None
+    if grammar is None or (reading.place != "inside" and opens is None):
+        return grammar
+    inside = reading.place == "inside"
+    return ReasonerGrammar(grammar, tokenizer.token_bytes, opens=opens, closes=CLOSES, inside=inside)
+
+
+def _reads_special_tokens(tokenizer: Tokenizer, reading: AnswerFormat) -> bool:
+    """Whether what the answers are divided by is special tokens, which are left out of text by default."""
+    special_ids = tokenizer.special_ids
+    return any(tokenizer.backend.token_to_id(marker) in special_ids for marker in reading.markers)

@@ -1,0 +1,176 @@
+"""Constraints as clients ask for them: OpenAI's, vLLM's (old and new) and SGLang's fields, one meaning."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from radixway.core.http import BadBodyError
+from radixway.engine.errors import GrammarUnavailableError, InvalidGrammarError
+from radixway.engine.grammar_compiler import WHITESPACE, CompiledGrammar, OutputConstraint
+
+if TYPE_CHECKING:
+    from radixway.engine.server.engine_service import EngineService
+
+_ANY_OBJECT = '{"type": "object"}'
+
+
+class StructuredOutputsParams(msgspec.Struct, kw_only=True):
+    """vLLM's `structured_outputs`."""
+
+    json: Any = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: Any = None
+    disable_any_whitespace: bool | None = None
+    whitespace_pattern: str | None = None
+
+
+class ConstraintFields(msgspec.Struct, kw_only=True):
+    """The fields of a request that constrain its answers; at most one of them may be given."""
+
+    response_format: dict[str, Any] | None = None
+    structured_outputs: StructuredOutputsParams | None = None
+    guided_json: Any = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    guided_whitespace_pattern: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+
+
+FieldConstraint = tuple[str, OutputConstraint]
+"""The field that asked for it, and what it asked for."""
+
+
+def find_constraint(body: ConstraintFields) -> FieldConstraint | None:
+    """The constraint of a request, if it has one. Raises BadBodyError (400) naming the field at fault."""
+    return _require_single([*_from_response_format(body.response_format), *_from_fields(body)])
+
+
+def find_sampling_constraint(regex: Any, json_schema: Any, ebnf: Any) -> FieldConstraint | None:
+    """The same from /generate's `sampling_params`."""
+    place = "sampling_params"
+    found = []
+    if regex is not None:
+        found.append((f"{place}.regex", OutputConstraint("regex", _require_text(regex, f"{place}.regex"))))
+    if json_schema is not None:
+        found.append((f"{place}.json_schema", make_json_constraint(json_schema, f"{place}.json_schema")))
+    if ebnf is not None:
+        found.append((f"{place}.ebnf", OutputConstraint("grammar", _require_text(ebnf, f"{place}.ebnf"))))
+    return _require_single(found)
+
+
+async def compile_constraint(
+    service: "EngineService", wanted: FieldConstraint | None
+) -> CompiledGrammar | None:
+    """The constraint, ready to be followed. Raises BadBodyError (400) naming the field when it cannot be."""
+    if wanted is None:
+        return None
+    field, constraint = wanted
+    grammar = service.grammars.get_cached(constraint)
+    if grammar is not None:
+        return grammar
+    try:
+        return await service.run_in_thread(lambda: service.grammars.compile_constraint(constraint))
+    except InvalidGrammarError as error:
+        raise _field_error(field, f"cannot be used: {error}", code="invalid_grammar") from None
+    except GrammarUnavailableError as error:
+        raise _field_error(field, str(error), code="unsupported") from None
+
+
+def make_json_constraint(
+    schema: Any, field: str, *, lenient: bool = False, whitespace: str | None = None
+) -> OutputConstraint:
+    """A JSON schema, as an object or written out. Raises BadBodyError (400)."""
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError):
+            raise _field_error(field, "is not JSON") from None
+    if not isinstance(schema, Mapping):
+        raise _field_error(field, "must be a JSON schema, which is an object")
+    pattern = WHITESPACE if whitespace is None else whitespace
+    return OutputConstraint("json_schema", json.dumps(schema), lenient=lenient, whitespace=pattern)
+
+
+def _from_response_format(given: dict[str, Any] | None) -> Iterator[FieldConstraint]:
+    match given:
+        case None | {"type": "text"}:
+            return
+        case {"type": "json_object"}:
+            yield "response_format", OutputConstraint("json_schema", _ANY_OBJECT)
+        case {"type": "json_schema", "json_schema": {"schema": schema, **rest}}:
+            field = "response_format.json_schema.schema"
+            strict = rest.get("strict")
+            if not isinstance(strict, bool | None):
+                raise _field_error("response_format.json_schema.strict", "must be true or false")
+            yield field, make_json_constraint(schema, field, lenient=not strict)
+        case {"type": "json_schema"}:
+            raise _field_error("response_format.json_schema.schema", "is missing", code="missing_field")
+        case {"type": str(kind)}:
+            why = f"type {kind[:60]!r} is not supported: use text, json_object or json_schema"
+            raise _field_error("response_format", why, code="unsupported")
+        case _:
+            raise _field_error("response_format.type", "must be text, json_object or json_schema")
+
+
+def _from_fields(body: ConstraintFields) -> Iterator[FieldConstraint]:
+    if body.guided_json is not None:
+        whitespace = body.guided_whitespace_pattern
+        yield "guided_json", make_json_constraint(body.guided_json, "guided_json", whitespace=whitespace)
+    if body.guided_choice is not None:
+        yield "guided_choice", _choice_constraint(body.guided_choice, "guided_choice")
+    for name in ("guided_regex", "regex"):
+        if (text := getattr(body, name)) is not None:
+            yield name, OutputConstraint("regex", text)
+    for name in ("guided_grammar", "ebnf"):
+        if (text := getattr(body, name)) is not None:
+            yield name, OutputConstraint("grammar", text)
+    if body.structured_outputs is not None:
+        yield from _from_structured_outputs(body.structured_outputs)
+
+
+def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldConstraint]:
+    place = "structured_outputs"
+    if given.structural_tag is not None:
+        raise _field_error(f"{place}.structural_tag", "is not supported", code="unsupported")
+    whitespace = "" if given.disable_any_whitespace else given.whitespace_pattern
+    if given.json is not None:
+        yield f"{place}.json", make_json_constraint(given.json, f"{place}.json", whitespace=whitespace)
+    if given.json_object:
+        field = f"{place}.json_object"
+        yield field, make_json_constraint({"type": "object"}, field, whitespace=whitespace)
+    if given.choice is not None:
+        yield f"{place}.choice", _choice_constraint(given.choice, f"{place}.choice")
+    if given.regex is not None:
+        yield f"{place}.regex", OutputConstraint("regex", given.regex)
+    if given.grammar is not None:
+        yield f"{place}.grammar", OutputConstraint("grammar", given.grammar)
+
+
+def _choice_constraint(choices: list[str], field: str) -> OutputConstraint:
+    if not choices:
+        raise _field_error(field, "is empty: there is nothing to choose from")
+    return OutputConstraint("choice", json.dumps(choices))
+
+
+def _require_single(found: list[FieldConstraint]) -> FieldConstraint | None:
+    if len(found) > 1:
+        fields = " and ".join(field for field, _ in found)
+        raise _field_error(found[1][0], f"{fields} exclude each other: give one constraint")
+    return found[0] if found else None
+
+
+def _require_text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise _field_error(field, "must be a string")
+    return value
+
+
+def _field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
+    return BadBodyError(f"{param}: {why}", param=param, code=code)

@@ -1,0 +1,220 @@
+"""What every endpoint works with: the engine, its tokenizer, the names and limits it is served under."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from radixway.core.config.engine import EngineConfig
+from radixway.core.http import BadBodyError, HttpError
+from radixway.core.parsers import ModelFamily
+from radixway.core.telemetry.tracing import RequestTracer
+from radixway.core.tokenizer import Tokenizer
+from radixway.engine.disaggregation import BootstrapRoom
+from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.engine_request import SamplingParams
+from radixway.engine.errors import InvalidRequestError
+from radixway.engine.grammar_compiler import GrammarCompiler
+from radixway.engine.server.bootstrap_fields import BootstrapFields, parse_rooms
+from radixway.engine.server.generation_group import GenerationGroup
+from radixway.engine.server.metrics import EngineGpuMonitor, ServerMetrics
+from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.tracing import TracedRequest
+
+T = TypeVar("T")
+
+DEFAULT_MODEL = "default"
+"""What SGLang's clients call the model of a server that has one."""
+_LONG_TEXT = 8_192  # characters: tokenizing that many takes some 5 ms
+_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
+_PRIORITY_LIMIT = 2**31
+
+
+@dataclass(slots=True, frozen=True)
+class GenerationJob:
+    """One generation to run."""
+
+    prompt_ids: list[int]
+    params: SamplingParams
+    request_id: str
+    """What its answer calls it, and `abort` knows it by; several jobs may share one."""
+
+
+@dataclass(slots=True)
+class EngineService:
+    """One model being served."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    config: EngineConfig
+    names: tuple[str, ...]
+    """Names clients may ask for, the first of which answers carry."""
+    metrics: ServerMetrics
+    defaults: SamplingDefaults
+    tokenizer_path: str
+    max_body_bytes: int
+    started_at: int
+    """Seconds since the epoch."""
+    tracing: RequestTracer | None = None
+    gpu: EngineGpuMonitor = field(init=False)
+    draining: bool = False
+    """No longer ready for new work, which a router in front should see."""
+    grammars: GrammarCompiler = field(init=False)
+    family: ModelFamily = field(init=False)
+    """How the model calls tools and thinks, as far as is known."""
+    longest_prompt: int = field(init=False)
+    """Characters; a longer text does not fit the context, whatever its tokens."""
+    _running: dict[str, set[str]] = field(default_factory=dict)
+    """The engine's ids of the generations of each request."""
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_TEXT_THREADS, "radixway-text")
+    )
+
+    def __post_init__(self) -> None:
+        info = self.engine.model_info
+        self.gpu = EngineGpuMonitor(info.device)
+        self.grammars = GrammarCompiler(self.tokenizer, info.eos_token_ids, info.vocab_size)
+        self.family = ModelFamily.detect_family(
+            (template.source for template in self.tokenizer.chat_templates.values()),
+            tools=self.config.tool_parser,
+            thinking=self.config.reasoning_parser,
+        )
+        self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
+
+    def body_limit_bytes(self, path: str) -> int:
+        """Bytes that the body of a request to `path` may have."""
+        if path == "/update_weights_from_tensor":  # all of them in float32 and base64, and as much again
+            return max(self.max_body_bytes, 12 * self.engine.model_info.parameters)
+        return self.max_body_bytes
+
+    def check_model(self, name: str | None) -> None:
+        """Raises HttpError (404) for a model that is not served here.
+
+        `default`, and no name, is the one that is.
+        """
+        if name and name != DEFAULT_MODEL and name not in self.names:
+            message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
+            raise HttpError(message, status=404, param="model", code="model_not_found")
+
+    async def run_off_loop(self, work: Callable[[], T], *, characters: int) -> T:
+        """Do `work` on a text of this size, in a thread when it would keep other requests waiting.
+
+        Cancelled while all threads are busy, it is never done.
+        """
+        if characters <= _LONG_TEXT:
+            return work()
+        return await self.run_in_thread(work)
+
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Do `work` while others are served; never, if cancelled while all threads are busy."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def check_length(self, text: str, param: str) -> None:
+        """Raises BadBodyError (400) for a text that cannot fit the context, so that it need not be tokenized.
+
+        A short one is let through: its tokens are soon counted, and then it is told how many there are.
+        """
+        if len(text) > max(_LONG_TEXT, self.longest_prompt):
+            limit = self.engine.model_info.context_length
+            message = f"{param} has {len(text)} characters and cannot fit the context of {limit} tokens"
+            raise BadBodyError(message, param=param, code="context_length_exceeded")
+
+    def check_token_ids(self, ids: Sequence[int], param: str) -> None:
+        """Raises BadBodyError (400) for an empty prompt or an id the model does not have."""
+        if not ids:
+            raise BadBodyError(f"{param} has no tokens", param=param, code="empty_prompt")
+        size = self.engine.model_info.vocab_size
+        if min(ids) < 0 or max(ids) >= size:
+            wrong = next(i for i in ids if not 0 <= i < size)
+            message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
+            raise BadBodyError(message, param=param, code="invalid_token_id")
+
+    def limit_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
+        """`most`, or what is left of the context after the prompt."""
+        return min(most, max(1, self.engine.model_info.context_length - len(prompt_ids)))
+
+    @asynccontextmanager
+    async def start_generations(
+        self,
+        jobs: Sequence[GenerationJob],
+        *,
+        arrived_at: float,
+        namespace: str = "",
+        priority: int | None = None,
+        also_known_as: Sequence[str] = (),
+        meeting: BootstrapFields | None = None,
+        traced: TracedRequest | None = None,
+    ) -> AsyncIterator[GenerationGroup]:
+        """Submit every job; what still runs at the end is aborted. `also_known_as`: what else `abort` knows
+        all of them by. `meeting`: the body that says where another engine is met, if any. `traced` is told
+        of the generations.
+
+        Raises InvalidRequestError, QueueFull or EngineStopped, and then nothing runs.
+        """
+        if abs(priority or 0) >= _PRIORITY_LIMIT:
+            raise BadBodyError(
+                f"priority is out of range: {priority}", param="priority", code="invalid_value"
+            )
+        most = self.config.max_running + self.config.max_queued
+        if len(jobs) > most:  # waiting would not help
+            raise InvalidRequestError(
+                "prompt", f"{len(jobs)} answers are more than the {most} this engine takes"
+            )
+        rooms: Sequence[BootstrapRoom | None] = [None] * len(jobs)
+        if meeting is not None and self.config.disaggregation_mode != "null":
+            rooms = parse_rooms(meeting, len(jobs))
+        generations: list[GenerationStream] = []
+        if traced is not None:
+            traced.generations = generations
+        answers = GenerationGroup(
+            generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
+        )
+        try:
+            for job, room in zip(jobs, rooms, strict=True):
+                generation = self.engine.submit_request(
+                    job.prompt_ids,
+                    job.params,
+                    request_id=f"{job.request_id}-{uuid.uuid4().hex[:12]}",
+                    namespace=namespace,
+                    priority=priority or 0,
+                    room=room,
+                )
+                generations.append(generation)
+                for name in {job.request_id, *also_known_as}:
+                    self._running.setdefault(name, set()).add(generation.request_id)
+            yield answers
+            self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
+        finally:
+            for job, generation in zip(jobs, generations, strict=False):
+                self.engine.abort_request(
+                    generation.request_id
+                )  # before anything is awaited: that may be cancelled
+                for name in {job.request_id, *also_known_as}:
+                    running = self._running[name]
+                    running.discard(generation.request_id)
+                    if not running:
+                        del self._running[name]
+            await answers.aclose()
+
+    def abort_request(self, request_id: str) -> int:
+        """End every generation of that request; how many there were."""
+        return sum(self.engine.abort_request(running) for running in self._running.get(request_id, ()))
+
+    def abort_all_requests(self) -> int:
+        """End every generation; how many there were."""
+        return sum(map(self.engine.abort_request, set().union(*self._running.values())))
+
+
+def prefix_namespace(*, cache_salt: str | None, extra_key: str | None = None) -> str:
+    """Where a request's prefixes are found: only with the same extra key (SGLang's) and the same salt.
+
+    Raises BadBodyError (400) for a NUL in either, which is what divides them.
+    """
+    for name, value in (("cache_salt", cache_salt), ("extra_key", extra_key)):
+        if value and "\0" in value:
+            raise BadBodyError(f"{name} must not hold a NUL character", param=name, code="invalid_value")
+    return f"{extra_key}\0{cache_salt or ''}" if extra_key else cache_salt or ""

@@ -1,0 +1,109 @@
+"""One HTTP request and its answer, over plain ASGI: body in, JSON or server-sent events out."""
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from radixway.core.http import ClientWatch, HttpError, Receive, Scope, Send, choose_request_id, read_body
+from radixway.core.telemetry.tracing import CallerSpan, parse_caller_span
+
+if TYPE_CHECKING:
+    from radixway.engine.server.tracing import TracedRequest
+
+JSON = b"application/json"
+
+
+class HttpExchange:
+    """What an endpoint sees of its request, and how it answers."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, max_body_bytes: int) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.request_id = choose_request_id(dict(scope["headers"]).get(b"x-request-id"))
+        """The client's `x-request-id`, or one of ours."""
+        self.traced: TracedRequest | None = None
+        """While somebody wants to see what becomes of it."""
+        self.started = False
+        self.status = 499
+        """What was answered; 499 (client closed request) while nothing was."""
+        self.ended_at = 0.0
+        """When the last of the answer was there to be sent, as `perf_counter` reads; 0 before that."""
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._max_body_bytes = max_body_bytes
+        self._watch: ClientWatch | None = None
+
+    @property
+    def caller(self) -> CallerSpan | None:
+        """The span that it comes from, if it says so."""
+        return parse_caller_span(self._scope["headers"])
+
+    def get_header(self, name: bytes) -> str:
+        """A header's value by its name in lower case; empty without it."""
+        value: bytes = dict(self._scope["headers"]).get(name, b"")
+        return value.decode("latin-1")
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query string's fields; of one that comes twice, the last."""
+        return dict(parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+    async def read_body(self) -> bytes:
+        """The whole body. Raises BadBody (413) when it is larger than allowed, ClientGone."""
+        return await read_body(self._scope, self._receive, self._max_body_bytes)
+
+    def watch_disconnect(self) -> ClientWatch:
+        """Cancel this task if the client leaves before the end of its answer; once the body has been read."""
+        self._watch = ClientWatch()
+        self._watch.watch(self._receive)
+        return self._watch
+
+    async def send_json(self, body: bytes) -> None:
+        """Answer with a whole JSON document."""
+        await self.send_whole(body, content_type=JSON)
+
+    async def send_whole(self, body: bytes, *, content_type: bytes) -> None:
+        """Answer with a whole document of any type."""
+        await self._send_document(200, [(b"content-type", content_type)], body)
+
+    async def send_events(self, events: bytes) -> None:
+        """Write server-sent events, the first of which start the answer."""
+        await self._start_events()
+        await self._send({"type": "http.response.body", "body": events, "more_body": True})
+
+    async def end_events(self, events: bytes) -> None:
+        """Write the last events of the answer."""
+        await self._start_events()
+        await self._finish_response(events)
+
+    async def send_error(self, error: HttpError) -> None:
+        """Answer with an error; a stream that has begun ends with it as its last event."""
+        if self.started:
+            await self.end_events(error.event())
+        else:
+            await self._send_document(error.status, error.headers(), error.body())
+
+    async def _send_document(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        await self._start_response(status, [*headers, (b"content-length", b"%d" % len(body))])
+        await self._finish_response(body)
+
+    async def _start_events(self) -> None:
+        if not self.started:
+            headers = [
+                (b"content-type", b"text/event-stream; charset=utf-8"),
+                (b"cache-control", b"no-cache"),
+            ]
+            await self._start_response(200, headers)
+
+    async def _finish_response(self, body: bytes) -> None:
+        self.ended_at = perf_counter()
+        if self._watch is not None:
+            self._watch.stop_watching()  # from here on, that the connection ends is no news
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def _start_response(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.started = True
+        self.status = status
+        request_id = (b"x-request-id", self.request_id.encode("ascii"))
+        await self._send({"type": "http.response.start", "status": status, "headers": [request_id, *headers]})

@@ -1,0 +1,84 @@
+"""POST /tokenize and /detokenize: vLLM's fields and SGLang's, both in one answer."""
+
+from typing import Any
+
+import msgspec
+
+from radixway.core.http import BadBodyError, decode_json
+from radixway.engine.server.chat_completions import ChatCompletionBody, render_chat_prompt
+from radixway.engine.server.engine_service import EngineService
+from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.prompt_inputs import encode_prompts, split_prompts
+
+
+class TokenizeBody(ChatCompletionBody, kw_only=True):
+    """A prompt, several, or a conversation: a chat request as it is will do."""
+
+    prompt: str | list[str] | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class DetokenizeBody(msgspec.Struct, kw_only=True):
+    """Token ids, or several lists of them."""
+
+    tokens: list[int | list[int]]
+    model: str | None = None
+    skip_special_tokens: bool = False
+
+
+_MAX_BODY_BYTES = 2 * 1024 * 1024  # of text: some two seconds of a core and 400 MB
+
+_tokenize_decoder = msgspec.json.Decoder(TokenizeBody)
+_detokenize_decoder = msgspec.json.Decoder(DetokenizeBody)
+_encode = msgspec.json.Encoder().encode
+
+
+async def tokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """Text or conversation to token ids, also where they are more than the context holds."""
+    if len(raw) > _MAX_BODY_BYTES:
+        raise BadBodyError(
+            f"the body is larger than the {_MAX_BODY_BYTES} bytes that are tokenized",
+            status=413,
+            code="body_too_large",
+        )
+    body = decode_json(_tokenize_decoder, raw)
+    service.check_model(body.model)
+    if body.prompt is None:
+        all_ids = [(await render_chat_prompt(service, body, body_bytes=len(raw), must_fit=False)).ids]
+    elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
+        all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
+    else:
+        special = body.add_special_tokens is not False
+        prompts = split_prompts(body.prompt, param="prompt")
+        all_ids = await encode_prompts(
+            service, prompts, param="prompt", add_special_tokens=special, must_fit=False
+        )
+    several = isinstance(body.prompt, list)
+    counts = [len(ids) for ids in all_ids]
+    reply: dict[str, Any] = {
+        "count": counts if several else counts[0],
+        "max_model_len": service.engine.model_info.context_length,
+        "tokens": all_ids if several else all_ids[0],
+    }
+    if body.return_token_strs:
+        texts = [[service.tokenizer.piece(token_id) for token_id in ids] for ids in all_ids]
+        reply["token_strs"] = texts if several else texts[0]
+    await exchange.send_json(_encode(reply))
+
+
+async def detokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """Token ids to text, special tokens included unless told otherwise."""
+    body = decode_json(_detokenize_decoder, raw)
+    service.check_model(body.model)
+    several = bool(body.tokens) and isinstance(body.tokens[0], list)
+    given = split_prompts(body.tokens, param="tokens") if body.tokens else []
+    all_ids = await encode_prompts(service, given, param="tokens") or [[]]
+
+    def decode_all() -> list[str]:
+        skip = body.skip_special_tokens
+        return [service.tokenizer.decode(ids, skip_special_tokens=skip) for ids in all_ids]
+
+    texts = await service.run_off_loop(decode_all, characters=sum(map(len, all_ids)))
+    text = texts if several else texts[0]
+    await exchange.send_json(_encode({"prompt": text, "text": text}))

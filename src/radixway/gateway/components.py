@@ -1,0 +1,194 @@
+"""What a gateway is made of, beneath its HTTP interface: built from a configuration, opened by nobody yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radixway.api import PathAuthorization, SessionService
+from radixway.api.chats import ChatSafetyScreening, ChatsApplication
+from radixway.api.classification import LazyClassificationService
+from radixway.api.request_log import TracedPipeline
+from radixway.chat.answer_metrics import AnswerMetrics
+from radixway.cluster import (
+    ConfiguredWorkers,
+    DiscoverySource,
+    LoadTransport,
+    WorkerRegistrations,
+    build_discovery,
+    build_load_sync,
+    warn_unshared_state,
+)
+from radixway.cluster.planner import PlannerService
+from radixway.core.component import Component
+from radixway.core.config import Config, radixway_home
+from radixway.core.erasure import ErasureService, PendingErasureStore
+from radixway.core.http import LoopGuard
+from radixway.core.pipeline import AbortedRequests, InFlightRequests, Services, load_middlewares
+from radixway.core.telemetry import JournalStore, MetricsRegistry
+from radixway.core.telemetry.tracing import build_tracing
+from radixway.core.tenants import build_tenant_service
+from radixway.gateway.inference_routes import InferenceRoutes, PipelineDependencies
+from radixway.gateway.semantics_builder import SemanticsBuilder, is_guarded
+from radixway.gateway.upstream_stack import UpstreamStack
+from radixway.routing import (
+    DefaultModelResolver,
+    FleetMembership,
+    ModelTokenizerLookup,
+    ModelWorkers,
+    Selector,
+    TokenizerRegistry,
+    WorkerRegistry,
+    find_model_state,
+)
+from radixway.routing.kv_events import KvEventCounts
+from radixway.routing.simulator import SimulationJobQueue
+from radixway.routing.transports import TrafficFeed
+from radixway.semantics.guard.audit import build_audit
+from radixway.trajectories import RadixTreeMiddleware
+
+
+class GatewayParts:
+    """Each part is built from those above it. What is None is not configured."""
+
+    def __init__(
+        self, config: Config, sources: Sequence[DiscoverySource], load_transport: LoadTransport | None
+    ) -> None:
+        """`sources`: of workers, beside those configured. `load_transport`: carries `scale.sync` where
+        gateways are replicas of a Ray application.
+
+        Raises ConfigError.
+        """
+        self.config = config
+        # What is measured and remembered of requests.
+        self.metrics = MetricsRegistry()
+        self.journals = JournalStore(config.telemetry.journal_capacity)
+        self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
+        self.traffic = TrafficFeed()
+        self.answer_metrics = AnswerMetrics(self.metrics)
+        self.kv_event_counts = KvEventCounts()
+        # The workers, and what is recorded of their answers.
+        self.registry = WorkerRegistry()
+        self.membership = FleetMembership(self.registry)
+        self.tokenizers = TokenizerRegistry(config.routing)
+        self.tokenizer_of = ModelTokenizerLookup(
+            self.registry, self.tokenizers, config.trajectories.tokenizer
+        )
+        services = Services(config=config, metrics=self.metrics, tokenizer_of=self.tokenizer_of)
+        self.middlewares = load_middlewares(config.pipeline.middlewares, services)
+        self.recorder = next((m for m in self.middlewares if isinstance(m, RadixTreeMiddleware)), None)
+        if self.recorder is None and config.trajectories.enabled:
+            self.recorder = RadixTreeMiddleware(services)
+            self.middlewares.insert(0, self.recorder)
+        self.tries = None if self.recorder is None else self.recorder.tries
+        memory = None if self.tries is None else self.tries.memory
+        self.sessions = SessionService(config.trajectories, self.tokenizer_of, memory=memory)
+        # Who may ask for what, and what is written down of it.
+        self.tenants = build_tenant_service(config.tenants, self.metrics, config.scale.limits)
+        self.hosts = (*config.gateway.hosts, *config.console.hosts)
+        self.gate = PathAuthorization(config.gateway, self.tenants, self.hosts)
+        guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
+        self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=guard_is_on)
+        self.audit_log = None if self.audit is None else self.audit.log
+        # The way of a request to its worker, from the end, and what reads it along that way.
+        self.via = LoopGuard()
+        self.in_hand = InFlightRequests()
+        self.aborted = AbortedRequests()
+        self.selector = Selector(config.routing)
+        self.road = UpstreamStack(
+            config.routing,
+            self.registry,
+            self.selector,
+            self.tokenizers,
+            self.metrics,
+            self.kv_event_counts,
+            self.traffic,
+            self.via,
+            config.limits.workers,
+        )
+        self.kv_events = self.road.kv_events
+        self.reading = SemanticsBuilder(
+            config, self.metrics, self._state_of, self.tokenizer_of, self.audit_log
+        )
+        self.cache = self.reading.cache
+        if self.cache is not None:
+            self.cache.entry_of = self.journals.cache_entry_of
+            if self.tenants is not None:
+                self.cache.namespace_of = self.tenants.namespace_of
+        # Other gateways, and how many workers there should be.
+        ledger = self.selector.ledger
+        self.load_sync = build_load_sync(config, self.registry, ledger, self.metrics, load_transport)
+        self.planner: PlannerService | None = None
+        if config.scale.planner is not None:
+            self.planner = PlannerService(config.scale.planner, self.registry, self.metrics, ledger.clock)
+            self.road.end = self.planner.observe_dispatch(self.road.end)
+            if self.load_sync is not None:
+                self.planner.gateways = self.load_sync.known_peers
+        self.unshared = warn_unshared_state(config, records=self.recorder is not None)
+        # Where workers come from.
+        self.configured_workers = ConfiguredWorkers(
+            self.registry, self.membership, config.workers, self.reading.configured_workers
+        )
+        self.registrations = WorkerRegistrations(config.discovery.registration, self.membership)
+        self.discovery = build_discovery(
+            config, self.membership, self.metrics, [self.registrations, *sources]
+        )
+        # What is served.
+        self.hot = self._build_hot_paths()
+        self.simulations = SimulationJobQueue(config.simulations)
+        self.classification = LazyClassificationService(
+            config, self._state_of, self.reading.encoders, self.reading.semantic, self.reading.build_guards
+        )
+        self.components: list[Component] = []
+        """In the order of their start; listed when all are there."""
+        self.erasure = ErasureService(
+            self.components,
+            PendingErasureStore(radixway_home() / "erasures"),
+            workers=self.road.fan_out,
+            note=None if self.audit_log is None else self.audit_log.record_event,
+        )
+        self.screening = ChatSafetyScreening(
+            config, self.metrics, self.reading.encoders, self.reading.build_scanner
+        )
+        self.chats = self._build_chats() if config.chat.enabled else None
+
+    def _state_of(self, model: str) -> ModelWorkers | None:
+        return find_model_state(self.registry, model, self.selector.ledger.clock())
+
+    def _build_hot_paths(self) -> InferenceRoutes:
+        along = PipelineDependencies(
+            middlewares=self.middlewares,
+            recorder=self.recorder,
+            tenants=self.tenants,
+            audit=self.audit,
+            aborted=self.aborted,
+            sessions=self.sessions,
+        )
+        return InferenceRoutes(
+            self.config,
+            self.metrics,
+            along,
+            self.reading,
+            self.road,
+            book=self.journals,
+            via=self.via,
+            callers=self.gate.callers,
+            in_hand=self.in_hand,
+            default_model=DefaultModelResolver(
+                self.registry, self.reading.default_model, self.reading.is_auto
+            ),
+            tracing=self.tracing,
+        )
+
+    def _build_chats(self) -> ChatsApplication:
+        return ChatsApplication(
+            self.config.chat,
+            self.registry,
+            TracedPipeline(self.hot.pipeline, self.tracing, "chats"),
+            self.erasure,
+            self.screening.screen,
+            self.answer_metrics,
+            least_priority=self.config.routing.queue.least_priority,
+            tenants=self.tenants,
+            named=self.reading.model_names,
+            access=self.gate.access,
+        )

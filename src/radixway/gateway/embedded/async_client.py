@@ -1,0 +1,238 @@
+"""Calls within an event loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+import msgspec
+
+from radixway.core.http import App
+from radixway.core.http.server_sent_events import EventBuffer, iterate_data
+from radixway.core.pipeline import CHAT_COMPLETIONS, COMPLETIONS, GENERATE
+from radixway.gateway.embedded.answer import Answer, answer_text, error_from_answer, error_from_event
+from radixway.gateway.embedded.asgi_exchange import ExchangeLeftError, InFlightExchanges, InProcessExchange
+from radixway.gateway.embedded.request_body import (
+    Messages,
+    encode_body,
+    make_chat_body,
+    merge_headers,
+    trace_headers,
+    without_stream,
+)
+
+Task = Literal["intent", "pii", "security", "combined"]
+
+
+class AsyncRadixway:
+    """An open gateway. Made by `Radixway`, and the event loop's in which it was opened.
+
+    Fields of a call are those of the bodies over HTTP. Every call raises RadixwayError in place of an answer.
+    Whoever is cancelled in a call has left it: its worker stops.
+    """
+
+    def __init__(self, app: App, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._headers = headers
+        self._under_way = InFlightExchanges()
+
+    async def close(self) -> None:
+        """End what is under way: whoever waits for it is told so. `Radixway` calls this when it is closed."""
+        await self._under_way.close_all()
+
+    async def chat(
+        self,
+        messages: Messages,
+        *,
+        model: str = "auto",
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Answer:
+        """A chat completion; `messages` as over HTTP, or what a user says."""
+        return await self.call(
+            "POST", CHAT_COMPLETIONS.path, without_stream(make_chat_body(messages, model, fields)), headers
+        )
+
+    def stream_chat(
+        self,
+        messages: Messages,
+        *,
+        model: str = "auto",
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Stream:
+        """The same, event by event."""
+        return self.stream(CHAT_COMPLETIONS.path, make_chat_body(messages, model, fields), headers)
+
+    async def complete(
+        self,
+        prompt: str | Sequence[Any],
+        *,
+        model: str = "auto",
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Answer:
+        """A completion of a text, or of token ids."""
+        body = without_stream({"model": model, "prompt": prompt, **fields})
+        return await self.call("POST", COMPLETIONS.path, body, headers)
+
+    def stream_complete(
+        self,
+        prompt: str | Sequence[Any],
+        *,
+        model: str = "auto",
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Stream:
+        """The same, event by event."""
+        return self.stream(COMPLETIONS.path, {"model": model, "prompt": prompt, **fields}, headers)
+
+    async def generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
+        """SGLang's call: `text` or `input_ids`, and `sampling_params`."""
+        return await self.call("POST", GENERATE.path, without_stream(fields), headers)
+
+    def stream_generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Stream:
+        """The same, event by event."""
+        return self.stream(GENERATE.path, fields, headers)
+
+    async def explain(self, request_id: str) -> dict[str, Any]:
+        """Every step and decision of a recent request."""
+        told: dict[str, Any] = (await self.call("GET", f"/explain/{quote(request_id, safe='')}")).json()
+        return told
+
+    async def classify(self, text: str, task: Task = "intent", **options: Any) -> dict[str, Any]:
+        """What a text is: its domain, the personal data in it, whether it attacks, or all of these."""
+        body = {"text": text} | ({"options": options} if options else {})
+        told: dict[str, Any] = (await self.call("POST", f"/api/v1/classify/{task}", body)).json()
+        return told
+
+    async def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Any call that the gateway has over HTTP (docs/http.md); `body` becomes JSON, unless it is bytes."""
+        exchange = self._exchange(method, path, body, headers)
+        await self._under_way.start_exchange(exchange)
+        try:
+            told = await exchange.read_body()
+        except ExchangeLeftError:
+            raise self._under_way.left_reason() from None
+        finally:
+            await self._under_way.end_exchange(exchange)
+        if exchange.status >= 400:
+            raise error_from_answer(exchange.status, exchange.headers, told)
+        return Answer(exchange.status, exchange.headers, told)
+
+    def stream(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Stream:
+        """An answer of server-sent events; `body` is asked for with `stream: true`."""
+        return Stream(self._exchange("POST", path, {**body, "stream": True}, headers), self._under_way)
+
+    def _exchange(
+        self, method: str, path: str, body: Any, headers: Mapping[str, str] | None
+    ) -> InProcessExchange:
+        every = merge_headers({"content-type": "application/json"}, trace_headers(), self._headers, headers)
+        return InProcessExchange(self._app, method, path, every.items(), encode_body(body))
+
+
+class Stream:
+    """The events of one answer as objects, in their order, each as soon as it is there.
+
+    Iterate over it within `async with`; leaving that early stops the worker. Raises RadixwayError where
+    nothing is answered, and in the middle where the answer breaks off.
+    """
+
+    def __init__(self, exchange: InProcessExchange, under_way: InFlightExchanges) -> None:
+        self._exchange = exchange
+        self._under_way = under_way
+        self._buffer = EventBuffer()
+        self._events: deque[bytes] = deque()
+        """The data of those that have come and were not asked for yet."""
+        self._ended = False
+
+    async def __aenter__(self) -> Self:
+        """Ask, and wait until the answer begins."""
+        exchange = self._exchange
+        await self._under_way.start_exchange(exchange)
+        if exchange.status >= 400:
+            try:
+                raise error_from_answer(exchange.status, exchange.headers, await exchange.read_body())
+            except ExchangeLeftError:
+                raise self._under_way.left_reason() from None
+            finally:
+                await self.aclose()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def request_id(self) -> str:
+        """For `explain`."""
+        return self._exchange.headers.get("x-request-id", "")
+
+    @property
+    def worker(self) -> str:
+        """Who answers."""
+        return self._exchange.headers.get("x-radixway-worker", "")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        """The next event, decoded. Who is cancelled here has missed nothing, and may ask again."""
+        while True:
+            while self._events:
+                said = self._events.popleft()
+                if (failure := error_from_event(said, self.request_id)) is not None:
+                    self._ended = True
+                    raise failure
+                return msgspec.json.decode(said)
+            if self._ended:
+                raise StopAsyncIteration
+            await self._read_events()
+
+    def texts(self) -> StreamTexts:
+        """What each event adds to the text of the first choice, where it adds something."""
+        return StreamTexts(self)
+
+    async def aclose(self) -> None:
+        """Leave."""
+        await self._under_way.end_exchange(self._exchange)
+
+    async def _read_events(self) -> None:
+        """No generator: that would end where somebody who waits for it is cancelled."""
+        try:
+            part = await self._exchange.next_part()
+        except ExchangeLeftError:
+            raise self._under_way.left_reason() from None
+        if part is None:
+            self._ended = True
+        else:
+            self._events.extend(iterate_data(self._buffer.take_events(part)))
+
+
+class StreamTexts:
+    """What the events of a stream add to its text, one after the other."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._so_far = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            event = await anext(self._stream)
+            said = answer_text(event)
+            if isinstance(event, dict) and "choices" not in event:  # `generate` tells all of it each time
+                said, self._so_far = said[self._so_far :], max(self._so_far, len(said))
+            if said:
+                return said

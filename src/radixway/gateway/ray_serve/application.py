@@ -1,0 +1,129 @@
+"""From a configuration to the application that Ray Serve runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+from ray import serve
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
+from ray.serve.deployment import Application, Deployment
+
+from radixway._version import __version__
+from radixway.cluster.ray_serve.engine_replica import EngineReplica
+from radixway.core.config import (
+    Config,
+    EngineConfig,
+    RayAutoscalingConfig,
+    RayEngineConfig,
+    SyncConfig,
+    load_config,
+)
+from radixway.core.config.ray import GATEWAY_NAME, ReplicasConfig
+from radixway.gateway.ray_serve.gateway_replica import GatewayReplica
+
+_FAREWELL_S = 20.0
+"""How much longer than it may drain a replica may take to end, before Ray kills it."""
+_HEALTH_EVERY_S = 2.0
+"""How soon Ray replaces a replica whose server has ended."""
+
+
+class BuildArguments(BaseModel):
+    """What `serve run radixway.gateway.ray_serve:build` takes as `key=value`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config: Path | None = None
+    """A `radixway.yaml`."""
+
+
+def build(arguments: Mapping[str, str]) -> Application:
+    """The application of a file, by `BuildArguments`. Raises ConfigError, and ValidationError for others."""
+    return build_app(load_config(BuildArguments.model_validate(arguments).config))
+
+
+def build_app(config: Config) -> Application:
+    """Gateway replicas in front of a deployment of engines for each model.
+
+    A deployment has a version of what its replicas are made of: deploying again with other numbers starts or
+    drains some, and leaves the others as they are.
+    """
+    engines = [_build_engines(section, config.engine) for section in config.ray.engines]
+    section = config.ray.gateway
+    # Numbers of replicas are no reason to restart a gateway, which follows them anyhow.
+    own = config.model_copy(update={"ray": type(config.ray)()})
+    if config.scale.sync is None and section.most_replicas > 1:
+        own = own.model_copy(update={"scale": config.scale.model_copy(update={"sync": SyncConfig(ray=True)})})
+    gateway = serve.deployment(GatewayReplica).options(
+        name=GATEWAY_NAME,
+        max_ongoing_requests=section.max_ongoing_requests,
+        graceful_shutdown_timeout_s=config.gateway.drain_s + _FAREWELL_S,
+        **_replica_options(
+            section, None if section.autoscaling is None else _autoscaling_config(section.autoscaling)
+        ),
+    )
+    return _with_version(gateway, "", own).bind(own, *engines)
+
+
+def _build_engines(section: RayEngineConfig, common: EngineConfig) -> Application:
+    chosen = section.settings
+    settings = common.model_copy(update={name: getattr(chosen, name) for name in chosen.model_fields_set})
+    autoscaling = None
+    if section.autoscaling is not None:
+        autoscaling = _autoscaling_config(section.autoscaling)
+        autoscaling.policy = AutoscalingPolicy(
+            policy_function=section.autoscaling.policy, policy_kwargs=section.autoscaling.policy_kwargs
+        )
+    router = {}
+    if section.request_router_class is not None:
+        router["request_router_config"] = RequestRouterConfig(
+            request_router_class=section.request_router_class,
+            request_router_kwargs=section.request_router_kwargs,
+        )
+    engine = serve.deployment(EngineReplica).options(
+        name=section.name,
+        max_ongoing_requests=section.max_ongoing_requests,
+        graceful_shutdown_timeout_s=section.drain_s + _FAREWELL_S,
+        health_check_period_s=_HEALTH_EVERY_S,
+        **router,
+        **_replica_options(section, autoscaling),
+    )
+    made_of = section.model_copy(update={"replicas": 1, "autoscaling": None})
+    # A replica that was started without autoscaling never begins to report what it has in hand.
+    reports = "reports" if autoscaling is not None else ""
+    return _with_version(engine, reports, made_of, settings).bind(made_of, settings)
+
+
+def _replica_options(section: ReplicasConfig, autoscaling: AutoscalingConfig | None) -> dict[str, Any]:
+    """How many replicas there are, and what Ray keeps for each."""
+    options = {"num_cpus": section.num_cpus, "num_gpus": section.num_gpus, "resources": section.resources}
+    if autoscaling is not None:
+        return {"ray_actor_options": options, "autoscaling_config": autoscaling, "num_replicas": "auto"}
+    return {"ray_actor_options": options, "num_replicas": section.replicas}
+
+
+def _autoscaling_config(section: RayAutoscalingConfig) -> AutoscalingConfig:
+    return AutoscalingConfig(
+        min_replicas=section.min_replicas,
+        max_replicas=section.max_replicas,
+        target_ongoing_requests=section.target_ongoing_requests,
+        upscale_delay_s=section.upscale_delay_s,
+        downscale_delay_s=section.downscale_delay_s,
+        look_back_period_s=section.look_back_period_s,
+    )
+
+
+def _with_version(deployment: Deployment, how: str, *made_of: BaseModel) -> Deployment:
+    """Ray gives a deployment without a version a new one each time, which restarts all of its replicas."""
+    told = json.dumps([part.model_dump() for part in made_of], default=_encode_secret, sort_keys=True)
+    version = hashlib.sha256(f"{__version__} {how} {told}".encode()).hexdigest()[:16]
+    return deployment.options(version=version, _internal=True)
+
+
+def _encode_secret(value: Any) -> str:
+    """A secret that is another one is a reason to restart; of the digest it cannot be read."""
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

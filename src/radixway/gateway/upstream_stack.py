@@ -1,0 +1,109 @@
+"""From a request that knows its model to the worker that answers it: all that stands between the two."""
+
+from __future__ import annotations
+
+from radixway.core.component import Component, Subject
+from radixway.core.config import RoutingConfig, WorkerLimitsConfig
+from radixway.core.http import LoopGuard
+from radixway.core.pipeline import Next
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import (
+    HealthMonitor,
+    LeaseReservations,
+    PromptReader,
+    Selector,
+    TokenizerRegistry,
+    WeightVersionTracker,
+    WorkerRegistry,
+)
+from radixway.routing.kv_events import KvEventCounts, KvEventService
+from radixway.routing.transports import (
+    EngineMetricsPoller,
+    FanOut,
+    HttpProbe,
+    HttpTokenizeCall,
+    HttpTransport,
+    RequestDispatcher,
+    TrafficFeed,
+    TrafficTap,
+    WorkerClient,
+)
+
+
+class UpstreamStack(Component):
+    """Follows the workers that come and go, from `start` on, inside one event loop.
+
+    It keeps texts and tokens of prompts to choose workers by. Nobody noted whose those are, and they are a
+    cache: erasing anybody empties it, which costs time alone.
+    """
+
+    name = "routing"
+    erasable_by = frozenset({"tenant", "user", "session", "request"})
+
+    def __init__(
+        self,
+        config: RoutingConfig,
+        registry: WorkerRegistry,
+        selector: Selector,
+        tokenizers: TokenizerRegistry,
+        metrics: MetricsRegistry,
+        kv_event_counts: KvEventCounts,
+        traffic: TrafficFeed,
+        via: LoopGuard,
+        limits: WorkerLimitsConfig,
+    ) -> None:
+        self.selector = selector
+        self._registry = registry
+        self._tokens = tokenizers.cache
+        self.transport = transport = HttpTransport(via, limits)
+        probe = HttpProbe(transport, config.health.timeout_s)
+        self.weights = WeightVersionTracker(registry, config.weights)
+        self.health = HealthMonitor(registry, probe, config.health, self.weights)
+        self.health.on_silence.append(transport.abort_stalled)
+        self.kv_events = KvEventService(registry, selector.index, config.block_size, kv_event_counts)
+        self.prompts = PromptReader(
+            config,
+            tokenizers,
+            HttpTokenizeCall(transport, config.tokenize.ask_timeout_s),
+            clock=selector.ledger.clock,
+            on_fallback=metrics.record_untokenized_prompt,
+        )
+        dispatch = RequestDispatcher(
+            registry, selector, self.prompts, transport, self.health, metrics, config, self.weights
+        )
+        self.end: Next = TrafficTap(dispatch, registry, self.prompts, traffic)
+        """Where every pipeline ends: at workers, under the eyes of whoever watches the traffic."""
+        self.calls = WorkerClient(registry, transport, tokenizers)
+        self._metrics, self._look = metrics, EngineMetricsPoller(registry, transport).poll_workers
+        self.fan_out = FanOut(registry, transport, config.weights.update_timeout_s)
+        self.reservations = LeaseReservations(
+            config.reservation_ttl_s, config.most_reservations, selector.ledger.clock
+        )
+
+    async def start(self) -> None:
+        """Watch the workers."""
+        registry = self._registry
+        self.transport.open()
+        registry.on_remove.append(self.transport.remove_worker)
+        self.health.open()
+        registry.on_add.append(self.selector.add_worker)
+        self.kv_events.open()  # between the two: a worker has its place in the index while it is followed
+        registry.on_remove.append(self.selector.remove_worker)
+        registry.on_remove.append(self.prompts.remove_worker)
+        self._metrics.before.append(self._look)
+
+    async def stop(self) -> None:
+        """Let go of the workers."""
+        self._metrics.before.remove(self._look)
+        self.reservations.release_all()
+        self.prompts.shutdown_threads()
+        await self.calls.close()
+        await self.health.stop_probing()
+        await self.kv_events.stop_subscriptions()
+        await self.transport.close()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many prompts and stretches of them, whosever they were."""
+        bonds = (subject.session, subject.user)
+        ended = sum(self.selector.end_session(name) for name in bonds if name is not None)
+        return ended + self.selector.clear_texts() + self._tokens.clear_tokens()

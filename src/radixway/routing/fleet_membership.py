@@ -1,0 +1,176 @@
+"""Who says that a worker belongs to the fleet: sources, each with a whole set of workers, and what follows.
+
+A source tells its set again whenever it has changed; the differences to the last one are applied here::
+
+    appears ──► JOINING ──► (health) READY ──► drains: DRAINING ──► vanishes: removed, once nothing is in hand
+                                 ▲                     │
+                                 └──── named again ────┘
+
+What administrators do to single workers stays done until a source says something else of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from radixway.core.config import WorkerSettings
+from radixway.routing.worker import Worker, WorkerState
+from radixway.routing.worker_registry import WorkerRegistry
+
+log = logging.getLogger(__name__)
+
+CONFIG = "config"
+"""The source that the configuration's workers have."""
+REGISTERED = "registered"
+"""Of workers that say themselves that they are there."""
+API = "api"
+"""Of workers added by a call, until a call removes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredWorker:
+    """A worker, as a source names it."""
+
+    section: WorkerSettings
+    draining: bool = False
+    """It finishes what it has, and is to get nothing new."""
+
+
+class FleetMembership:
+    """Synchronous and free of I/O. A worker stays while any source names it, and drains when all say so."""
+
+    def __init__(self, registry: WorkerRegistry) -> None:
+        self.changes: Counter[str] = Counter(appeared=0, drained=0, returned=0, vanished=0)
+        """What sources' words have done to workers."""
+        self._registry = registry
+        self._said: dict[str, dict[str, DiscoveredWorker]] = {}
+        """By source, then by URL."""
+        self._leaving: set[Worker] = set()
+        """Named by nobody any more, with requests in hand."""
+        registry.on_remove.append(self._on_worker_removed)
+
+    def set_members(self, source: str, found: Iterable[DiscoveredWorker]) -> None:
+        """`source` names these workers now and no others. One named twice drains if it does both times."""
+        before, now = self._said.get(source, {}), _index_by_url(found)
+        self._said[source] = now
+        for url, each in now.items():
+            if each != before.get(url):
+                self._apply_member(url, each)
+        for url in before.keys() - now.keys():
+            self._apply_absence(url)
+
+    def add_member(self, source: str, found: DiscoveredWorker) -> None:
+        """`source` names one worker more, or one again; as `tell` with all that it has named."""
+        said = self._said.setdefault(source, {})
+        url = found.section.url
+        before, said[url] = said.get(url), found
+        if found != before:
+            self._apply_member(url, found)
+
+    def join_worker(self, source: str, section: WorkerSettings) -> Worker:
+        """`source` names one more worker, or one again: it comes back even if an administrator drained it."""
+        self._said.setdefault(source, {})[section.url] = DiscoveredWorker(section)
+        return self._register_worker(section)
+
+    def remove_member(self, source: str, url: str) -> None:
+        """`source` names that worker no more."""
+        if self._said.get(source, {}).pop(url, None) is not None:
+            self._apply_absence(url)
+
+    def drain_worker(self, worker: Worker) -> None:
+        """It is to get nothing new, whoever names it."""
+        if not worker.removed:
+            self._drain_unnamed(worker)
+
+    def remove_drained(self) -> None:
+        """Remove those that nobody names, once nothing is in hand; to be called now and then."""
+        for worker in [worker for worker in self._leaving if not worker.load.requests]:
+            self._remove_worker(worker)
+
+    def count_members(self) -> Mapping[str, int]:
+        """How many workers each source names."""
+        return {source: len(found) for source, found in self._said.items()}
+
+    def check(self) -> None:
+        """Who leaves is named by nobody and drains; every worker knows its sources. Raises AssertionError."""
+        for worker in self._leaving:
+            assert worker.state is WorkerState.DRAINING, worker.name
+            assert self._registry.get_worker(worker.url) is worker, worker.name
+            assert not worker.sources, worker.name
+        for worker in self._registry:
+            assert worker.sources == tuple(self._sources_of(worker.url)), worker.name
+            drains = worker.state is WorkerState.DRAINING
+            assert drains or not worker.sources or not self._is_drained_by_all(worker.url), worker.name
+
+    def _apply_member(self, url: str, now: DiscoveredWorker) -> None:
+        worker = self._registry.get_worker(url)
+        if not now.draining:
+            if worker is not None and worker.state is WorkerState.DRAINING:
+                self.changes["returned"] += 1
+            self._register_worker(now.section)
+        elif worker is not None:  # one that drains as it is first heard of has nothing for us
+            self._note_sources(worker)
+            if self._is_drained_by_all(url):
+                self._drain_unnamed(worker)
+
+    def _register_worker(self, section: WorkerSettings) -> Worker:
+        known = self._registry.get_worker(section.url)
+        worker = self._registry.add_worker(section)
+        self._leaving.discard(worker)
+        self._note_sources(worker)
+        if known is None:
+            self.changes["appeared"] += 1
+            log.info("worker %s is there, as %s says", worker.name, ", ".join(worker.sources))
+        return worker
+
+    def _apply_absence(self, url: str) -> None:
+        worker = self._registry.get_worker(url)
+        if worker is None:
+            return
+        self._note_sources(worker)
+        if worker.sources:
+            if self._is_drained_by_all(url):
+                self._drain_unnamed(worker)
+            return
+        if worker.load.requests:
+            self._drain_unnamed(worker)
+            self._leaving.add(worker)
+        else:
+            self._remove_worker(worker)
+
+    def _drain_unnamed(self, worker: Worker) -> None:
+        if worker.state is not WorkerState.DRAINING:
+            self.changes["drained"] += 1
+            log.info("worker %s drains with %d requests in hand", worker.name, worker.load.requests)
+            self._registry.set_state(worker, WorkerState.DRAINING)
+
+    def _remove_worker(self, worker: Worker) -> None:
+        self.changes["vanished"] += 1
+        log.info("worker %s is gone", worker.name)
+        self._registry.remove_worker(worker.url)
+
+    def _on_worker_removed(self, worker: Worker) -> None:
+        """Whoever removed it meant what callers had said, too; others may name it anew."""
+        self._leaving.discard(worker)
+        self._said.get(API, {}).pop(worker.url, None)
+
+    def _is_drained_by_all(self, url: str) -> bool:
+        """Of those that name it."""
+        return all(self._said[source][url].draining for source in self._sources_of(url))
+
+    def _note_sources(self, worker: Worker) -> None:
+        worker.sources = tuple(self._sources_of(worker.url))
+
+    def _sources_of(self, url: str) -> Iterator[str]:
+        return (source for source, said in self._said.items() if url in said)
+
+
+def _index_by_url(found: Iterable[DiscoveredWorker]) -> dict[str, DiscoveredWorker]:
+    named: dict[str, DiscoveredWorker] = {}
+    for each in found:
+        if each.section.url not in named or not each.draining:
+            named[each.section.url] = each
+    return named

@@ -1,0 +1,275 @@
+"""Follows one publisher: puts its batches in order, notices what was missed, and asks for it.
+
+A publisher numbers its batches from 0 and keeps the latest for replay. What becomes of a batch::
+
+    live, next in order           applied
+    live, later than that         kept, while those in between are asked for
+    live, a number heard before   the publisher was restarted: all that was known is forgotten
+    replayed, known already       passed over, if it is the same; if not, see above
+    replayed, next in order       applied, and what was kept behind it
+
+A replay is asked to begin with the last batch applied, not the one after: only if that one comes back as it
+was is it still the same run of the publisher. A publisher that can replay is asked on every connect, because
+what it sent before is not sent again.
+"""
+
+from __future__ import annotations
+
+from radixway.routing.kv_events.counts import KvEventCounts
+from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
+from radixway.routing.kv_events.event_decoder import UnreadableBatchError, decode_batch, may_contain_clear
+from radixway.routing.worker import KvEventsState
+
+MAX_BUFFERED_BATCHES = 20_000
+"""Batches kept while others are asked for; what comes beyond them is asked for in its turn."""
+
+
+class BatchSequencer:
+    """Synchronous and free of I/O: the caller brings what it hears and carries what is `asked`."""
+
+    def __init__(self, blocks: EngineBlockTracker, counts: KvEventCounts, *, can_replay: bool) -> None:
+        self.blocks = blocks
+        self.state = KvEventsState.CONNECTING
+        self.reason: str | None = None
+        """Why it is degraded; or what else is to be known of it."""
+        self.exact = False
+        """What is known is what the engine held at the last batch applied."""
+        self.asked: int | None = None
+        """A replay is wanted that begins with this batch."""
+        self.attempt = 0
+        """Which replay that is: answers to earlier ones come too late."""
+        self.worth_retrying = False
+        """It is degraded, but another replay may help."""
+        self.last = -1
+        """The last batch applied."""
+        self._can_replay = can_replay
+        self._counts = counts
+        self._rank: int | None = None
+        self._heard = -1
+        """The latest live batch."""
+        self._prints: dict[int, int] = {}
+        """Of the last batch applied, and of those that were replayed before they were heard live."""
+        self._kept: dict[int, bytes] = {}
+        self._kept_to = -1
+        """The latest batch that was kept when the replay was asked for."""
+        self._replayed_to = -1
+        """The latest batch of the replay."""
+        self._joined = False
+        """The replay continues what was applied."""
+        self._must = False
+        """Without the replay, what is known is not certain."""
+
+    # What is heard.
+
+    def on_connected(self) -> None:
+        """The publisher can be heard, for the first time or again; what it sent meanwhile is lost."""
+        if self._can_replay:
+            self._request_replay(must=True)
+        elif self.exact:
+            self._mark_degraded(
+                "its publisher was away, and there is no replay to tell what it sent meanwhile"
+            )
+
+    def verify_position(self) -> None:
+        """Nothing has been heard for a while, which a lost message explains as well as an idle engine."""
+        if self._can_replay and self.exact and self.asked is None:
+            self._request_replay(must=False)
+
+    def retry_replay(self) -> None:
+        """Ask again for what an earlier replay did not bring."""
+        if self.state is KvEventsState.DEGRADED and self._can_replay and self.asked is None:
+            self._request_replay(must=True)
+
+    def on_disconnected(self, reason: str) -> None:
+        """The publisher cannot be heard any more."""
+        self._mark_degraded(reason)
+
+    def on_live_batch(self, number: int, payload: bytes) -> None:
+        """A batch from the subscription. They come in order, but not all of them may come."""
+        if number <= self._heard or (number <= self.last and self._prints.get(number) != hash(payload)):
+            self._restart()
+        elif number <= self.last:  # the replay was faster
+            self._heard = number
+            return
+        self._heard = number
+        if self.asked is not None:
+            self._buffer_batch(number, payload)
+        elif number == self.last + 1:
+            if self._apply_batch(number, payload):
+                self._mark_following()
+        elif self.exact:
+            self._handle_gap(number, payload)
+        elif may_contain_clear(payload) and self._apply_after_clear(number, payload):
+            self._mark_following()
+        elif self.state is not KvEventsState.DEGRADED:
+            self._handle_late_join(number, payload)
+
+    def on_replayed_batch(self, attempt: int, number: int, payload: bytes) -> None:
+        """A batch from a replay. They may come twice, in any order, and from another run than before."""
+        if attempt != self.attempt or self.asked is None:
+            return
+        self._replayed_to = max(self._replayed_to, number)
+        known = self._kept.get(number)
+        if number <= self.last:
+            another = number in self._prints and self._prints[number] != hash(payload)
+            self._joined = self._joined or (number == self.last and not another)
+        else:
+            another = known is not None and known != payload
+        if another:
+            self._restart()
+            self._request_replay(must=True)
+        elif number > self.last and known is None:
+            self._buffer_batch(number, payload)
+        if self._joined:
+            self._apply_buffered()
+
+    def on_replay_ended(self, attempt: int) -> None:
+        """The publisher has sent all that it had."""
+        if attempt != self.attempt or self.asked is None:
+            return
+        self._counts.replays += 1
+        self.asked = None
+        if not self._joined:  # the last batch applied is not in its history: is it another run's, or too old?
+            self._restart()
+            self._request_replay(must=True)
+            return
+        self._apply_buffered()
+        if self.state is KvEventsState.DEGRADED:
+            return
+        first = min(self._kept, default=None)
+        if first is None:
+            self._mark_following()
+        elif first <= self._replayed_to:  # its history itself begins too late
+            if self._resume_at_clear():
+                self._mark_following()
+            else:
+                self._mark_degraded(f"batches {self.last + 1} to {first - 1} are gone from its history")
+        else:
+            if first <= self._kept_to:  # heard before the question, and yet not in its history: another run's
+                self._kept = {number: kept for number, kept in self._kept.items() if number > self._kept_to}
+            self._request_replay(must=True)
+
+    def on_replay_failed(self, attempt: int, reason: str) -> None:
+        """No answer, or not all of it."""
+        if attempt != self.attempt or self.asked is None:
+            return
+        self._counts.replays_failed += 1
+        self.asked = None
+        if self._must or self._kept:
+            self._mark_degraded(reason, worth_retrying=True)
+        else:
+            self.reason = reason
+
+    # What follows from it.
+
+    def _request_replay(self, *, must: bool) -> None:
+        self.asked = max(self.last, 0)
+        self.attempt += 1
+        self._kept_to = max(self._kept, default=-1)
+        self._replayed_to = -1
+        self._joined = self.last < 0
+        self._must = must
+        if must:
+            self.state, self.reason = KvEventsState.REPLAYING, None
+
+    def _handle_gap(self, number: int, payload: bytes) -> None:
+        self._counts.gaps += 1
+        if self._can_replay:
+            self._buffer_batch(number, payload)
+            self._request_replay(must=True)
+        else:
+            missed = f"batches {self.last + 1} to {number - 1} were missed"
+            self._mark_degraded(f"{missed}, and there is no replay")
+
+    def _handle_late_join(self, number: int, payload: bytes) -> None:
+        if self._can_replay:
+            self._buffer_batch(number, payload)
+            self._request_replay(must=True)
+        else:
+            self._mark_degraded(
+                f"it was joined at batch {number}, and there is no replay of what came before"
+            )
+
+    def _buffer_batch(self, number: int, payload: bytes) -> None:
+        if len(self._kept) < MAX_BUFFERED_BATCHES:
+            self._kept[number] = payload
+
+    def _apply_buffered(self) -> None:
+        while (payload := self._kept.pop(self.last + 1, None)) is not None:
+            if not self._apply_batch(self.last + 1, payload):
+                return
+
+    def _apply_batch(self, number: int, payload: bytes) -> bool:
+        """False if it could not be, and the follower is degraded now."""
+        try:
+            batch = decode_batch(payload)
+        except UnreadableBatchError as error:
+            self._mark_degraded(f"batch {number} cannot be read: {error}")
+            return False
+        if self._rank is None:
+            self._rank = batch.rank
+        if batch.rank not in (None, self._rank):
+            self._mark_degraded(
+                f"ranks {self._rank} and {batch.rank} publish at one endpoint; give each its own"
+            )
+            return False
+        self._counts.batches += 1
+        self._counts.ignored += batch.ignored
+        self._counts.unreadable += batch.unreadable
+        for event in batch.events:
+            self.blocks.apply_event(event)
+        self.last = number
+        if number <= self._heard:
+            self._prints.clear()
+        self._prints[number] = hash(payload)
+        return True
+
+    def _apply_after_clear(self, number: int, payload: bytes) -> bool:
+        """What the engine holds after it has dropped everything is known, whatever came before."""
+        cleared = self._counts.cleared
+        self.blocks.clear_blocks()
+        if self._apply_batch(number, payload) and self._counts.cleared > cleared:
+            return True
+        if self.state is not KvEventsState.DEGRADED:
+            self._mark_degraded(self.reason or "what it holds is unknown")
+        self.blocks.clear_blocks()
+        self.last = -1
+        return False
+
+    def _resume_at_clear(self) -> bool:
+        """The history begins too late, but the engine has dropped everything since."""
+        numbers = sorted(self._kept)
+        for number in reversed(numbers):
+            if may_contain_clear(self._kept[number]):
+                payload = self._kept.pop(number)
+                if not self._apply_after_clear(number, payload):
+                    return False
+                self._apply_buffered()
+                self._kept = {kept: bytes_ for kept, bytes_ in self._kept.items() if kept > number}
+                return not self._kept
+            if number - 1 not in self._kept:
+                return False
+        return False
+
+    def _mark_following(self) -> None:
+        self.state, self.reason, self.exact = KvEventsState.FOLLOWING, None, True
+        self.worth_retrying = False
+
+    def _mark_degraded(self, reason: str, *, worth_retrying: bool = False) -> None:
+        if self.state is not KvEventsState.DEGRADED:
+            self._counts.degradations += 1
+        self._reset_position()
+        self.state, self.reason, self.worth_retrying = KvEventsState.DEGRADED, reason, worth_retrying
+
+    def _restart(self) -> None:
+        """It is another run of the publisher, whose engine began with nothing."""
+        self._counts.restarts += 1
+        self._reset_position()
+        self.state, self.reason, self._heard, self._rank = KvEventsState.CONNECTING, None, -1, None
+
+    def _reset_position(self) -> None:
+        self.exact, self.asked, self.last = False, None, -1
+        self.attempt += 1
+        self._kept.clear()
+        self._prints.clear()
+        self.blocks.clear_blocks()

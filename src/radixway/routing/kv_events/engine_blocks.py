@@ -1,0 +1,305 @@
+"""What one engine holds: its own hashes of blocks, and the index's names for them.
+
+The index names blocks of its own size (see `block_hash`), the engine has a size of its own. Tokens are
+collected along the parents, and an index block belongs to the engine block that completes it::
+
+    engine, 24 tokens   |-----------a-----------|-----------b-----------|
+    index, 16 tokens    |-------1-------|-------2-------|-------3-------|     a: 1   b: 2, 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from xxhash import xxh3_64_intdigest
+
+from radixway.routing.block_hash import hash_token_blocks, namespace_seed
+from radixway.routing.block_index import BlockIndex, StorageTier
+from radixway.routing.kv_events.counts import KvEventCounts
+from radixway.routing.kv_events.event_decoder import BlocksCleared, BlocksRemoved, BlocksStored, KvCacheEvent
+
+MAX_ORPHANS = 16_384
+"""Blocks with an unknown parent that are held; the oldest go first."""
+
+_TOKEN_BYTES = 4
+_PLAIN_SEED = namespace_seed()
+_ONE_ON_DEVICE = 1
+"""Two bits a tier count a block's copies there, up to two; those of most blocks are not written down."""
+
+
+class _UnalignedBlock(NamedTuple):
+    """An engine block that does not just complete one index block."""
+
+    names: tuple[int, ...]
+    """The index blocks it completes."""
+    before: int | None
+    """The last index block completed up to its end."""
+    rest: bytes
+    """The tokens after that one, packed."""
+
+
+_BlockNames: TypeAlias = int | _UnalignedBlock
+"""Of most engine blocks a single name: there may be a million of them."""
+
+
+@dataclass(slots=True, eq=False)
+class _OrphanedBlocks:
+    """Blocks whose parent is not known, and which of them went away meanwhile."""
+
+    event: BlocksStored
+    gone: list[int] = field(default_factory=list)
+
+
+class EngineBlockTracker:
+    """One engine's blocks, by its events. Tells the index of them while `told` is set."""
+
+    def __init__(
+        self,
+        index: BlockIndex,
+        slot: int,
+        block_size: int,
+        counts: KvEventCounts,
+        on_clear: Callable[[EngineBlockTracker], None],
+    ) -> None:
+        """`on_clear`: called when all of it is gone; the index is for the caller to clear."""
+        self.told = False
+        self._index = index
+        self._slot = slot
+        self._width = block_size * _TOKEN_BYTES
+        self._block_size = block_size
+        self._counts = counts
+        self._on_clear = on_clear
+        self._group: int | None = None
+        self._engine_block_size: int | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._names: dict[int, _BlockNames] = {}
+        self._seeds: dict[int, int] = {}
+        """Of blocks in a namespace of their own."""
+        self._copies: dict[int, int] = {}
+        """Of blocks that are not once on the device."""
+        self._orphans: dict[int, list[_OrphanedBlocks]] = {}
+        """By the parent that they wait for."""
+        self._orphaned: dict[tuple[int, StorageTier], _OrphanedBlocks] = {}
+
+    def __len__(self) -> int:
+        """Engine blocks."""
+        return len(self._names)
+
+    @property
+    def orphans(self) -> int:
+        """Engine blocks whose parent is not known."""
+        return len(self._orphaned)
+
+    def apply_event(self, event: KvCacheEvent) -> None:
+        """One event, in the order in which they were sent."""
+        match event:
+            case BlocksStored():
+                self._apply_stored(event)
+            case BlocksRemoved():
+                self._apply_removed(event)
+            case BlocksCleared():
+                self._counts.cleared += 1
+                self.clear_blocks()
+
+    def clear_blocks(self) -> None:
+        """Nothing is held, or nothing is known of what is."""
+        if self._names or self._orphaned:
+            self._reset()
+        self._on_clear(self)
+
+    def index_all(self) -> None:
+        """Tell the index of everything."""
+        for tier in StorageTier:
+            self._index.add_blocks(self._slot, self._names_in(tier), tier)
+
+    def blocks_in_tier(self, tier: StorageTier) -> set[int]:
+        """The names of all index blocks held in a tier."""
+        return set(self._names_in(tier))
+
+    def check(self) -> None:
+        """Recompute what can be. Raises AssertionError in words."""
+        assert self._seeds.keys() <= self._names.keys(), "a seed of a block that is not held"
+        assert self._copies.keys() <= self._names.keys(), "copies of a block that is not held"
+        assert all(self._copies.values()), "a block without a copy is held"
+        assert len(self._orphaned) <= MAX_ORPHANS, "too many orphans"
+        waiting = [orphan for orphans in self._orphans.values() for orphan in orphans]
+        assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for nobody"
+
+    # What is stored.
+
+    def _apply_stored(self, event: BlocksStored) -> None:
+        if self._group is None:
+            self._group = event.group
+        if event.group != self._group:
+            self._counts.ignored += 1
+            return
+        self._counts.stored += 1
+        if not event.tokens:
+            self._add_copies(event)
+            return
+        self._engine_block_size = event.block_size
+        ready, gone = [event], []
+        while ready:  # an orphan that finds its parent may be the parent of others
+            one = ready.pop()
+            if not self._attach_to_parent(one):
+                self._hold_orphan(one)
+                continue
+            for name in one.hashes:
+                for orphan in self._orphans.pop(name, ()):
+                    self._drop_orphan(orphan)
+                    ready.append(orphan.event)
+                    gone += [(name, orphan.event.tier) for name in orphan.gone]
+        for name, tier in gone:
+            self._remove_blocks([name], tier)
+
+    def _add_copies(self, event: BlocksStored) -> None:
+        """Blocks that are known are in one more tier; of others nothing can be said without their tokens."""
+        if event.block_size not in (0, self._engine_block_size):  # chunks of several blocks under one hash
+            self._counts.ignored += 1
+            return
+        added = [name for name in event.hashes if name in self._names and self._add_copy(name, event.tier)]
+        self._index_blocks(added, event.tier)
+
+    def _attach_to_parent(self, event: BlocksStored) -> bool:
+        """Name the event's blocks; False if their parent is unknown."""
+        if event.parent is None:
+            seed, before, rest = namespace_seed(event.lora, event.salt), None, b""
+        elif (parent := self._names.get(event.parent)) is not None:
+            seed = self._seeds.get(event.parent, _PLAIN_SEED)
+            before, rest = (
+                (parent.before, parent.rest) if isinstance(parent, _UnalignedBlock) else (parent, b"")
+            )
+        else:
+            return False
+        new: list[int] = []
+        for name, names, own_seed in self._name_blocks(event, seed, before, rest):
+            if name in self._names:
+                if self._add_copy(name, event.tier):
+                    new.append(name)
+                continue
+            self._names[name] = names
+            if own_seed != _PLAIN_SEED:
+                self._seeds[name] = own_seed
+            if event.tier is not StorageTier.DEVICE:
+                self._copies[name] = 1 << 2 * event.tier
+            new.append(name)
+        self._index_blocks(new, event.tier)
+        return True
+
+    def _name_blocks(
+        self, event: BlocksStored, seed: int, before: int | None, rest: bytes
+    ) -> Iterator[tuple[int, _BlockNames, int]]:
+        """Each engine block with its names and its seed, which changes where there is more than tokens."""
+        starts = sorted({0, *event.marks})
+        width = event.block_size * _TOKEN_BYTES
+        for start, stop in zip(starts, [*starts[1:], len(event.hashes)], strict=True):
+            if start in event.marks:
+                seed = xxh3_64_intdigest(event.marks[start], seed)
+            tokens = rest + event.tokens[start * width : stop * width]
+            names = hash_token_blocks(tokens, self._block_size, seed, parent=before)
+            if width == self._width and not rest:
+                for name, one in zip(event.hashes[start:stop], names, strict=True):
+                    yield name, one, seed
+            else:
+                end, done = len(rest), 0
+                for name in event.hashes[start:stop]:
+                    end += width
+                    first, done = done, end // self._width
+                    last = names[done - 1] if done else before
+                    left = tokens[done * self._width : end]
+                    yield name, _UnalignedBlock(tuple(names[first:done]), last, left), seed
+                rest = tokens[len(names) * self._width :]
+            before = names[-1] if names else before
+
+    # What is removed.
+
+    def _apply_removed(self, event: BlocksRemoved) -> None:
+        if event.group not in (None, self._group):
+            self._counts.ignored += 1
+            return
+        self._counts.removed += 1
+        self._remove_blocks(event.hashes, event.tier)
+
+    def _remove_blocks(self, hashes: Iterable[int], tier: StorageTier) -> None:
+        lost: list[int] = []
+        for name in hashes:
+            names = self._names.get(name)
+            if names is None:
+                if (orphan := self._orphaned.pop((name, tier), None)) is not None:
+                    orphan.gone.append(name)
+                continue
+            if not self._drop_copy(name, tier):
+                continue
+            lost.extend(_index_names(names))
+        if self.told and lost:
+            self._index.remove_blocks(self._slot, lost, tier)
+
+    # Copies.
+
+    def _add_copy(self, name: int, tier: StorageTier) -> bool:
+        """One copy more; True if it is the first in that tier."""
+        copies = self._copies.get(name, _ONE_ON_DEVICE)
+        there = copies >> 2 * tier & 3
+        if there < 2:
+            self._copies[name] = copies + (1 << 2 * tier)
+        return not there
+
+    def _drop_copy(self, name: int, tier: StorageTier) -> bool:
+        """One copy less; True if it was the last in that tier. A block without any is forgotten."""
+        copies = self._copies.pop(name, _ONE_ON_DEVICE)
+        there = copies >> 2 * tier & 3
+        if there:
+            copies -= 1 << 2 * tier
+        if not copies:
+            del self._names[name]
+            self._seeds.pop(name, None)
+        elif copies != _ONE_ON_DEVICE:
+            self._copies[name] = copies
+        return there == 1
+
+    # Orphans.
+
+    def _hold_orphan(self, event: BlocksStored) -> None:
+        """Wait for the event's parent."""
+        assert event.parent is not None
+        keys = [(name, event.tier) for name in event.hashes]
+        if any(key in self._orphaned for key in keys):
+            return
+        self._counts.orphaned += 1
+        orphan = _OrphanedBlocks(event)
+        self._orphans.setdefault(event.parent, []).append(orphan)
+        self._orphaned.update(dict.fromkeys(keys, orphan))
+        while len(self._orphaned) > MAX_ORPHANS:
+            parent, (oldest, *others) = next(iter(self._orphans.items()))
+            if others:
+                self._orphans[parent] = others
+            else:
+                del self._orphans[parent]
+            self._drop_orphan(oldest)
+
+    def _drop_orphan(self, orphan: _OrphanedBlocks) -> None:
+        for name in orphan.event.hashes:
+            self._orphaned.pop((name, orphan.event.tier), None)
+
+    # The index.
+
+    def _index_blocks(self, hashes: Iterable[int], tier: StorageTier) -> None:
+        if self.told:
+            self._index.add_blocks(self._slot, self._names_of(hashes), tier)
+
+    def _names_of(self, hashes: Iterable[int]) -> Iterator[int]:
+        for name in hashes:
+            yield from _index_names(self._names[name])
+
+    def _names_in(self, tier: StorageTier) -> Iterator[int]:
+        for name, names in self._names.items():
+            if self._copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3:
+                yield from _index_names(names)
+
+
+def _index_names(names: _BlockNames) -> tuple[int, ...]:
+    return names.names if isinstance(names, _UnalignedBlock) else (names,)

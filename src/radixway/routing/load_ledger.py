@@ -1,0 +1,174 @@
+"""The load ledger: what each worker has in hand, exact on every way out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from radixway.routing.prefill_rates import PrefillRateRegistry
+from radixway.routing.routing_request import RoutingRequest
+from radixway.routing.worker import Worker
+from radixway.routing.worker_load import LoadShare
+
+_NOTHING = RoutingRequest()
+
+
+class LoadLedger:
+    """Gives out leases, and learns from them how fast workers are."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        """Monotonic seconds."""
+        self.rates = PrefillRateRegistry()
+        """How fast workers are."""
+        self.on_release: Callable[[], None] | None = None
+        """Called when there may be room at some worker: a lease has ended, here or at another gateway."""
+        self.on_step: Callable[[Worker], None] | None = None
+        """Called at each step of a lease, after it has changed what the worker has in hand."""
+
+    def add_worker(self, worker: Worker) -> None:
+        """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
+        self.rates.add_load(worker.load)
+
+    def remove_worker(self, worker: Worker) -> None:
+        """A worker that was enrolled has gone for good."""
+        self.rates.remove_load(worker.load)
+
+    def reserve(
+        self,
+        worker: Worker,
+        request: RoutingRequest = _NOTHING,
+        uncached_tokens: int = 0,
+        *,
+        count_blocks: bool = True,
+        prefills: bool = True,
+    ) -> WorkerLease:
+        """A place at `worker` for a request that has to prefill so many tokens there.
+
+        `count_blocks`: whether `Load.active_blocks` should know of the prompt's. `prefills`: False where
+        another worker does it for this one: nothing waits for the prefill here, and nothing is learnt of it.
+        """
+        blocks = request.blocks if count_blocks else ()
+        return WorkerLease(self, worker, request, uncached_tokens, blocks, prefills=prefills)
+
+    def set_remote_load(self, worker: Worker, elsewhere: LoadShare) -> None:
+        """All other gateways together have `elsewhere` in hand at `worker`. No lease of ours is touched.
+
+        What they sent since the last time joins the queue of prefills, in which there is never more than what
+        all gateways have in hand. That also settles what was missed, and what a gateway that is gone left.
+        """
+        load, now = worker.load, self.clock()
+        queue_s, per_token = load.queue_s(now), load.rate.seconds_per_token
+        before, was_telling = load.elsewhere, load.visible_prefills()
+        load.elsewhere = elsewhere
+        if elsewhere.prefilled > before.prefilled or not (was_telling or queue_s):
+            load.busy_since = now
+        sent = max(0, elsewhere.sent_tokens - before.sent_tokens)
+        load.drained_at = now + min(queue_s + sent * per_token, load.all_prefill_tokens * per_token)
+        if elsewhere.requests < before.requests and self.on_release is not None:
+            self.on_release()
+
+
+class WorkerLease:
+    """One request's place at one worker: reserved, then past its prefill, then released.
+
+    Each step is taken once, however often it is called, and a release ends whatever there is.
+    """
+
+    __slots__ = ("_blocks", "_ledger", "_output_blocks", "_prefilling", "_stream", "_tokens", "_worker")
+
+    def __init__(
+        self,
+        ledger: LoadLedger,
+        worker: Worker,
+        request: RoutingRequest,
+        uncached_tokens: int,
+        blocks: Sequence[int],
+        *,
+        prefills: bool,
+    ) -> None:
+        self._ledger = ledger
+        self._worker: Worker | None = worker
+        self._stream = request.stream
+        self._blocks = blocks
+        self._tokens = uncached_tokens
+        self._output_blocks = 0
+        self._prefilling = prefills
+        now = ledger.clock()
+        load = worker.load
+        queue_s = load.queue_s(now)
+        if prefills and not queue_s and not load.visible_prefills():
+            load.busy_since = now
+        load.drained_at = now + queue_s + uncached_tokens * load.rate.seconds_per_token
+        load.requests += 1
+        load.total += 1
+        load.streams += self._stream
+        load.prefilling += prefills
+        load.silent += prefills and not self._stream
+        load.prefill_tokens += uncached_tokens
+        load.sent_tokens += uncached_tokens
+        active = load.active_blocks
+        for block in self._blocks:
+            active[block] = active.get(block, 0) + 1
+        if ledger.on_step is not None:
+            ledger.on_step(worker)
+
+    @property
+    def held(self) -> bool:
+        """It has not been released."""
+        return self._worker is not None
+
+    def mark_prefill_done(self) -> None:
+        """The first token has come: the prefill's load is gone, and its time says how fast the worker is."""
+        worker = self._worker
+        if worker is None or not self._prefilling:
+            return
+        now = self._ledger.clock()
+        began = worker.load.busy_since
+        self._end_prefill(worker, now)
+        worker.load.busy_since = now
+        if self._tokens and began is not None:
+            self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
+        if self._ledger.on_step is not None:
+            self._ledger.on_step(worker)
+
+    def add_output_blocks(self, blocks: int = 1) -> None:
+        """The answer has filled so many more blocks."""
+        if self._worker is not None:
+            self._output_blocks += blocks
+            self._worker.load.output_blocks += blocks
+
+    def release(self) -> None:
+        """Give the place back."""
+        worker = self._worker
+        if worker is None:
+            return
+        load = worker.load
+        if self._prefilling:
+            self._end_prefill(worker, self._ledger.clock())
+            if self._stream:
+                load.busy_since = None  # it may have been at work, or behind others that are
+        self._worker = None
+        load.requests -= 1
+        load.streams -= self._stream
+        load.output_blocks -= self._output_blocks
+        active = load.active_blocks
+        for block in self._blocks:
+            uses = active[block]
+            if uses == 1:
+                del active[block]
+            else:
+                active[block] = uses - 1
+        if self._ledger.on_step is not None:
+            self._ledger.on_step(worker)
+        if self._ledger.on_release is not None:
+            self._ledger.on_release()
+
+    def _end_prefill(self, worker: Worker, now: float) -> None:
+        self._prefilling = False
+        load = worker.load
+        load.prefilling -= 1
+        load.silent -= not self._stream
+        load.prefill_tokens -= self._tokens
+        most_s = load.all_prefill_tokens * load.rate.seconds_per_token
+        load.drained_at = min(load.drained_at, now + most_s)

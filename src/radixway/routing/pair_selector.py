@@ -1,0 +1,211 @@
+"""Prefill and decode in different workers: whether a prompt is prefilled elsewhere, and by which pair.
+
+The blocks of a prompt are known separately at each of the two: every worker has a slot of its own in the
+index, and no policy ever scores workers of both roles in one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from radixway.core.config import DisaggregationConfig
+from radixway.routing.load_ledger import WorkerLease
+from radixway.routing.policies import Policy
+from radixway.routing.policies.disaggregated import LeastKvInUse, PrefillSoonest
+from radixway.routing.routing_request import RoutingRequest
+from radixway.routing.selector import Selector, WorkerChoice
+from radixway.routing.worker import Worker
+
+
+@dataclass(slots=True)
+class PairCosts:
+    """A prefill by the worker that answers against one elsewhere. None where nobody can."""
+
+    uncached_tokens: int | None = None
+    """To prefill at the best worker that answers alone."""
+    alone_s: float | None = None
+    """Until the first token there, the slowdown of its running answers counted in."""
+    elsewhere_s: float | None = None
+    """Until the prompt is prefilled at the best prefill worker."""
+
+
+@dataclass(slots=True)
+class PairChoice:
+    """Who answers, who prefills for it if anybody, and why."""
+
+    answers: WorkerChoice
+    prefills: WorkerChoice | None
+    """None: the worker that answers does."""
+    reason: str
+    weighed: PairCosts
+    considered: WorkerChoice | None = None
+    """The best prefill elsewhere, where there was one, taken or not."""
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal: both lists of candidates with their costs, and what decided between them."""
+        told = self.answers.explain()
+        told["prefill"] = {
+            "worker": self.prefills.worker.name if self.prefills is not None else self.answers.worker.name,
+            "elsewhere": self.prefills is not None,
+            "reason": self.reason,
+            "uncached_tokens": self.weighed.uncached_tokens,
+            "expected_alone_s": _rounded(self.weighed.alone_s),
+            "expected_elsewhere_s": _rounded(self.weighed.elsewhere_s),
+        }
+        if self.considered is not None:
+            elsewhere = self.considered.explain()
+            told["prefill"]["policy"] = elsewhere["policy"]
+            told["prefill"]["candidates"] = elsewhere["candidates"]
+            told["prefill"]["why"] = elsewhere["why"]
+            if self.prefills is not None:
+                told["expected_cached_tokens"] = self.considered.cached_tokens
+        return told
+
+
+class _PairPromptNeeds:
+    """What to read of a prompt that a pair may serve: what the policy reads, and its blocks."""
+
+    reads_blocks = True
+
+    def __init__(self, policy: Policy) -> None:
+        self.reads_text = policy.reads_text
+        self.reads_session = policy.reads_session
+
+
+class PairSelector:
+    """Picks pairs and takes their places. Synchronous and free of I/O, as the selector it works with."""
+
+    def __init__(self, selector: Selector, config: DisaggregationConfig) -> None:
+        self._selector = selector
+        self._config = config
+        self._prefills = PrefillSoonest()
+        self._decodes = LeastKvInUse()
+
+    def prompt_needs(self, model: str | None) -> _PairPromptNeeds:
+        """What has to be read of a prompt for `model`."""
+        return _PairPromptNeeds(self._selector.policy_for_model(model))
+
+    @staticmethod
+    def filter_usable(
+        model: str | None, candidates: Sequence[Worker], prefillers: Sequence[Worker]
+    ) -> Sequence[Worker]:
+        """Those of `candidates` that answer alone, or for whom one of `prefillers` can prefill `model`."""
+        return tuple(
+            worker
+            for worker in candidates
+            if worker.answers_alone or any(_is_compatible(model, worker, other) for other in prefillers)
+        )
+
+    def select_pair(
+        self,
+        request: RoutingRequest,
+        candidates: Sequence[Worker],
+        prefillers: Sequence[Worker],
+        *,
+        whole: str | None = None,
+    ) -> PairChoice:
+        """The best of `candidates`, which may answer, with one of `prefillers` if that is better than alone.
+
+        At least one of `candidates` is usable with `prefillers`. `whole`: why the request should not be
+        split, if anybody answers alone.
+        """
+        alone = self._select_alone(request, candidates)
+        pair = self._select_pair(request, candidates, prefillers) if alone is None or whole is None else None
+        weighed = self._estimate_costs(request, alone, pair)
+        if pair is None:
+            assert alone is not None, "nobody answers alone, and nobody prefills for those who do not"
+            choice = PairChoice(alone, None, whole or "no prefill worker has room", weighed)
+        elif alone is None:
+            choice = PairChoice(*pair, "nobody answers alone", weighed, pair[1])
+        elif (reason := self._why_alone(request, weighed)) is not None:
+            choice = PairChoice(alone, None, reason, weighed, pair[1])
+        else:
+            reason = "sooner elsewhere" if self._config.by_expected_time else "many uncached tokens"
+            choice = PairChoice(*pair, reason, weighed, pair[1])
+        self._selector.mark_selected(choice.answers)
+        if choice.prefills is not None:
+            self._selector.mark_selected(choice.prefills)
+        return choice
+
+    def reserve(self, choice: PairChoice) -> tuple[WorkerLease, WorkerLease | None]:
+        """Places for the worker that answers and the one that prefills for it, if one does.
+
+        The first is held to the end of the answer, the second until the prefill's. Release both, whatever
+        becomes of them.
+        """
+        answers, prefills = choice.answers, choice.prefills
+        if prefills is None:
+            return self._selector.reserve(answers, count_blocks=True), None
+        request, ledger = answers.request, self._selector.ledger
+        self._selector.assume_cached(prefills)
+        if answers.worker.answers_alone:  # the others keep no prefixes
+            self._selector.assume_cached(answers)
+        # Its answer comes when the prefill is over, so it tells of it as a stream does.
+        telling = replace(request, stream=True)
+        uncached = request.tokens - prefills.cached_tokens
+        prefill = ledger.reserve(prefills.worker, telling, uncached, count_blocks=False)
+        return ledger.reserve(answers.worker, request, prefills=False), prefill
+
+    def _select_alone(self, request: RoutingRequest, candidates: Sequence[Worker]) -> WorkerChoice | None:
+        able = [worker for worker in candidates if worker.answers_alone]
+        return (
+            self._selector.score_candidates(request, able, self._selector.policy_for_model(request.model))
+            if able
+            else None
+        )
+
+    def _select_pair(
+        self, request: RoutingRequest, candidates: Sequence[Worker], prefillers: Sequence[Worker]
+    ) -> tuple[WorkerChoice, WorkerChoice] | None:
+        decoders = [
+            worker
+            for worker in candidates
+            if worker.role == "decode"
+            and any(_is_compatible(request.model, worker, other) for other in prefillers)
+        ]
+        if not decoders:
+            return None
+        decode = self._selector.score_candidates(request, decoders, self._decodes)
+        fitting = [worker for worker in prefillers if _is_compatible(request.model, decode.worker, worker)]
+        return decode, self._selector.score_candidates(request, fitting, self._prefills)
+
+    def _estimate_costs(
+        self,
+        request: RoutingRequest,
+        alone: WorkerChoice | None,
+        pair: tuple[WorkerChoice, WorkerChoice] | None,
+    ) -> PairCosts:
+        now, weighed = self._selector.ledger.clock(), PairCosts()
+        if alone is not None:
+            load = alone.worker.load
+            weighed.uncached_tokens = self._selector.uncached_tokens(request, [alone.worker])[0]
+            prefill_s = load.rate.prefill_s(weighed.uncached_tokens)
+            slowdown_s = self._config.slowdown * prefill_s * load.decoding(now)
+            weighed.alone_s = load.queue_s(now) + prefill_s + slowdown_s
+        if pair is not None:
+            prefill = pair[1]
+            weighed.elsewhere_s = prefill.scores.costs[prefill.candidates.index(prefill.worker)]
+        return weighed
+
+    def _why_alone(self, request: RoutingRequest, weighed: PairCosts) -> str | None:
+        """Why the prompt is not prefilled elsewhere, though it could be."""
+        config, uncached = self._config, weighed.uncached_tokens or 0
+        few = uncached < config.min_uncached_tokens
+        if few and (not request.tokens or uncached < config.max_uncached_share * request.tokens):
+            return "few uncached tokens"
+        if config.by_expected_time and (weighed.alone_s or 0.0) <= (weighed.elsewhere_s or 0.0):
+            return "no sooner elsewhere"
+        return None
+
+
+def _is_compatible(model: str | None, decoder: Worker, prefiller: Worker) -> bool:
+    """Whether one can take the KV that the other hands on: the same dialect and the same model."""
+    if decoder.dialect != prefiller.dialect:
+        return False
+    return model in prefiller.models or set(decoder.models[:1]) <= set(prefiller.models)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return round(seconds, 6) if seconds is not None else None

@@ -1,0 +1,219 @@
+"""From a request's body to what the selector needs: the prompt's blocks, its length, its session, its text.
+
+Only what the model's policy reads is looked for. A prompt's tokens are had, in this order, from
+
+    ids         the request brings them
+    tokenizer   the model's, given by the operator or lying where the worker says
+    worker      its `/tokenize`, within a time limit
+    text        else blocks are cut from the JSON text of tools and messages, of which two requests share as
+                much as they share a beginning, if their clients write JSON alike
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from radixway.core.config import RoutingConfig
+from radixway.core.pipeline import ANY_MODEL, Request
+from radixway.routing.block_hash import hash_text_blocks, hash_token_blocks, namespace_seed
+from radixway.routing.prompt_bodies import PromptBody, TextsBody, parse_prompt_body
+from radixway.routing.prompt_tokens import LocalTokenEncoder, TokenizationError, TokenizeCall, WorkerTokenizer
+from radixway.routing.routing_request import RoutingRequest, TokenSource
+from radixway.routing.tokenizer_registry import TokenizerRegistry
+from radixway.routing.worker import KvEventsState, Worker
+
+_TEXT_BYTES_PER_TOKEN = 4
+"""In English, as most tokenizers count; only estimates depend on it."""
+_MAX_BLOCKS = 2**13
+"""Blocks that are named; of a prompt that has more, the rest counts as unknown everywhere."""
+
+_SENSELESS = (ValueError, msgspec.MsgspecError, RecursionError)
+_TOKEN_BYTES = 4
+
+
+class PromptNeeds(Protocol):
+    """What of prompts somebody looks at: a policy, or who records traffic."""
+
+    @property
+    def reads_blocks(self) -> bool: ...
+
+    @property
+    def reads_text(self) -> bool: ...
+
+    @property
+    def reads_session(self) -> bool: ...
+
+
+class PromptReader:
+    """Makes a `RoutingRequest` of a `Request`."""
+
+    def __init__(
+        self,
+        config: RoutingConfig,
+        tokenizers: TokenizerRegistry,
+        ask: TokenizeCall | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_fallback: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """`ask` asks a worker; `on_fallback` is told why a prompt to be tokenized was read as text."""
+        self._config = config
+        self._tokenizers = tokenizers
+        self._tokens = LocalTokenEncoder(tokenizers.cache, config.tokenize.threads)
+        self._workers = None
+        if ask is not None and config.tokenize.ask_workers != "never":
+            self._workers = WorkerTokenizer(ask, tokenizers.cache, clock)
+        self._on_fallback = on_fallback
+
+    def remove_worker(self, worker: Worker) -> None:
+        """`worker` is gone."""
+        if self._workers is not None:
+            self._workers.remove_worker(worker)
+
+    def shutdown_threads(self) -> None:
+        """Let go of the threads."""
+        self._tokens.shutdown_threads()
+
+    def read_prompt(
+        self,
+        request: Request,
+        policy: PromptNeeds,
+        candidates: Sequence[Worker],
+        *,
+        alone: bool = False,
+        tokens_matter: bool = False,
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
+        """What `policy` needs to know of `request`, or a wait for it where tokens take time.
+
+        `alone`: there is nothing to choose, so the prompt is not read. `tokens_matter`: a worker may be asked
+        for them though nobody's KV events are followed. A body without sense says little: workers refuse it.
+        """
+        found = RoutingRequest(model=request.model, stream=request.stream)
+        if policy.reads_session:
+            found.session = self._find_session(request)
+        if not (policy.reads_blocks or policy.reads_text):
+            return found
+        if alone:
+            found.tokens = len(request.raw) // _TEXT_BYTES_PER_TOKEN
+            found.source = "size"
+            return found
+        body = parse_prompt_body(request.endpoint, request.raw)
+        if body is None:
+            return found
+        try:
+            if policy.reads_text:
+                found.text = body.prompt_text()
+            if policy.reads_blocks:
+                return self._read_blocks(found, body, request, candidates, tokens_matter)
+            return found
+        except _SENSELESS:
+            return found
+
+    def _read_blocks(
+        self,
+        found: RoutingRequest,
+        body: PromptBody | TextsBody,
+        request: Request,
+        candidates: Sequence[Worker],
+        tokens_matter: bool,
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
+        seed = namespace_seed(_adapter_of(request.model, candidates), body.namespace_salt())
+        if isinstance(body, TextsBody):
+            return self._from_text(found, body, seed)
+        if (ids := body.token_ids()) is not None:
+            self._from_tokens(found, ids.packed, seed, "ids")
+            found.tokens = ids.total
+            return found
+        packed: bytes | Awaitable[bytes] | None = None
+        source: TokenSource = "tokenizer"
+        model = None if request.model == ANY_MODEL else request.model
+        tokenizer = self._tokenizers.find_tokenizer(model, candidates)
+        if tokenizer is not None:
+            try:
+                packed = self._tokens.encode_prompt(body, len(request.raw), tokenizer)
+            except TokenizationError as error:
+                return self._from_text(found, body, seed, error)
+        elif self._workers is not None and self._is_worth_asking(candidates, tokens_matter):
+            source = "worker"
+            packed = self._workers.request_tokens(
+                request.endpoint.name, body.tokenize_payload(model), candidates
+            )
+        if packed is None:
+            return self._from_text(found, body, seed)
+        if isinstance(packed, bytes):
+            return self._from_tokens(found, packed, seed, source)
+        return self._await_tokens(found, body, seed, packed, source)
+
+    def _is_worth_asking(self, candidates: Sequence[Worker], tokens_matter: bool) -> bool:
+        """Somebody can be asked, and tokens say more than text: somebody's KV events speak of them."""
+        if not any(worker.info.tokenizes for worker in candidates):
+            return False
+        if tokens_matter or self._config.tokenize.ask_workers == "always":
+            return True
+        return any(worker.kv_events.state is KvEventsState.FOLLOWING for worker in candidates)
+
+    async def _await_tokens(
+        self,
+        found: RoutingRequest,
+        body: PromptBody,
+        seed: int,
+        packed: Awaitable[bytes],
+        source: TokenSource,
+    ) -> RoutingRequest:
+        try:
+            return self._from_tokens(found, await packed, seed, source)
+        except TokenizationError as error:
+            return self._from_text(found, body, seed, error)
+
+    def _from_tokens(
+        self, found: RoutingRequest, packed: bytes, seed: int, source: TokenSource
+    ) -> RoutingRequest:
+        size = self._config.block_size
+        found.tokens = len(packed) // _TOKEN_BYTES
+        found.block_tokens = size
+        found.blocks = hash_token_blocks(packed[: _MAX_BLOCKS * size * _TOKEN_BYTES], size, seed)
+        found.tokenized = True
+        found.source = source
+        return found
+
+    def _from_text(
+        self,
+        found: RoutingRequest,
+        body: PromptBody | TextsBody,
+        seed: int,
+        failure: TokenizationError | None = None,
+    ) -> RoutingRequest:
+        if failure is not None:
+            found.fallback = failure.reason
+            self._on_fallback(failure.reason)
+        text, size = body.prompt_json(), self._config.text_block_bytes
+        found.tokens = -(-len(text) // _TEXT_BYTES_PER_TOKEN)
+        found.block_tokens = size // _TEXT_BYTES_PER_TOKEN
+        found.blocks = hash_text_blocks(text[: _MAX_BLOCKS * size], size, seed)
+        found.source = "text"
+        return found
+
+    def _find_session(self, request: Request) -> str | None:
+        """The first of the configured headers, then body fields, that names a session."""
+        config = self._config.session
+        given = {name.decode("latin-1"): value for name, value in request.headers}
+        for header in config.headers:
+            if value := given.get(header):
+                return value.decode("latin-1")
+        for field in config.fields:
+            named = request.body.get(field)
+            if isinstance(named, str) and named:
+                return named
+        return None
+
+
+def _adapter_of(model: str | None, candidates: Sequence[Worker]) -> str | None:
+    """The LoRA adapter that the request asks for by its name."""
+    for worker in candidates:
+        if worker.info.adapters and model in worker.info.adapters:
+            return model
+    return None

@@ -1,0 +1,160 @@
+"""The bounded queue in front of the workers: who waits, and who is next when a place frees.
+
+Every waiting request has a rank, in seconds, and the lowest goes first:
+
+    rank = arrival - aging_s · priority                              fcfs
+    rank = arrival - aging_s · priority + aging_s · uncached / 1000  shortest_uncached_first
+
+Waiting makes a request no better than it was, but all that come later worse: whoever arrives more than
+`aging_s · (twice most_priority + uncached / 1000)` after it stands behind it, so nobody starves.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil
+from typing import Generic, TypeVar
+
+from radixway.core.config import QueueConfig
+from radixway.routing.routing_request import RoutingRequest
+
+_REFRESHED_PER_LINE = 8
+"""At the front of each line, requests whose prefixes are looked up anew when a place frees."""
+_MAX_RETRY_AFTER_S = 60
+_FORGET = 0.9
+
+
+@dataclass(slots=True, eq=False)
+class QueuedRequest:
+    """A request in the queue."""
+
+    prompt: RoutingRequest
+    line: Hashable
+    """Requests of one line can use the same workers, so the first of it goes before all others of it."""
+    arrived: float
+    """Monotonic seconds."""
+    priority: int = 0
+    """Higher goes first."""
+    uncached_tokens: int = 0
+    """What the worker that holds most of the prompt would still have to prefill."""
+    rank: float = field(default=0.0, init=False)
+    number: int = field(default=0, init=False)
+    """Settles equal ranks by who came first."""
+
+    def __lt__(self, other: QueuedRequest) -> bool:
+        return (self.rank, self.number) < (other.rank, other.number)
+
+
+W = TypeVar("W", bound=QueuedRequest)
+
+
+class RequestQueue(Generic[W]):
+    """At most `size` requests in lines, one per set of workers that can serve them. Synchronous and pure."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self._config = config
+        self._by_size = config.order == "shortest_uncached_first"
+        self._lines: dict[Hashable, list[W]] = {}
+        self._size = 0
+        self._came = 0
+        self._last_served: float | None = None
+        self._interval_s: float | None = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[W]:
+        return (waiting for line in tuple(self._lines.values()) for waiting in tuple(line))
+
+    def clamp_priority(self, given: int) -> int:
+        """A request's `priority` in our sense, higher first, and within bounds."""
+        most = self._config.most_priority
+        return max(-most, min(most, -given if self._config.lower_priority_first else given))
+
+    def count_ahead(self, waiting: W) -> int:
+        """How many of the queue stand before it."""
+        return sum(other < waiting for other in self)
+
+    def enqueue(self, waiting: W) -> W | None:
+        """Take a request in; returns the one that found no room.
+
+        When the queue is full that is the newcomer, or one of lower priority that stands last, behind it.
+        """
+        self._came += 1
+        waiting.number = self._came
+        waiting.rank = self._rank(waiting)
+        left_out = None
+        if self._size >= self._config.size:
+            left_out = max((line[-1] for line in self._lines.values()), default=waiting)
+            if left_out < waiting or left_out.priority >= waiting.priority:
+                return waiting
+            self.dequeue(left_out)
+        insort(self._lines.setdefault(waiting.line, []), waiting)
+        self._size += 1
+        return left_out
+
+    def dequeue(self, waiting: W) -> None:
+        """It waits no longer. Does nothing if it is not in the queue."""
+        line = self._lines.get(waiting.line)
+        if line is not None and waiting in line:
+            line.remove(waiting)
+            self._size -= 1
+            if not line:
+                del self._lines[waiting.line]
+        if not self._size:
+            self._last_served = None  # the next place will not have been waited for
+
+    def fill_free_slots(self, place: Callable[[W], bool], uncached: Callable[[W], int], now: float) -> None:
+        """Offer the free places to whoever is next, until nobody can use one.
+
+        `place` gives the request a place if it finds one; it leaves the queue then. `uncached` looks up its
+        uncached tokens as they are now.
+        """
+        stuck: set[Hashable] = set()
+        while heads := [
+            self._first_in_line(line, uncached) for name, line in self._lines.items() if name not in stuck
+        ]:
+            first = min(heads)
+            if place(first):
+                self._note_service(now)
+                self.dequeue(first)
+            else:
+                stuck.add(first.line)
+
+    def estimate_drain_s(self) -> float | None:
+        """Expected seconds until one more request than now wait has been served; None before it is known."""
+        return None if self._interval_s is None else self._interval_s * (self._size + 1)
+
+    def estimate_retry_after_s(self) -> int:
+        """When it makes sense for a refused client to come back: whole seconds, 1 to 60."""
+        return min(_MAX_RETRY_AFTER_S, max(1, ceil(self.estimate_drain_s() or 1)))
+
+    def check(self) -> None:
+        """Assert what always holds."""
+        assert self._size == sum(map(len, self._lines.values())) <= self._config.size
+        for name, line in self._lines.items():
+            assert line and line == sorted(line) and all(waiting.line == name for waiting in line)
+
+    def _rank(self, waiting: W) -> float:
+        steps = waiting.uncached_tokens / 1000 * self._by_size - waiting.priority
+        return waiting.arrived + self._config.aging_s * steps
+
+    def _first_in_line(self, line: list[W], uncached: Callable[[W], int]) -> W:
+        """The first of a line, after a look at what caches hold by now."""
+        if self._by_size:
+            looked_at = list(islice(line, _REFRESHED_PER_LINE))
+            for waiting in looked_at:
+                waiting.uncached_tokens = uncached(waiting)
+                waiting.rank = self._rank(waiting)
+            line.sort()  # nearly sorted: cheap
+        return line[0]
+
+    def _note_service(self, now: float) -> None:
+        if self._last_served is not None:
+            took = now - self._last_served
+            known = self._interval_s
+            self._interval_s = took if known is None else _FORGET * known + (1 - _FORGET) * took
+        self._last_served = now

@@ -1,0 +1,44 @@
+"""What the selector knows of a request: how long its prompt is, the names of its blocks, whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from radixway.core.telemetry import NOT_PACKED
+
+TokenSource = Literal["ids", "tokenizer", "worker", "text", "size"]
+"""How a prompt's length and blocks are known: ids in the request, the model's tokenizer, a worker's
+`/tokenize`, the prompt's JSON text, or its size alone, where there was nothing to choose."""
+
+
+@dataclass(slots=True)
+class RoutingRequest:
+    """A request as the selector sees it. Nothing here is text that a journal would show."""
+
+    tokens: int = 0
+    """Prompt tokens; estimated where nobody here can count them."""
+    blocks: Sequence[int] = ()
+    """Names of the prompt's whole blocks, first to last (see `block_hash`)."""
+    block_tokens: int = 16
+    """Tokens a block; an estimate where blocks are of text."""
+    tokenized: bool = False
+    """Blocks are of tokens, as the workers' KV events name them, not of text."""
+    source: TokenSource | None = None
+    """None: the policy reads no prompts."""
+    fallback: str | None = None
+    """Why there are no tokens although they were looked for, in a word."""
+    model: str | None = None
+    session: str | None = None
+    """Whatever requests of one conversation have in common, for the policy `session`."""
+    text: str = field(default="", metadata=NOT_PACKED)
+    """The prompt as text, for the policy `prefix_affinity`."""
+    stream: bool = False
+
+    def explain(self) -> dict[str, int | str]:
+        """What is known of the prompt, for the journal."""
+        said: dict[str, int | str] = {"tokens": self.tokens}
+        if self.source is not None:
+            said["source"] = self.source
+        return said if self.fallback is None else said | {"fallback": self.fallback}

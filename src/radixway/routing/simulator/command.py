@@ -1,0 +1,175 @@
+"""What `radixway simulate` does: read a trace, run it under each policy, say and write what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from radixway.core.telemetry.terminal import FittedTable, TableColumn
+from radixway.routing.simulator.comparison import compare_policies, parse_policies
+from radixway.routing.simulator.outcome_figures import SimulationFigures, compute_figures
+from radixway.routing.simulator.report import PlottingUnavailableError, draw_plots, write_html_page
+from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings
+from radixway.routing.simulator.trace import RequestTrace, TraceError, read_trace
+
+
+class SimulateCommandError(Exception):
+    """The command cannot do what it was asked for; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """What the command line asks for."""
+
+    trace: Path
+    policies: str
+    setting: SimulationSettings
+    block_tokens: int
+    limit: int | None
+    jobs: int
+    json: Path | None
+    report: Path | None
+
+
+def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> None:
+    """Carry out `order`: a table to `out`, a progress bar and remarks to `err`, files. Raises
+    SimulateCommandError.
+    """
+    try:
+        policies = parse_policies(order.policies)
+        trace = read_trace(order.trace, order.block_tokens)
+    except (ValueError, TraceError) as error:
+        raise SimulateCommandError(str(error)) from None
+    if order.limit is not None:
+        trace = replace(trace, requests=trace.requests[: order.limit])
+    _check_output_paths(order)
+    try:
+        with _progress_bar(err) as bar:
+            task = bar.add_task("simulating", total=len(policies) * len(trace.requests))
+            outcomes = compare_policies(
+                trace, policies, order.setting, order.jobs, lambda done: bar.update(task, completed=done)
+            )
+    except ValueError as error:
+        raise SimulateCommandError(str(error)) from None
+    except BrokenProcessPool:
+        raise SimulateCommandError(
+            "a process that simulated was ended from outside; with --jobs 1 it takes less memory"
+        ) from None
+    _report_outcomes(order, trace, outcomes, out, err)
+
+
+def _report_outcomes(
+    order: SimulateOptions,
+    trace: RequestTrace,
+    outcomes: Mapping[str, SimulationOutcome],
+    out: Console,
+    err: Console,
+) -> None:
+    told = {name: compute_figures(outcome) for name, outcome in outcomes.items()}
+    skipped = next(iter(told.values())).skipped
+    if skipped == len(trace.requests):
+        raise SimulateCommandError(
+            f"none of the {skipped} requests fits into a worker's {order.setting.kv_tokens} KV tokens"
+        )
+    out.print(_trace_headline(order, trace), soft_wrap=True)
+    _figures_table(told).print_to(out)
+    if skipped:
+        err.print(f"{skipped} requests were skipped: no worker's KV cache has room for them", soft_wrap=True)
+    try:
+        if order.json is not None:
+            order.json.write_bytes(
+                msgspec.json.format(msgspec.json.encode(_build_document(order, trace, told))) + b"\n"
+            )
+        if order.report is not None:
+            _write_report_files(order, trace, outcomes, told, err)
+    except OSError as error:
+        raise SimulateCommandError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _check_output_paths(order: SimulateOptions) -> None:
+    """Find out before the work whether its results can be written. Raises SimulateCommandError."""
+    try:
+        if order.report is not None:
+            order.report.mkdir(parents=True, exist_ok=True)
+        if order.json is not None:
+            order.json.touch()
+    except OSError as error:
+        raise SimulateCommandError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _write_report_files(
+    order: SimulateOptions,
+    trace: RequestTrace,
+    outcomes: Mapping[str, SimulationOutcome],
+    told: Mapping[str, SimulationFigures],
+    err: Console,
+) -> None:
+    assert order.report is not None
+    picture: Path | None = order.report / "simulation.png"
+    try:
+        draw_plots(order.report / "simulation.png", outcomes, told)
+    except PlottingUnavailableError as error:
+        err.print(str(error), soft_wrap=True)
+        picture = None
+    page = order.report / "simulation.html"
+    write_html_page(page, _trace_headline(order, trace), _build_document(order, trace, told), picture)
+    err.print(f"report: {page}", soft_wrap=True)
+
+
+def _build_document(
+    order: SimulateOptions, trace: RequestTrace, told: Mapping[str, SimulationFigures]
+) -> dict[str, Any]:
+    """All figures for a machine."""
+    setting = asdict(order.setting)
+    constants = setting.pop("constants")
+    setting |= {
+        "trace": order.trace.name,
+        "requests": len(trace.requests),
+        "block_tokens": trace.block_tokens,
+    }
+    policies = {name: asdict(figures) for name, figures in told.items()}
+    return {"policies": policies, "setting": setting, "constants": constants}
+
+
+def _trace_headline(order: SimulateOptions, trace: RequestTrace) -> str:
+    setting, last = order.setting, trace.requests[-1].at
+    prompts = sum(request.input_tokens for request in trace.requests) / 1e6
+    events = f"KV events after {setting.event_delay_s * 1e3:g} ms" if setting.events else "no KV events"
+    return (
+        f"{order.trace.name}: {len(trace.requests)} requests, {prompts:.1f} M prompt tokens in {last:.0f} s, "
+        f"{setting.speedup:g} times as fast, {setting.workers} workers of {setting.kv_tokens} KV tokens, "
+        f"{events}"
+    )
+
+
+def _figures_table(told: Mapping[str, SimulationFigures]) -> FittedTable:
+    figures = ("TTFT mean", "p50", "p99", "ITL mean", "hits", "expected", "imbalance", "of requests")
+    table = FittedTable(TableColumn("policy"), *(TableColumn(name, is_number=True) for name in figures))
+    for name, of in told.items():
+        seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
+        table.add_row(
+            name,
+            *(_format_number(value, "{:.3f} s") for value in seconds),
+            _format_number(of.itl_mean_s, "{:.4f} s"),
+            _format_number(of.hit_rate, "{:.1%}"),
+            _format_number(of.expected_hit_rate, "{:.1%}"),
+            _format_number(of.imbalance, "{:.3f}"),
+            _format_number(of.request_imbalance, "{:.3f}"),
+        )
+    return table
+
+
+def _format_number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _progress_bar(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -1,0 +1,171 @@
+"""A fleet that grows and shrinks under a trace: replicas take time to start, and drain before they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+from radixway.core.config import AnyPolicy
+from radixway.routing import Worker, WorkerChoice
+from radixway.routing.simulator.engine_model import SimulatedRequest
+from radixway.routing.simulator.simulated_gateway import SimulatedGateway
+from radixway.routing.simulator.simulation import SimulationSettings, TraceSimulation
+from radixway.routing.simulator.trace import RequestTrace
+
+
+class ReplicaScaler(Protocol):
+    """Decides how many replicas there should be. It is told what a gateway sees, when it sees it."""
+
+    every_s: float
+    """Between two decisions."""
+
+    def on_arrival(self) -> None:
+        """A request arrived."""
+        ...
+
+    def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
+        """It was sent to a replica, which has so many of its tokens to prefill as far as is known."""
+        ...
+
+    def on_first_token(self, ttft_s: float) -> None: ...
+
+    def on_finished(self, output_tokens: int, decode_s: float) -> None: ...
+
+    def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
+        """How many replicas there should be from now on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequest:
+    """One request, in seconds since the trace began."""
+
+    arrived: float
+    ttft_s: float
+    itl_s: float | None
+    """Mean between its tokens; None for an answer of one."""
+
+
+@dataclass(slots=True)
+class ElasticOutcome:
+    """What became of a fleet."""
+
+    served: list[ServedRequest] = field(default_factory=list)
+    decisions: list[tuple[float, int]] = field(default_factory=list)
+    """When how many replicas were asked for."""
+    replica_s: float = 0.0
+    """Seconds of replicas, from being asked for to being gone, until the last request arrived."""
+    most: int = 0
+    """Replicas at a time, starting and draining ones counted."""
+
+
+@dataclass(slots=True, eq=False)
+class _ElasticReplica:
+    asked_at: float
+    ready_at: float
+    worker: Worker | None = None
+
+
+class ElasticSimulation(TraceSimulation):
+    """A trace against a fleet that a `ReplicaScaler` sizes. It begins with `setting.workers` replicas, all
+    ready.
+    """
+
+    def __init__(
+        self,
+        trace: RequestTrace,
+        policy: AnyPolicy,
+        setting: SimulationSettings,
+        scaler: ReplicaScaler,
+        startup_s: float,
+    ) -> None:
+        """Raises ValueError for several gateways: each would scale the fleet."""
+        if setting.gateways > 1:
+            raise ValueError("a fleet that grows is simulated with one gateway")
+        super().__init__(trace, policy, setting)
+        self._scaler = scaler
+        self._startup_s = startup_s
+        self._replicas = [_ElasticReplica(0.0, 0.0, worker) for worker in self._gateways[0].workers]
+        self._draining: list[_ElasticReplica] = []
+        self._ready: list[Worker] = list(self._gateways[0].workers)
+        self._next = scaler.every_s
+        self._last = trace.requests[-1].at / setting.speedup
+        self._growth = ElasticOutcome(most=setting.workers)
+
+    def run_elastic(self, progress: Callable[[int], None] = lambda done: None) -> ElasticOutcome:
+        """Replay the whole trace (see `run`); what became of requests and fleet."""
+        self.run_trace(progress)
+        for replica in (*self._replicas, *self._draining):
+            self._count_replica_seconds(replica, self._last)
+        return self._growth
+
+    def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
+        return self._ready
+
+    def _on_sent(self, choice: WorkerChoice) -> None:
+        self._scaler.on_arrival()
+        self._scaler.on_placed(choice.request.tokens, choice.request.tokens - choice.cached_tokens)
+
+    def _on_token(self, job: SimulatedRequest) -> None:
+        if not job.finished:
+            self._scaler.on_first_token(self._now - job.arrived)
+            return
+        decode_s = job.finished - job.first_token
+        self._scaler.on_finished(job.output_tokens, decode_s)
+        itl_s = decode_s / (job.output_tokens - 1) if job.output_tokens > 1 else None
+        self._growth.served.append(ServedRequest(job.arrived, job.first_token - job.arrived, itl_s))
+
+    def _run_engines_until(self, now: float) -> None:
+        """As far as `now`, with all that the scaler decides before."""
+        while (at := min(self._next, self._next_ready())) <= min(now, self._last):
+            super()._run_engines_until(at)
+            self._now = at
+            self._remove_drained(at)
+            self._admit_started(at)
+            if at >= self._next:
+                self._next += self._scaler.every_s
+                self._rescale(at)
+        super()._run_engines_until(now)
+
+    def _next_ready(self) -> float:
+        return min((each.ready_at for each in self._replicas if each.worker is None), default=inf)
+
+    def _admit_started(self, now: float) -> None:
+        """Replicas that have started take part."""
+        for replica in self._replicas:
+            if replica.worker is None and replica.ready_at <= now:
+                gateway = self._gateways[0]
+                replica.worker = gateway.add_worker(self._setting.kv_tokens)
+                gateway.selector.index.set_followed(replica.worker.slot, self._setting.events)
+                self._add_engine()
+                self._ready.append(replica.worker)
+
+    def _remove_drained(self, now: float) -> None:
+        """Draining replicas that have nothing left to do are gone."""
+        for replica in self._draining[:]:
+            assert replica.worker is not None
+            if not replica.worker.load.requests:
+                self._draining.remove(replica)
+                self._count_replica_seconds(replica, now)
+
+    def _rescale(self, now: float) -> None:
+        starting = len(self._replicas) - len(self._ready)
+        wanted = max(1, self._scaler.decide_replicas(now, self._ready, starting))
+        while len(self._replicas) < wanted:
+            self._replicas.append(_ElasticReplica(now, now + self._startup_s))
+        while len(self._replicas) > wanted:  # the newest first, as a StatefulSet does
+            self._remove_replica(self._replicas.pop(), now)
+        self._growth.decisions.append((now, wanted))
+        self._growth.most = max(self._growth.most, len(self._replicas) + len(self._draining))
+
+    def _remove_replica(self, replica: _ElasticReplica, now: float) -> None:
+        if replica.worker is None:
+            self._count_replica_seconds(replica, now)
+            return
+        self._ready.remove(replica.worker)
+        self._draining.append(replica)
+
+    def _count_replica_seconds(self, replica: _ElasticReplica, until: float) -> None:
+        self._growth.replica_s += max(0.0, min(until, self._last) - replica.asked_at)

@@ -1,0 +1,181 @@
+"""Simulations as jobs: each in a process of its own, one after another, with an end in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import msgspec
+
+from radixway.core.component import Component
+from radixway.core.config import SimulationsConfig
+from radixway.routing.simulator.simulation_task import SimulationMessage, SimulationTask
+
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+TRACE = "trace"
+"""The file's name in a job's folder, and so in messages about it."""
+
+_MAX_LINE_BYTES = 8 * 2**20
+_said = msgspec.json.Decoder(SimulationMessage).decode
+
+
+class SimulationQueueFullError(Exception):
+    """So many simulations wait already that there is no place for another."""
+
+
+@dataclass(slots=True, eq=False)
+class SimulationJob:
+    """A simulation: asked for, under way, or over."""
+
+    id: str
+    name: str
+    """What whoever asked for it calls it."""
+    task: SimulationTask
+    folder: TemporaryDirectory[str]
+    """Holds the trace, until it is over."""
+    asked_at: float = field(default_factory=time.time)
+    """Seconds since the epoch."""
+    state: JobState = "waiting"
+    total: int | None = None
+    """Requests to be sent, of all policies together; None until the trace is read."""
+    sent: int = 0
+    took_s: float | None = None
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    work: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will become of it."""
+        return self.state in ("done", "failed", "cancelled")
+
+
+class SimulationJobQueue(Component):
+    """The simulations of a gateway. They belong to its event loop."""
+
+    name = "simulations"
+
+    def __init__(self, section: SimulationsConfig) -> None:
+        self._section = section
+        self._jobs: dict[str, SimulationJob] = {}
+        """By id, the oldest first."""
+        self._preparing = 0
+        """Jobs whose traces are on their way: they take places, too."""
+        self._turn = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[SimulationJob]:
+        return iter(tuple(self._jobs.values()))
+
+    async def stop(self) -> None:
+        """End them all: no process of theirs is left."""
+        await asyncio.gather(*(self.cancel_job(job) for job in self))
+
+    @contextmanager
+    def prepare_job(self, name: str, task: SimulationTask) -> Iterator[SimulationJob]:
+        """A job whose trace is written to `trace_of` it in here; then it begins, when its turn comes.
+
+        Raises SimulationQueueFullError.
+        """
+        waiting = self._preparing + sum(not job.is_over for job in self)
+        if waiting > self._section.waiting:
+            raise SimulationQueueFullError(
+                f"{waiting} simulations wait or run: cancel one, or come back later"
+            )
+        job = SimulationJob(uuid.uuid4().hex, name, task, TemporaryDirectory(prefix="radixway-simulate-"))
+        self._preparing += 1
+        try:
+            yield job
+        except BaseException:
+            job.folder.cleanup()
+            raise
+        finally:
+            self._preparing -= 1
+        self._jobs[job.id] = job
+        job.work = asyncio.get_running_loop().create_task(self._run_job(job))
+
+    def find_job(self, job_id: str) -> SimulationJob | None:
+        """The job, if it is still remembered."""
+        return self._jobs.get(job_id)
+
+    async def cancel_job(self, job: SimulationJob) -> None:
+        """End it now, if it is not over."""
+        if job.work is not None and not job.is_over:
+            job.work.cancel()
+            await asyncio.wait({job.work})
+
+    def remove_job(self, job: SimulationJob) -> None:
+        """One that is over is not remembered any more."""
+        if job.is_over:
+            self._jobs.pop(job.id, None)
+
+    async def _run_job(self, job: SimulationJob) -> None:
+        began = time.monotonic()
+        try:
+            async with self._turn:
+                job.state, began = "running", time.monotonic()
+                async with asyncio.timeout(self._section.time_s):
+                    await self._run_process(job)
+            ended: JobState = "failed" if job.result is None else "done"
+        except TimeoutError:
+            ended = "failed"
+            job.error = f"this took longer than the {self._section.time_s:g} s that simulations may take"
+        except asyncio.CancelledError:
+            ended = "cancelled"
+        job.took_s = time.monotonic() - began
+        job.state = ended
+        job.folder.cleanup()
+        self._drop_finished()
+
+    async def _run_process(self, job: SimulationJob) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "radixway.routing.simulator.simulation_process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=job.folder.name,
+            limit=_MAX_LINE_BYTES,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(job.task) + b"\n")
+            async for line in process.stdout:
+                with suppress(msgspec.DecodeError):  # half a line of one that was killed
+                    self._apply_message(job, _said(line))
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if job.result is None and job.error is None:
+            job.error = f"the process that simulated ended with {code} before it was done"
+
+    def _apply_message(self, job: SimulationJob, said: SimulationMessage) -> None:
+        if said.total is not None:
+            job.total = said.total
+        if said.done is not None:
+            job.sent = said.done
+        if said.error is not None:
+            job.error = said.error
+        if said.result is not None:
+            job.result, job.sent = said.result, job.total or 0
+
+    def _drop_finished(self) -> None:
+        over = [job for job in self if job.is_over]
+        for job in over[: max(0, len(over) - self._section.kept)]:
+            del self._jobs[job.id]
+
+
+def trace_path(job: SimulationJob) -> Path:
+    """Where its trace belongs."""
+    return Path(job.folder.name) / TRACE

@@ -1,0 +1,157 @@
+"""A simulation for people: one picture of plots, and a page that holds it beside the figures."""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from radixway.routing.simulator.outcome_figures import SimulationFigures
+from radixway.routing.simulator.simulation import SimulationOutcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SLICES = 60
+"""Of the trace's time, in the plot over time."""
+
+
+class PlottingUnavailableError(Exception):
+    """The plotting library is not installed; the message says how to get it."""
+
+
+def draw_plots(
+    path: Path, outcomes: Mapping[str, SimulationOutcome], figures: Mapping[str, SimulationFigures]
+) -> None:
+    """Write the plots as a PNG. Raises PlottingUnavailableError, OSError."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise PlottingUnavailableError(
+            f"there are no plots, because {error.name} is not installed: pip install 'radixway[simulate]'"
+        ) from None
+    figure = Figure(figsize=(13, 9 + 0.25 * len(outcomes)), layout="constrained", dpi=110)
+    FigureCanvasAgg(figure)
+    (shares, times), (bars, workers) = figure.subplots(2, 2)
+    _draw_ttft_distribution(shares, outcomes)
+    _draw_over_time(times, outcomes)
+    _draw_bars(bars, figures)
+    _draw_worker_load(workers, outcomes)
+    handles, labels = shares.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path, metadata={"Software": None})
+
+
+def _draw_ttft_distribution(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
+    for name, outcome in outcomes.items():
+        ordered = sorted(outcome.ttft_s)
+        axes.plot(ordered, [(at + 1) / len(ordered) for at in range(len(ordered))], label=name)
+    axes.set(xscale="log", xlabel="time to first token, s", ylabel="share of requests that wait no longer")
+    axes.grid(alpha=0.3)
+
+
+def _draw_over_time(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
+    for outcome in outcomes.values():
+        width = (max(outcome.arrived_s) or 1.0) / _SLICES
+        slices: dict[int, list[float]] = defaultdict(list)
+        for at, ttft in zip(outcome.arrived_s, outcome.ttft_s, strict=True):
+            slices[int(at / width)].append(ttft)
+        places = sorted(slices)
+        axes.plot([place * width for place in places], [fmean(slices[place]) for place in places])
+    axes.set(xlabel="arrival, s", ylabel="mean time to first token, s", yscale="log")
+    axes.grid(alpha=0.3)
+
+
+def _draw_bars(axes: Axes, figures: Mapping[str, SimulationFigures]) -> None:
+    """TTFT mean, with the hit rate beside each bar."""
+    means = [of.ttft_mean_s or 0.0 for of in figures.values()]
+    colours = [f"C{place % 10}" for place in range(len(figures))]
+    bars = axes.barh(list(figures), means, color=colours)
+    axes.bar_label(bars, [f"{of.hit_rate or 0:.1%} hit" for of in figures.values()], padding=3, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set(xlabel="mean time to first token, s")
+
+
+def _draw_worker_load(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
+    """Each worker's work over the mean, busiest first."""
+    for outcome in outcomes.values():
+        mean = fmean(outcome.work_s) or 1.0
+        shares = sorted((work / mean for work in outcome.work_s), reverse=True)
+        axes.plot(range(1, len(shares) + 1), shares, marker="o", markersize=4)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set(xlabel="workers, busiest first", ylabel="work over the mean")
+    axes.grid(alpha=0.3)
+
+
+def write_html_page(path: Path, headline: str, document: Mapping[str, Any], picture: Path | None) -> None:
+    """Write one HTML file that needs no other. `document` as `--json` has it. Raises OSError."""
+    shown = ""
+    if picture is not None:
+        shown = (
+            f'<img alt="plots" src="data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}">'
+        )
+    policies: Mapping[str, Mapping[str, Any]] = document["policies"]
+    columns = list(next(iter(policies.values())))
+    rows = (
+        _table_row("td", name, (_format_cell(of[column]) for column in columns))
+        for name, of in policies.items()
+    )
+    given = document["setting"] | {f"engine: {name}": value for name, value in document["constants"].items()}
+    path.write_text(
+        _PAGE.format(
+            headline=escape(headline),
+            head=_table_row("th", "policy", columns),
+            rows="\n".join(rows),
+            picture=shown,
+            given="\n".join(_table_row("td", name, [str(value)]) for name, value in given.items()),
+        ),
+        encoding="utf-8",
+    )
+
+
+def _table_row(kind: str, name: str, cells: Iterable[str]) -> str:
+    return (
+        f"<tr><th>{escape(name)}</th>"
+        + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells)
+        + "</tr>"
+    )
+
+
+def _format_cell(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Radixway simulation</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
+th, td {{ padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd }}
+th:first-child {{ text-align: left }}
+img {{ max-width: 100%; margin: 1.5em 0 }}
+</style>
+<h1>Radixway simulation</h1>
+<p>{headline}</p>
+<table>
+{head}
+{rows}
+</table>
+{picture}
+<h2>Setting</h2>
+<table>
+{given}
+</table>
+<p>TTFT: time to first token. ITL: mean time between the tokens of an answer. Hit rate: share of prompt tokens
+that were cached where they were served. Imbalance: the busiest worker's work over the mean.</p>
+</html>
+"""

@@ -1,0 +1,171 @@
+"""The tokenizers of the models that workers serve: given by the operator, or lying where a worker says.
+
+They are loaded in threads of their own, those given at once, others when first needed; until then, and where
+that fails, prompts are read otherwise. The packages that it takes are an extra, `radixway[tokenizers]`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from radixway.core.config import ConfigError, RoutingConfig
+from radixway.routing.token_cache import TokenCache
+from radixway.routing.worker import Worker
+
+if TYPE_CHECKING:
+    from radixway.core.tokenizer import PartialEncoding, PiecewiseEncoder, Tokenizer
+    from radixway.routing.prompt_bodies import PromptBody
+
+log = logging.getLogger(__name__)
+
+_HUB_FILES = ("*token*", "*.jinja", "config.json", "generation_config.json", "chat_template.json")
+
+
+class PromptTokenizer:
+    """One model's: from a body to the ids that an engine with the same files would make of it."""
+
+    def __init__(self, tokenizer: Tokenizer, cache: TokenCache) -> None:
+        from radixway.core.tokenizer import PiecewiseEncoder
+
+        self.tokenizer = tokenizer
+        self.encoder: PiecewiseEncoder = PiecewiseEncoder(tokenizer, cache)
+        templates = tokenizer.chat_templates.values()
+        self.timeless = not any("strftime_now" in template.source for template in templates)
+        """The same body always makes the same prompt."""
+
+    def start_encoding(self, body: PromptBody) -> PartialEncoding:
+        """The prompt's text, as far as tokenized. Raises ValueError for a body that makes none."""
+        text, add_special_tokens = body.render_prompt(self.tokenizer)
+        return self.encoder.lookup_pieces(text, add_special_tokens=add_special_tokens)
+
+    def render_prompt(self, body: PromptBody) -> tuple[str, bool]:
+        """The prompt's text, and whether special tokens go around it, for `encoder`; in any thread."""
+        return body.render_prompt(self.tokenizer)
+
+
+class TokenizerRegistry:
+    """Finds the tokenizer for a request."""
+
+    def __init__(self, config: RoutingConfig) -> None:
+        """Raises ConfigError for a directory that was given and holds no tokenizer."""
+        self._given = {model: _normalize_source(model, source) for model, source in config.tokenizers.items()}
+        self.cache = TokenCache(config.tokenize.cache_mib << 20)
+        """What all of them remember."""
+        self._loaded: dict[str, PromptTokenizer | None] = {}
+        """By source; None while it loads, and where there is none to be had."""
+        self._loading: list[threading.Thread] = []
+        self._excused = False
+        for source in self._given.values():
+            self._load_in_background(source)
+
+    def find_tokenizer(self, model: str | None, candidates: Sequence[Worker]) -> PromptTokenizer | None:
+        """The tokenizer that all `candidates` would use for `model`; None if nobody knows, or not yet.
+
+        A model not named is whatever a candidate serves first.
+        """
+        found: PromptTokenizer | None = None
+        for worker in candidates:
+            source = self._source_of(model, worker)
+            tokenizer = self._get_or_load(source) if source is not None else None
+            if model is not None:
+                if tokenizer is not None:
+                    return tokenizer
+            elif tokenizer is None or (found is not None and tokenizer is not found):
+                return None
+            else:
+                found = tokenizer
+        return found
+
+    def preload_tokenizer(self, source: str) -> str:
+        """Load the tokenizer at a directory or hub id, whoever's it is; returns what `at` knows it by.
+
+        Raises ConfigError for a directory that holds none.
+        """
+        checked = _normalize_source("*", source)
+        self._given["*"] = checked
+        self._load_in_background(checked)
+        return checked
+
+    def get_preloaded(self, source: str) -> PromptTokenizer | None:
+        """What was announced; None if it is not loaded yet, or could not be."""
+        return self._loaded.get(source)
+
+    @property
+    def is_loading(self) -> bool:
+        """Is one being loaded?"""
+        return any(thread.is_alive() for thread in self._loading)
+
+    def wait_loaded(self) -> None:
+        """Until what was asked for so far is loaded."""
+        for thread in self._loading:
+            thread.join()
+
+    def _source_of(self, model: str | None, worker: Worker) -> str | None:
+        name = model or (worker.models[0] if worker.models else None)
+        if self._given and name is not None:
+            given = self._given.get(name) or self._given.get(worker.info.adapters.get(name, ""))
+            if given is not None:
+                return given
+        return worker.info.tokenizer_path
+
+    def _get_or_load(self, source: str) -> PromptTokenizer | None:
+        try:
+            return self._loaded[source]
+        except KeyError:
+            self._load_in_background(source)
+            return None
+
+    def _load_in_background(self, source: str) -> None:
+        if source in self._loaded:
+            return
+        self._loaded[source] = None
+        thread = threading.Thread(
+            target=self._load_tokenizer, args=(source,), name="radixway-tokenizer", daemon=True
+        )
+        self._loading = [other for other in self._loading if other.is_alive()]
+        self._loading.append(thread)
+        thread.start()
+
+    def _load_tokenizer(self, source: str) -> None:
+        if source not in self._given.values() and not _holds_tokenizer(Path(source)):
+            return  # a worker elsewhere, or one that names a hub id
+        try:
+            from radixway.core.tokenizer import TemplateError, Tokenizer, TokenizerError
+        except ImportError as error:
+            if not self._excused:
+                self._excused = True
+                log.warning(
+                    "prompts are known by their text only: %s is missing, which radixway[tokenizers] brings",
+                    error.name,
+                )
+            return
+        try:
+            self._loaded[source] = PromptTokenizer(Tokenizer.load(_download_directory(source)), self.cache)
+        except (TokenizerError, TemplateError, OSError, ValueError, ImportError) as error:
+            log.warning("prompts are not tokenized by %s: %s", source, error)
+
+
+def _normalize_source(model: str, source: str) -> str:
+    """A directory as an absolute path, or a hub id as it is."""
+    path = Path(source).expanduser()
+    if path.is_dir() or path.is_absolute() or source.startswith("."):
+        if not _holds_tokenizer(path.absolute()):
+            raise ConfigError(f"routing.tokenizers.{model}: there is no tokenizer.json in {path}")
+        return str(path.absolute())
+    return source
+
+
+def _holds_tokenizer(directory: Path) -> bool:
+    return directory.is_absolute() and (directory / "tokenizer.json").is_file()
+
+
+def _download_directory(source: str) -> Path:
+    if Path(source).is_absolute():
+        return Path(source)
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(source, allow_patterns=list(_HUB_FILES)))

@@ -1,0 +1,31 @@
+"""How a request reaches a worker: dispatch, HTTP, and the questions that keep a worker's record current."""
+
+from radixway.routing.transports.dispatch import RequestDispatcher
+from radixway.routing.transports.engine_metrics_poller import EngineMetricsPoller
+from radixway.routing.transports.event_stream import CHUNKS_PER_BLOCK
+from radixway.routing.transports.fan_out import FanOut, FanOutCall, FanOutResult
+from radixway.routing.transports.forwarder import RequestForwarder
+from radixway.routing.transports.http_probe import HttpProbe
+from radixway.routing.transports.http_transport import HttpTransport
+from radixway.routing.transports.traffic_feed import TrafficFeed, TrafficFollower, TrafficTap
+from radixway.routing.transports.worker_client import HttpTokenizeCall, WorkerClient
+from radixway.routing.transports.worker_responses import filter_reply_headers, is_dropped_header
+
+__all__ = [
+    "CHUNKS_PER_BLOCK",
+    "EngineMetricsPoller",
+    "FanOut",
+    "FanOutCall",
+    "FanOutResult",
+    "HttpProbe",
+    "HttpTokenizeCall",
+    "HttpTransport",
+    "RequestDispatcher",
+    "RequestForwarder",
+    "TrafficFeed",
+    "TrafficFollower",
+    "TrafficTap",
+    "WorkerClient",
+    "filter_reply_headers",
+    "is_dropped_header",
+]

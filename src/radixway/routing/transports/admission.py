@@ -1,0 +1,426 @@
+"""A request's way to its place at a worker: at once where there is room, otherwise through the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from radixway.core.config import RoutingConfig
+from radixway.core.pipeline import (
+    ANY_MODEL,
+    GatewayError,
+    ModelNotServedError,
+    NoWorkersError,
+    OverloadedError,
+    RefusalReason,
+    Request,
+    WeightsTooOldError,
+    WorkerNotFoundError,
+)
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import (
+    CircuitBreakers,
+    ErrorKind,
+    PromptNeeds,
+    PromptReader,
+    QueuedRequest,
+    RequestQueue,
+    RoutingRequest,
+    Selector,
+    WeightVersionTracker,
+    Worker,
+    WorkerLimits,
+    WorkerRegistry,
+    WorkerState,
+)
+from radixway.routing.transports.assignment import PairAssigner, WorkerAssignment
+
+_COUNTED = ("ids", "tokenizer", "worker")
+"""Sources by which a prompt's length is no estimate."""
+
+_KINDS: Mapping[ErrorKind, str] = {
+    "certificate": "a TLS certificate that is not valid",
+    "defect": "a defect of the gateway",
+    "name": "a name that does not resolve",
+    "no_http": "something that does not speak HTTP",
+    "refused": "connections refused",
+    "timeout": "no answer in time",
+    "tls": "TLS that fails",
+    "unreachable": "a network error",
+    "unwell": "a health check that fails",
+}
+"""In words for clients: no address is named."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _QueuedWaiter(QueuedRequest):
+    """A request in the queue and the task that waits for its place."""
+
+    request: Request
+    place: asyncio.Future[WorkerAssignment]
+    since: float
+    """When it joined the queue; monotonic seconds."""
+    ahead: int = 0
+    """How many stood before it when it came."""
+
+
+class AdmissionController:
+    """Finds places. Woken by what frees them: a lease that ends, a worker that comes or recovers."""
+
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        selector: Selector,
+        prompts: PromptReader,
+        breakers: CircuitBreakers,
+        metrics: MetricsRegistry,
+        config: RoutingConfig,
+        weights: WeightVersionTracker,
+    ) -> None:
+        self._weights = weights
+        self._registry = registry
+        self._selector = selector
+        self._prompts = prompts
+        self._breakers = breakers
+        self._metrics = metrics
+        self._config = config
+        self._limits = WorkerLimits(config)
+        self._pairing = PairAssigner(registry, selector, breakers, self._limits, metrics, config)
+        self._queue: RequestQueue[_QueuedWaiter] = RequestQueue(config.queue)
+        self._kept: set[Worker] = set()
+        """Workers whose next room is for whoever is first in a line, though others would fit in sooner."""
+        registry.on_add.append(self._on_fleet_change)
+        registry.on_remove.append(self._on_fleet_change)
+        registry.on_state.append(self._on_fleet_change)
+        metrics.gauge("radixway_queued", "Requests that wait for a worker", lambda: len(self._queue))
+
+    async def assign_worker(self, request: Request) -> WorkerAssignment:
+        """A place for `request` at one of the workers that serve its model; release its lease.
+
+        Raises:
+            ModelNotFound: no worker that we know serves the model.
+            WorkerNotFound: the request is pinned to a worker that we do not know.
+            NoWorkers: none of those that do can answer now, or (WeightsTooOld) with weights new enough.
+            Overloaded: all are at their limits and the queue is full, or the wait takes too long.
+        """
+        began_s = request.journal.elapsed_s()
+        candidates = self._ready_workers(request)
+        if not candidates:
+            raise self._no_candidate_error(request)
+        request.metrics_model = request.model or "default"
+        prompt = self._read_prompt(request, candidates)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
+            candidates = self._ready_workers(request)  # much may have happened meanwhile
+            if not candidates:
+                raise self._no_candidate_error(request)
+        if prompt.source in _COUNTED:
+            request.prompt_tokens = prompt.tokens
+        if request.ttft_s is not None:
+            self._check_ttft_objective(request, request.ttft_s, prompt, candidates)
+        if self._limits.on:
+            self._serve_queue()
+            candidates = self._with_capacity(candidates, prompt)
+            if not candidates:
+                return await self._wait_in_queue(request, prompt)
+        place = self._assign_from(request, prompt, candidates)
+        took_s = request.journal.elapsed_s() - began_s
+        self._metrics.steps.selection_buckets(place.choice.policy).observe_value(took_s)
+        return place
+
+    def _candidates(self, request: Request) -> Sequence[Worker]:
+        """The ready workers of its model, as far as its tenant may use them."""
+        found, tenancy = self._registry.candidates(_candidate_model(request.model)), request.tenant_policy
+        if tenancy is None or not tenancy.restricts_workers:
+            return found
+        return tuple(worker for worker in found if tenancy.may_use_worker(worker.pools, worker.models))
+
+    def assign_copy(self, request: Request, first: WorkerAssignment) -> WorkerAssignment | None:
+        """A place for a copy of `request` at another healthy worker, if one has room at once."""
+        prompt, models = first.choice.request, first.worker.models[:1]
+        others = [
+            worker
+            for worker in self._weights.filter_fresh(request, self._candidates(request))
+            if worker is not first.worker
+            and worker.answers_alone
+            and worker.name not in request.tried
+            and not worker.breaker.tripped
+            and worker.models[:1] == models  # the body names one of them where it asked for any
+        ]
+        free = self._with_capacity(others, prompt) if self._limits.on else others
+        return self._assign_from(request, prompt, free) if free else None
+
+    def _read_prompt(
+        self, request: Request, candidates: Sequence[Worker]
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
+        """What there is to know of the prompt, if there is anything to choose by it."""
+        alone = (
+            len(candidates) == 1
+            and not self._limits.on
+            and self._registry.is_only_worker(candidates[0], _candidate_model(request.model))
+        )
+        reads: PromptNeeds = self._selector.policy_for_model(request.model)
+        if self._pairing.has_decode_only(candidates):
+            reads = self._pairing.prompt_needs(request.model)
+        return self._prompts.read_prompt(request, reads, candidates, alone=alone)
+
+    def _ready_workers(self, request: Request) -> Sequence[Worker]:
+        """The workers that may answer now, full or not."""
+        if request.pinned is not None:
+            return self._pinned_workers(request)
+        ready = self._pairing.filter_usable(
+            request.model, self._candidates(request), tenancy=request.tenant_policy
+        )
+        ready = self._weights.filter_fresh(request, ready)
+        if request.tried:
+            ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
+        return self._breakers.filter_admitted(ready)
+
+    def _pinned_workers(self, request: Request) -> Sequence[Worker]:
+        usable = self._pairing.filter_usable(
+            request.model, self._candidates(request), tenancy=request.tenant_policy
+        )
+        return tuple(
+            worker
+            for worker in self._weights.filter_fresh(request, usable)
+            if request.pinned in (worker.name, worker.url)
+        )
+
+    def _no_candidate_error(self, request: Request) -> GatewayError:
+        """Why there is no candidate."""
+        if request.pinned is not None:
+            known = [worker for worker in self._registry if request.pinned in (worker.name, worker.url)]
+            if not known:
+                return WorkerNotFoundError(f"there is no worker {request.pinned}", param="x-radixway-worker")
+            if (
+                known[0].state is WorkerState.READY
+                and (refusal := self._stale_weights_error(request)) is not None
+            ):
+                return refusal
+            return NoWorkersError(
+                f"worker {request.pinned} cannot answer this now: it is {known[0].state.value}"
+            )
+        model = _candidate_model(request.model)
+        if model is not None and self._registry.definitely_lacks_model(model):
+            return ModelNotServedError(model)
+        if self._candidates(request) and (refusal := self._stale_weights_error(request)) is not None:
+            return refusal
+        if request.tenant_policy is not None and request.tenant_policy.pools:
+            return self._no_pool_candidate_error(request.tenant_policy.pools, model)
+        return NoWorkersError(_explain_no_candidate(self._registry, model))
+
+    def _no_pool_candidate_error(self, pools: frozenset[str], model: str | None) -> GatewayError:
+        """Why there is no candidate among those that the tenant is confined to."""
+        mine = [worker for worker in self._registry if not pools.isdisjoint(worker.pools)]
+        if model is not None and mine and all(each.models and model not in each.models for each in mine):
+            return ModelNotServedError(model)
+        asked = f" for the model {model!r}" if model else ""
+        return NoWorkersError(
+            f"no worker of the tenant's pools can answer now{asked}{_explain_unavailable(mine)}"
+        )
+
+    def _stale_weights_error(self, request: Request) -> GatewayError | None:
+        """What to say of workers whose weights are too old for the request, if it minds."""
+        wanted = []
+        if request.max_staleness is not None:
+            newest = self._weights.current_version()
+            wanted.append(f"at most {request.max_staleness} versions behind {newest!r} (max_staleness)")
+        if request.min_weight_version is not None:
+            wanted.append(f"version {request.min_weight_version!r} or newer (min_weight_version)")
+        return (
+            WeightsTooOldError(f"no worker that can answer has weights {' and '.join(wanted)}")
+            if wanted
+            else None
+        )
+
+    def _with_capacity(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> Sequence[Worker]:
+        free = self._limits.filter_with_capacity(candidates, prompt)
+        free = self._pairing.filter_usable(prompt.model, free, prompt)
+        return [worker for worker in free if worker not in self._kept] if self._kept else free
+
+    def _assign_from(
+        self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
+    ) -> WorkerAssignment:
+        if request.ttft_s is not None:
+            left = request.ttft_s - request.journal.elapsed_s()
+            expected = self._selector.expected_ttft_s(prompt, candidates)
+            soon = [worker for worker, s in zip(candidates, expected, strict=True) if s <= left]
+            candidates = soon or candidates
+        if self._pairing.has_decode_only(candidates):
+            return self._pairing.assign_pair(request, prompt, candidates)
+        choice = self._selector.select_worker(prompt, candidates)
+        request.journal.add("select", choice)
+        lease = self._selector.reserve(choice)
+        self._breakers.record_sent(choice.worker, lease)
+        return WorkerAssignment(choice, lease)
+
+    def _check_ttft_objective(
+        self, request: Request, ttft_s: float, prompt: RoutingRequest, candidates: Sequence[Worker]
+    ) -> None:
+        """Note, or refuse if so configured, a request whose first token is expected too late everywhere."""
+        expected = min(self._selector.expected_ttft_s(prompt, candidates))
+        if self._limits.on and not self._with_capacity(candidates, prompt):
+            expected += self._queue.estimate_drain_s() or 0.0
+        late = request.journal.elapsed_s() + expected - ttft_s
+        if late <= 0:
+            return
+        request.journal.add("objective", ttft_s=ttft_s, expected_s=round(expected, 6), missed=True)
+        if self._config.enforce_ttft:
+            message = f"the first token is expected in {expected:.3g} s, not within {ttft_s:g} s"
+            raise self._refusal_error("ttft_unreachable", message, max(1, ceil(late)))
+
+    async def _wait_in_queue(self, request: Request, prompt: RoutingRequest) -> WorkerAssignment:
+        """Stand in the queue until there is a place. A client that leaves makes room at once."""
+        loop, queue = asyncio.get_running_loop(), self._queue
+        elapsed_s, now = request.journal.elapsed_s(), self._selector.ledger.clock()
+        waiter = _QueuedWaiter(
+            prompt,
+            (request.model, request.pinned),
+            now - elapsed_s,
+            queue.clamp_priority(request.priority),
+            self._uncached(prompt, self._ready_workers(request)),
+            request=request,
+            place=loop.create_future(),
+            since=now,
+        )
+        left_out = queue.enqueue(waiter)
+        if left_out is waiter:
+            raise self._queue_full_error()
+        if left_out is not None:
+            self._reject_waiter(left_out, self._queue_full_error())
+        waiter.ahead = queue.count_ahead(waiter)
+        self._serve_queue()
+        timer = loop.call_later(*self._wait_limit(request, elapsed_s), waiter)
+        try:
+            place = await waiter.place
+        except asyncio.CancelledError:
+            if not waiter.place.cancelled() and waiter.place.exception() is None:
+                waiter.place.result().release()  # it came in the same moment
+            raise
+        finally:
+            timer.cancel()
+            queue.dequeue(waiter)
+            self._serve_queue()
+        return place
+
+    def _wait_limit(
+        self, request: Request, elapsed_s: float
+    ) -> tuple[float, Callable[[_QueuedWaiter], None]]:
+        """How long a request may wait, and what becomes of it then."""
+        timeout_s = self._config.queue.timeout_s
+        if (
+            self._config.enforce_ttft
+            and request.ttft_s is not None
+            and request.ttft_s - elapsed_s < timeout_s
+        ):
+            return request.ttft_s - elapsed_s, self._miss_objective
+        return timeout_s, self._time_out
+
+    def _time_out(self, waiter: _QueuedWaiter) -> None:
+        message = f"no worker had room within {self._config.queue.timeout_s:g} s"
+        self._reject_waiter(waiter, self._refusal_error("queue_timeout", message))
+
+    def _miss_objective(self, waiter: _QueuedWaiter) -> None:
+        message = (
+            f"no worker had room within {waiter.request.ttft_s:g} s, in which the first token was to come"
+        )
+        self._reject_waiter(waiter, self._refusal_error("ttft_unreachable", message))
+
+    def _queue_full_error(self) -> OverloadedError:
+        waiting = f"{len(self._queue)} requests wait" if self._queue else "requests may not wait"
+        return self._refusal_error("queue_full", f"every worker is at its limit and {waiting} already")
+
+    def _refusal_error(
+        self, reason: RefusalReason, message: str, retry_after_s: int | None = None
+    ) -> OverloadedError:
+        self._metrics.record_refusal(reason)
+        return OverloadedError(reason, message, retry_after_s or self._queue.estimate_retry_after_s())
+
+    def _reject_waiter(self, waiter: _QueuedWaiter, error: GatewayError) -> None:
+        self._queue.dequeue(waiter)
+        if not waiter.place.done():
+            waiter.place.set_exception(error)
+
+    def _serve_queue(self) -> None:
+        """Something may have made room: give it to those who are next."""
+        self._kept.clear()
+        if self._queue:
+            self._queue.fill_free_slots(
+                self._offer_assignment, self._uncached_of, self._selector.ledger.clock()
+            )
+
+    def _offer_assignment(self, waiter: _QueuedWaiter) -> bool:
+        """Give the waiting request a place if there is one."""
+        request = waiter.request
+        if waiter.place.done():
+            return False  # it leaves in a moment, and then the next is served
+        candidates = self._ready_workers(request)
+        free = self._with_capacity(candidates, waiter.prompt)
+        if not free:
+            self._kept.update(candidates)
+            return False
+        waited_s = self._selector.ledger.clock() - waiter.since
+        self._metrics.record_queue_time(request.metrics_model, waited_s)
+        request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
+        waiter.place.set_result(self._assign_from(request, waiter.prompt, free))
+        return True
+
+    def _uncached_of(self, waiter: _QueuedWaiter) -> int:
+        return self._uncached(waiter.prompt, self._ready_workers(waiter.request))
+
+    def _uncached(self, prompt: RoutingRequest, candidates: Sequence[Worker]) -> int:
+        return min(self._selector.uncached_tokens(prompt, candidates), default=prompt.tokens)
+
+    def _on_fleet_change(self, _: Worker) -> None:
+        """Who waits for workers that are gone for good, or has a fallback to go to, waits no longer."""
+        self._limits.refresh_limits(self._registry)
+        self._selector.ledger.on_release = self._serve_queue if self._limits.on or self._queue else None
+        for waiter in tuple(self._queue):
+            if not self._ready_workers(waiter.request) and not self._may_return(waiter.request):
+                self._reject_waiter(waiter, self._no_candidate_error(waiter.request))
+        self._serve_queue()
+
+    def _may_return(self, request: Request) -> bool:
+        """A worker that this request could use is starting or may recover, and there is no fallback."""
+        if request.model in self._config.fallbacks and request.pinned is None:
+            return False
+        model, pinned = _candidate_model(request.model), request.pinned
+        tenancy = request.tenant_policy
+        return any(
+            worker.state is not WorkerState.DRAINING
+            and (tenancy is None or tenancy.may_use_worker(worker.pools, worker.models))
+            and (model is None or model in worker.models)
+            and (pinned is None or pinned in (worker.name, worker.url))
+            for worker in self._registry
+        )
+
+
+def _candidate_model(model: str | None) -> str | None:
+    """The model whose workers may answer; None for all of them."""
+    return None if model == ANY_MODEL else model
+
+
+def _explain_no_candidate(registry: WorkerRegistry, model: str | None) -> str:
+    """Why there is no candidate, as far as is known: an unknown model may be a silent worker's."""
+    message = "no worker can answer now" + (f" for the model {model!r}" if model else "")
+    for worker in registry:
+        if worker.state is WorkerState.STALE and (model is None or model in worker.models):
+            message += f"; {worker.name} waits for weights: {worker.last_error}"
+            break
+    message += _explain_unavailable(
+        each for each in registry if model is None or model in (each.models or (model,))
+    )
+    if model is None or model in registry.known_models():
+        return message
+    silent = [worker.name for worker in registry if not worker.models]
+    return message + (f"; not yet heard from: {', '.join(silent)}" if silent else "")
+
+
+def _explain_unavailable(workers: Iterable[Worker]) -> str:
+    """What keeps them from answering, without saying which of them it is."""
+    kinds = Counter(worker.error_kind for worker in workers if worker.error_kind is not None)
+    told = [f"{count} × {_KINDS[kind]}" for kind, count in sorted(kinds.items())]
+    return f"; out of reach: {', '.join(told)}" if told else ""

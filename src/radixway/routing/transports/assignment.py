@@ -1,0 +1,126 @@
+"""What a request takes up at a worker, or at two.
+
+Places for requests where some workers only prefill and others only decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from radixway.core.config import RoutingConfig
+from radixway.core.pipeline import Request, TenantPolicy
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import (
+    CircuitBreakers,
+    PairSelector,
+    PromptNeeds,
+    RoutingRequest,
+    Selector,
+    Worker,
+    WorkerChoice,
+    WorkerLease,
+    WorkerLimits,
+    WorkerRegistry,
+)
+from radixway.routing.transports.kv_transfer import explain_unsplit
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAssignment:
+    """A worker for a request, and what the request takes up there."""
+
+    choice: WorkerChoice
+    lease: WorkerLease
+    prefill: WorkerAssignment | None = None
+    """Where its prompt is prefilled, if not there."""
+
+    @property
+    def worker(self) -> Worker:
+        return self.choice.worker
+
+    def release(self) -> None:
+        """Give all of it back."""
+        self.lease.release()
+        if self.prefill is not None:
+            self.prefill.release()
+
+
+class PairAssigner:
+    """Finds the pair, and takes both places. Has nothing to do where every worker does both."""
+
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        selector: Selector,
+        breakers: CircuitBreakers,
+        limits: WorkerLimits,
+        metrics: MetricsRegistry,
+        config: RoutingConfig,
+    ) -> None:
+        self._registry = registry
+        self._breakers = breakers
+        self._limits = limits
+        self._metrics = metrics
+        self._pairs = PairSelector(selector, config.disaggregation)
+
+    def has_decode_only(self, candidates: Sequence[Worker]) -> bool:
+        """Whether one of `candidates` decodes what others have prefilled."""
+        return self._registry.has_decode_only() and any(worker.role == "decode" for worker in candidates)
+
+    def prompt_needs(self, model: str | None) -> PromptNeeds:
+        """What has to be read of a prompt for which there may be a pair."""
+        return self._pairs.prompt_needs(model)
+
+    def filter_usable(
+        self,
+        model: str | None,
+        candidates: Sequence[Worker],
+        prompt: RoutingRequest | None = None,
+        *,
+        tenancy: TenantPolicy | None = None,
+    ) -> Sequence[Worker]:
+        """Those of `candidates` that need nobody, or whom somebody ready can prefill for.
+
+        With `prompt`: somebody who has room for it. With `tenancy`: somebody that the tenant may use.
+        """
+        if not self._registry.has_decode_only() or all(worker.answers_alone for worker in candidates):
+            return candidates
+        prefillers = _within_tenancy(self._registry.prefillers(None), tenancy)
+        if prompt is not None:
+            prefillers = tuple(self._limits.filter_with_capacity(prefillers, prompt))
+        return self._pairs.filter_usable(model, candidates, prefillers)
+
+    def assign_pair(
+        self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
+    ) -> WorkerAssignment:
+        """Places at one of `candidates`, which are usable, and at a prefill worker if that is better."""
+        whole = explain_unsplit(request, {worker.dialect for worker in candidates if worker.role == "decode"})
+        for prefillers in self._prefillers(request, prompt):
+            if usable := self._pairs.filter_usable(request.model, candidates, prefillers):
+                break
+        choice = self._pairs.select_pair(prompt, usable, prefillers, whole=whole)
+        request.journal.add("select", choice)
+        self._metrics.record_prefill_choice(elsewhere=choice.prefills is not None, reason=choice.reason)
+        lease, prefill_lease = self._pairs.reserve(choice)
+        self._breakers.record_sent(choice.answers.worker, lease)
+        prefill = None
+        if choice.prefills is not None and prefill_lease is not None:
+            self._breakers.record_sent(choice.prefills.worker, prefill_lease)
+            prefill = WorkerAssignment(choice.prefills, prefill_lease)
+        return WorkerAssignment(choice.answers, lease, prefill)
+
+    def _prefillers(self, request: Request, prompt: RoutingRequest) -> Iterator[Sequence[Worker]]:
+        """Who may prefill: those against whom nothing speaks; else, for who cannot do without, any."""
+        ready = _within_tenancy(self._registry.prefillers(None), request.tenant_policy)
+        untried = tuple(worker for worker in ready if worker.name not in request.tried)
+        yield self._limits.filter_with_capacity(self._breakers.filter_admitted(untried), prompt)
+        yield self._limits.filter_with_capacity(ready, prompt)
+        yield ready
+
+
+def _within_tenancy(workers: tuple[Worker, ...], tenancy: TenantPolicy | None) -> tuple[Worker, ...]:
+    """Those that the tenant may use."""
+    if tenancy is None or not tenancy.restricts_workers:
+        return workers
+    return tuple(worker for worker in workers if tenancy.may_use_worker(worker.pools, worker.models))

@@ -1,0 +1,174 @@
+"""What attempts at workers take: for `/metrics`, and for the journal of the request that was answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from radixway.core.pipeline import (
+    Chunks,
+    MeteredChunks,
+    Reply,
+    Request,
+    StreamBrokenError,
+    TokenUsage,
+    WorkerFailedError,
+    count_text_deltas,
+    read_usage,
+)
+from radixway.core.telemetry import (
+    AttemptSeries,
+    AttemptUsage,
+    Journal,
+    MetricsRegistry,
+    Outcome,
+    UsagePrediction,
+)
+from radixway.routing import WorkerChoice
+from radixway.routing.transports.assignment import WorkerAssignment
+
+AttemptCall = Callable[[Request, WorkerAssignment], Awaitable[Reply]]
+
+_MAX_CHUNK_TIMES = 256
+_AT_THE_END = 3
+"""Pieces of a stream that may bring no text: figures, and the mark of its end."""
+
+
+class MeasuredAttempt:
+    """Around each attempt, below retry and hedge."""
+
+    def __init__(self, metrics: MetricsRegistry, carry: AttemptCall) -> None:
+        self._attempts = metrics.attempts
+        self._carry = carry
+
+    async def __call__(self, request: Request, place: WorkerAssignment) -> Reply:
+        """What the worker answers. Raises WorkerFailedError."""
+        worker, choice = place.worker, place.choice
+        model = request.resolved_model or request.metrics_model
+        answers = self._attempts.series_for(worker.name, model, choice.policy)
+        if worker.removed:
+            self._attempts.forget_worker(worker.name)  # it left while the request was on its way to it
+        try:
+            reply = await self._carry(request, place)
+        except WorkerFailedError as failure:
+            if place.prefill is not None and failure.worker == place.prefill.worker.name:
+                answers = self._attempts.series_for(failure.worker, model, place.prefill.choice.policy)
+            answers.record_outcome(failure.reason)
+            raise
+        except asyncio.CancelledError:
+            answers.record_outcome("left")
+            raise
+        if place.prefill is not None:
+            choice = place.prefill.choice
+        over = _AttemptEnd(answers, choice)
+        if reply.chunks is not None:
+            answers.first_token.observe_value(request.journal.elapsed_s(), request.journal.trace_id)
+            several = request.endpoint.has_token_ids
+            reply.chunks = MeasuredStream(reply.chunks, over, request.prompt_tokens, several=several)
+            request.open_streams.append(reply.chunks)
+        elif reply.status < 300:
+            reply.used = read_usage(reply.body, generates=request.endpoint.generates)
+            over(reply.used, "answered")
+        else:
+            answers.record_outcome("rejected")
+        return reply
+
+
+class _AttemptEnd(NamedTuple):
+    """Counts what an answer took, once it has ended."""
+
+    answers: AttemptSeries
+    choice: WorkerChoice
+
+    def __call__(self, used: TokenUsage | None, outcome: Outcome) -> None:
+        self.answers.record_outcome(outcome)
+        if used is None:
+            return
+        asked = self.choice.request
+        predicted = None
+        if asked.blocks and outcome == "answered":
+            predicted = UsagePrediction(asked.tokens, self.choice.cached_tokens)
+        cached = used.cached_tokens if used.tells_cached else None
+        self.answers.record_usage(AttemptUsage(used.prompt_tokens, used.completion_tokens, cached), predicted)
+
+
+class MeasuredStream(MeteredChunks):
+    """A stream, the times between its pieces, and what it used.
+
+    The last pieces may bring no text, but figures or the mark of the end, and are looked at when all is over.
+    """
+
+    def __init__(
+        self, chunks: Chunks, over: _AttemptEnd, prompt_tokens: int | None, *, several: bool
+    ) -> None:
+        """`prompt_tokens`: what it is believed to have, where the worker does not say."""
+        super().__init__(chunks, self._on_usage, several=several)
+        self.journal: Journal | None = None
+        """Told what the stream used, when it has ended."""
+        self._over = over
+        self._prompt_tokens = prompt_tokens
+        self._times: list[float] = []
+        """When the latest pieces came."""
+        self._outcome: Outcome = "left"
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await super().__anext__()
+        except StopAsyncIteration:
+            self._outcome = "answered"
+            raise
+        except StreamBrokenError as error:
+            self._outcome = "truncated" if error.truncated else "broken"
+            raise
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await super().pass_on(send)
+            self._outcome = "answered"
+        except StreamBrokenError as error:
+            self._outcome = "truncated" if error.truncated else "broken"
+            raise
+
+    async def aclose(self) -> None:
+        if self._outcome == "left" and self._last and b"[DONE]" in self._last[-1]:
+            self._outcome = "answered"  # whoever read it knew that nothing would follow
+        await super().aclose()
+
+    def _note_chunk(self, chunk: bytes) -> None:
+        self._times.append(perf_counter())
+        if len(self._times) == _MAX_CHUNK_TIMES:
+            self._count_gaps(_AT_THE_END)
+        MeteredChunks._note_chunk(self, chunk)
+
+    def _count_gaps(self, but: int) -> None:
+        """Of the pieces that came, but for the latest ones."""
+        times, gaps = self._times, self._over.answers.gaps
+        for before, after in pairwise(times[: len(times) - but]):
+            gaps.observe_value(after - before)
+        del times[: max(len(times) - but - 1, 0)]
+
+    def _on_usage(self, used: TokenUsage) -> None:
+        last = list(self._last)
+        self._count_gaps(len(last))
+        gaps = self._over.answers.gaps
+        gap_of = pairwise(self._times)
+        for chunk in last[len(last) - len(self._times) + 1 :]:
+            before, after = next(gap_of)
+            if count_text_deltas(chunk):
+                gaps.observe_value(after - before)
+        self._over(used, self._outcome)
+        if self.journal is not None:
+            if used.estimated and not used.prompt_tokens:
+                used.prompt_tokens = self._prompt_tokens or 0
+            self.journal.add("tokens", used)
+
+
+def journal_token_usage(request: Request, reply: Reply) -> None:
+    """Have the request's journal say what its answer used, by the worker's word; a stream's at its end."""
+    if isinstance(reply.chunks, MeasuredStream):
+        reply.chunks.journal = request.journal
+    elif reply.used is not None:
+        request.journal.add("tokens", reply.used)

@@ -1,0 +1,240 @@
+"""The end of the road: find a place at a worker, carry the request there, note what became of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import Any
+
+from msgspec import UNSET
+from yarl import URL
+
+from radixway.core.config import RoutingConfig
+from radixway.core.pipeline import (
+    ANY_MODEL,
+    GatewayError,
+    ModelNotServedError,
+    NoWorkersError,
+    OverloadedError,
+    Reply,
+    Request,
+    WorkerFailedError,
+    trace_step,
+)
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import (
+    CircuitBreakers,
+    HealthMonitor,
+    HedgeBudget,
+    PromptReader,
+    Selector,
+    WeightVersionTracker,
+    Worker,
+    WorkerLease,
+    WorkerRegistry,
+)
+from radixway.routing.transports.admission import AdmissionController
+from radixway.routing.transports.assignment import WorkerAssignment
+from radixway.routing.transports.attempt_metrics import MeasuredAttempt, journal_token_usage
+from radixway.routing.transports.disaggregated_dispatch import DisaggregatedDispatch
+from radixway.routing.transports.forwarder import RequestForwarder
+from radixway.routing.transports.hedged_dispatch import HedgedDispatch
+from radixway.routing.transports.http_transport import HttpTransport
+from radixway.routing.transports.kv_transfer import strip_transfer_fields
+from radixway.routing.transports.worker_responses import find_weight_version
+
+log = logging.getLogger(__name__)
+
+_UPSTREAM = "upstream"
+"""The span within which a worker answers."""
+
+
+class RequestDispatcher:
+    """The pipeline's innermost step."""
+
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        selector: Selector,
+        prompts: PromptReader,
+        transport: HttpTransport,
+        health: HealthMonitor,
+        metrics: MetricsRegistry,
+        config: RoutingConfig,
+        weights: WeightVersionTracker,
+    ) -> None:
+        self._weights = weights
+        self._breakers = CircuitBreakers(config.breaker)
+        registry.on_remove.append(self._breakers.remove_worker)
+        registry.on_state.append(self._breakers.on_state_change)
+        self._admission = AdmissionController(
+            registry, selector, prompts, self._breakers, metrics, config, weights
+        )
+        self._attempt = MeasuredAttempt(metrics, self._send_assigned)
+        self._hedge: HedgedDispatch | None = None
+        if config.hedge is not None:
+            self._hedge = HedgedDispatch(HedgeBudget(config.hedge), self._admission, self._attempt, metrics)
+        self._handover = DisaggregatedDispatch(self._send_attempt)
+        registry.on_remove.append(lambda worker: metrics.attempts.forget_worker(worker.name))
+        self._transport = transport
+        transport.on_stream_end = self._note_stream_end
+        self._health = health
+        self._metrics = metrics
+        self._fallbacks = config.fallbacks
+        self._traced = trace_step("dispatch", self._dispatch_request)
+
+    def __call__(self, request: Request) -> Awaitable[Reply]:
+        """Answer from one worker. Raises as `_answer`."""
+        return self._traced(request) if request.journal.is_traced else self._dispatch_request(request)
+
+    async def _dispatch_request(self, request: Request) -> Reply:
+        """The same.
+
+        Raises:
+            ModelNotFound, WorkerNotFound, NoWorkers, Overloaded: see `AdmissionController.assign_worker`.
+            WorkerFailed: the chosen one broke off before the first byte.
+        """
+        asked, refusal, began_s = request.model, None, request.journal.elapsed_s()
+        if self._fallbacks:
+            place, refusal = await self._assign_worker(request)
+        else:
+            place = await self._admission.assign_worker(request)
+        if request.journal.is_traced:
+            request.journal.record_timing(
+                "select", began_s, worker=place.worker.name, policy=place.choice.policy
+            )
+        try:
+            if refusal is not None:
+                self._note_fallback(request, str(asked), str(request.model), refusal)
+            self._settle_model(request, place.worker)
+            reply = await (
+                self._attempt(request, place)
+                if self._hedge is None
+                else self._hedge.send_hedged(request, place)
+            )
+        except BaseException:
+            place.release()  # a body that cannot be edited is found out only here
+            raise
+        request.journal.add("answer", worker=reply.worker, status=reply.status)
+        journal_token_usage(request, reply)
+        if request.fallback is not None:
+            reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
+        return reply
+
+    def _settle_model(self, request: Request, worker: Worker) -> None:
+        """Settle which of its models the worker is asked for: one that the tenant may use."""
+        tenancy, models = request.tenant_policy, worker.models
+        if tenancy is not None and tenancy.models is not None:
+            models = tuple(model for model in models if tenancy.allows_model(model))
+        first = models[0] if models else None
+        if request.model == ANY_MODEL or (request.model is None and len(models) < len(worker.models)):
+            request.edit(model=first or UNSET)
+            request.resolved_model = first
+        else:
+            request.resolved_model = request.model or first
+
+    async def _assign_worker(self, request: Request) -> tuple[WorkerAssignment, GatewayError | None]:
+        """A place in the pool of the model asked for, or of the first fallback that has one.
+
+        With a fallback's place comes what the model's own pool said; the request asks for the fallback then.
+
+        Raises what the model's own pool said when there is none.
+        """
+        asked = request.model
+        refusal: ModelNotServedError | NoWorkersError | OverloadedError | None = None
+        for model in _iter_fallbacks(asked, self._fallbacks) if request.pinned is None else (asked,):
+            if refusal is not None and not _may_fall_back(request, str(model)):
+                continue
+            request.model = model
+            try:
+                place = await self._admission.assign_worker(request)
+            except (ModelNotServedError, NoWorkersError, OverloadedError) as error:
+                refusal = refusal or error
+                continue
+            return place, refusal
+        request.model = asked
+        assert refusal is not None
+        raise refusal
+
+    def _note_fallback(self, request: Request, asked: str, model: str, refusal: GatewayError) -> None:
+        request.fallback = model
+        request.edit(model=model)
+        request.journal.add("fallback", model=asked, fallback=model, reason=refusal.code)
+        self._metrics.record_fallback(asked, model)
+
+    async def _send_assigned(self, request: Request, place: WorkerAssignment) -> Reply:
+        if place.prefill is not None:
+            return await self._handover.send_to_pair(request, place.prefill, place)
+        if place.worker.dialect is not None:  # whatever its role: it may obey what it is told
+            request = strip_transfer_fields(request)
+        return await self._send_attempt(request, place.worker, place.lease)
+
+    async def _send_attempt(
+        self, request: Request, worker: Worker, lease: WorkerLease, *, prefill_only: bool = False
+    ) -> Reply:
+        request.workers.append(worker.name)
+        request.attempted_workers.append(worker.name)
+        carrier = request.forwarder
+        journal = request.journal
+        began_s, number = journal.elapsed_s(), len(request.attempted_workers)
+        log.debug("request %s goes to %s", request.id, worker.name)
+        try:
+            if isinstance(carrier, RequestForwarder) and carrier.is_free and not prefill_only:
+                reply = await carrier.forward_request(request, worker, lease)
+                is_over = True  # as far as we hear of it
+            else:
+                reply = await self._transport.send_request(request, worker, lease, prefill_only=prefill_only)
+                is_over = reply.chunks is None
+        except BaseException as failure:
+            request.workers.remove(worker.name)
+            if journal.trace is not None and journal.trace.sampled:
+                error = failure.reason if isinstance(failure, WorkerFailedError) else type(failure).__name__
+                journal.trace.add_stage(
+                    _UPSTREAM,
+                    began_s,
+                    journal.elapsed_s(),
+                    number=number,
+                    error=error,
+                    **_describe_address(worker),
+                )
+            if isinstance(failure, WorkerFailedError) and failure.said is None and failure.is_worker_fault:
+                self._health.report_failure(worker, gone=failure.reason == "unreachable")
+                self._breakers.record_disconnect(worker)
+            raise
+        if journal.trace is not None and journal.trace.sampled:
+            ended_s = journal.elapsed_s() if reply.chunks is None else None
+            told = _describe_address(worker) | {"status": reply.status}
+            if prefill_only:
+                told["prefill_only"] = True
+            journal.trace.add_stage(_UPSTREAM, began_s, ended_s, number=number, **told)
+        if is_over:
+            self._breakers.record_answer(worker, reply.status)
+        if (version := find_weight_version(reply.body)) is not None:
+            self._weights.record_reply(worker, version)
+        return reply
+
+    def _note_stream_end(self, worker: Worker, is_whole: bool) -> None:
+        """A stream that begins well says little of its worker: it may be cut."""
+        if is_whole:
+            self._breakers.record_answer(worker, 200)
+        else:
+            self._breakers.record_disconnect(worker)
+
+
+def _describe_address(worker: Worker) -> dict[str, Any]:
+    url = URL(worker.url)
+    return {"worker": worker.name, "host": url.host, "port": url.port}
+
+
+def _may_fall_back(request: Request, model: str) -> bool:
+    tenancy, clearance = request.tenant_policy, request.clearance
+    return (tenancy is None or tenancy.allows_model(model)) and (
+        clearance is None or clearance.may_show(model)
+    )
+
+
+def _iter_fallbacks(model: str | None, fallbacks: Mapping[str, str]) -> Iterator[str | None]:
+    """A model, its fallback, that one's fallback …; the configuration has made sure that it ends."""
+    yield model
+    while model is not None and (model := fallbacks.get(model)) is not None:
+        yield model

@@ -1,0 +1,198 @@
+"""A streamed answer: server-sent events as the worker wrote them, passed on whole."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Self
+
+from radixway.core.http.server_sent_events import EventBuffer
+from radixway.core.pipeline import Chunks, IncompleteReplyError, StreamBrokenError, StreamEndDetector
+from radixway.routing import WorkerLease
+from radixway.routing.transports.upstream import (
+    ResponseTooLargeError,
+    TruncatedResponseError,
+    UpstreamLostError,
+    UpstreamResponse,
+)
+
+SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
+
+CHUNKS_PER_BLOCK = 16
+"""An engine that streams sends an event for each token, so this many fill about a block of its cache."""
+
+
+class WorkerEventStream(Chunks):
+    """The events of one answer.
+
+    What arrives after the last blank line is held back until its event is complete, so that an error event
+    can follow at any time without landing in the middle of another. `on_end` is told whether the worker has
+    sent all of it: not where it breaks off or has not shown its `end`. Nothing is told where somebody closes
+    it before.
+    """
+
+    def __init__(
+        self,
+        answer: UpstreamResponse,
+        worker: str,
+        lease: WorkerLease,
+        end: StreamEndDetector,
+        on_end: Callable[[bool], None] = lambda is_whole: None,
+    ) -> None:
+        self._answer = answer
+        self._worker = worker
+        self._lease = lease
+        self._end = end
+        self._on_end = on_end
+        self._buffer = EventBuffer()
+        self._first = b""
+        """What `begin` has found."""
+        self._checked = False
+        self._cut: TruncatedResponseError | None = None
+        """Why the answer, which has ended, is not whole."""
+        self._slow: asyncio.Task[None] | None = None
+        self._chunks = 0
+
+    async def wait_first_event(self) -> bool:
+        """Wait for the first event; False if the stream ends without one.
+
+        Raises UpstreamLostError, also for a stream that has ended by then and is not whole: another worker
+        may be asked.
+        """
+        while not (first := self._take_events()) and not self._answer.complete:
+            await self._answer.wait_arrival()
+        if self._cut is not None:
+            raise self._cut
+        self._first = first
+        return bool(first)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not (chunk := self._take_events()):
+            if self._answer.complete:
+                await self.aclose()
+                if self._cut is not None:
+                    raise self._broken_error(self._cut)
+                self._on_end(True)
+                raise StopAsyncIteration
+            try:
+                await self._answer.wait_arrival()
+            except UpstreamLostError as error:
+                await self.aclose()
+                if self._end.has_end_marker():
+                    self._on_end(True)
+                    raise StopAsyncIteration from None
+                raise self._broken_error(error) from error
+        return chunk
+
+    async def pass_on(self, send: SendChunk) -> None:
+        """Send every chunk the moment it arrives, and return at the end. Raises StreamBrokenError.
+
+        Does what `async for chunk in stream: await send(chunk)` does, without waking the task for each chunk:
+        a third of a stream's CPU time. It is only woken by a slow client, and at the end.
+        """
+        self._send = send
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answer.listener = self._push_arrived
+        try:
+            self._push_arrived()
+            await self._ended
+        finally:
+            self._answer.listener = None
+            if self._slow is not None:
+                self._slow.cancel()
+                await asyncio.gather(self._slow, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        self._answer.cancel_response()
+        self._lease.release()
+
+    def _take_events(self) -> bytes:
+        """The whole events that have arrived; at the end of the answer, what of the rest belongs to it."""
+        answer = self._answer
+        chunk = answer.take_body()
+        self._chunks += 1
+        if not self._chunks % CHUNKS_PER_BLOCK:
+            self._lease.add_output_blocks()
+        taken = self._buffer.take_events(chunk)
+        if taken:
+            self._end.note(taken)
+        if self._buffer.too_large:
+            answer.fail_response(
+                ResponseTooLargeError(self._buffer.max_event_bytes, "an event of its answer")
+            )
+        if answer.complete and not self._checked:
+            taken += self._finish_events()
+        if self._first:
+            taken, self._first = self._first + taken, b""
+        return taken
+
+    def _finish_events(self) -> bytes:
+        """Nothing more comes: is it whole? Returns what belongs to it of what no blank line ends."""
+        self._checked = True
+        try:
+            return self._end.check_complete(self._buffer.take_rest())
+        except IncompleteReplyError as error:
+            self._cut = TruncatedResponseError(str(error))
+            return b""
+
+    def _broken_error(self, error: UpstreamLostError) -> StreamBrokenError:
+        self._on_end(False)
+        return StreamBrokenError(
+            self._worker, str(error), truncated=isinstance(error, TruncatedResponseError)
+        )
+
+    def _push_arrived(self) -> None:
+        """Something has arrived: send it now, unless an earlier chunk still waits for a slow client."""
+        if self._slow is not None or self._ended.done():
+            return
+        chunk = self._take_events()
+        if chunk:
+            sending = self._send(chunk)
+            try:
+                waits_for = sending.send(None)
+            except StopIteration:
+                pass  # the usual case: it was written without waiting
+            except Exception as error:  # noqa: BLE001 - it belongs to the task that waits in `pass_on`
+                self._ended.set_exception(error)
+                return
+            else:
+                self._slow = asyncio.ensure_future(self._finish_send(sending, waits_for))
+                return
+        lost = self._cut if self._answer.complete else self._answer.error
+        if self._ended.done() or (lost is None and not self._answer.complete):
+            return
+        if lost is None or (lost is not self._cut and self._end.has_end_marker()):
+            self._on_end(True)
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(self._broken_error(lost))
+
+    async def _finish_send(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""
+        try:
+            await _resume_coroutine(sending, waits_for)
+        except Exception as error:  # noqa: BLE001 - as above
+            if not self._ended.done():
+                self._ended.set_exception(error)
+        else:
+            self._slow = None
+            self._push_arrived()
+
+
+@types.coroutine
+def _resume_coroutine(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """Await a coroutine that has been started already and has yielded `waits_for`."""
+    try:
+        while True:
+            try:
+                got = yield waits_for  # to our task, which takes it as its own
+            except BaseException as error:  # noqa: BLE001 - it is for the coroutine to handle
+                waits_for = coroutine.throw(error)
+            else:
+                waits_for = coroutine.send(got)
+    except StopIteration:
+        return

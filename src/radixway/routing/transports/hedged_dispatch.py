@@ -1,0 +1,117 @@
+"""A second copy of a request, to another worker, when the first byte is late; who begins first answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from radixway.core.pipeline import Reply, Request, WorkerFailedError
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import HedgeBudget
+from radixway.routing.transports.admission import AdmissionController
+from radixway.routing.transports.assignment import WorkerAssignment
+
+RunAttempt = Callable[[Request, WorkerAssignment], Coroutine[Any, Any, Reply]]
+"""Carries a request to a place. Raises WorkerFailedError."""
+
+_Running = dict[asyncio.Task[Reply], WorkerAssignment]
+
+
+class HedgedDispatch:
+    """Never more than one copy of a request, and no more copies in all than the budget allows.
+
+    What workers are asked leaves nothing behind, whatever the endpoint, so a copy does no harm.
+    """
+
+    def __init__(
+        self,
+        hedging: HedgeBudget,
+        admission: AdmissionController,
+        attempt: RunAttempt,
+        metrics: MetricsRegistry,
+    ) -> None:
+        self._hedging = hedging
+        self._admission = admission
+        self._attempt = attempt
+        self._metrics = metrics
+
+    async def send_hedged(self, request: Request, place: WorkerAssignment) -> Reply:
+        """The first answer. Raises WorkerFailedError when there is none."""
+        began_s = request.journal.elapsed_s()
+        delay_s = self._delay_s(request) if place.prefill is None else None
+        if delay_s is None:
+            reply = await self._attempt(request, place)
+        else:
+            reply = await self._race_attempts(request, place, delay_s)
+        self._hedging.record_first_byte(
+            request.metrics_model, request.stream, request.journal.elapsed_s() - began_s
+        )
+        return reply
+
+    def _delay_s(self, request: Request) -> float | None:
+        if request.pinned is not None or request.tried:
+            return None
+        if request.forwarder is not None:
+            return None  # it carries one copy
+        return self._hedging.delay_s(request.metrics_model, request.stream)
+
+    async def _race_attempts(self, request: Request, place: WorkerAssignment, delay_s: float) -> Reply:
+        running: _Running = {}
+        winner: asyncio.Task[Reply] | None = None
+        try:
+            first = self._start_attempt(request, place, running)
+            await asyncio.wait(running, timeout=delay_s)
+            copy = None if first.done() else self._assign_copy(request, place, delay_s)
+            if copy is not None:
+                self._start_attempt(request, copy, running)
+            winner = await _wait_first_answer(request, running)
+            if copy is not None:
+                self._metrics.record_hedge("lost" if winner is first else "won")
+            return winner.result()
+        finally:
+            await _cancel_losers({task: place for task, place in running.items() if task is not winner})
+
+    def _start_attempt(
+        self, request: Request, place: WorkerAssignment, running: _Running
+    ) -> asyncio.Task[Reply]:
+        task = asyncio.get_running_loop().create_task(self._attempt(request, place))
+        running[task] = place
+        return task
+
+    def _assign_copy(
+        self, request: Request, first: WorkerAssignment, delay_s: float
+    ) -> WorkerAssignment | None:
+        if not self._hedging.has_budget:
+            return None
+        place = self._admission.assign_copy(request, first)
+        if place is not None:
+            self._hedging.consume_budget()
+            request.journal.add("hedge", worker=place.worker.name, after_s=round(delay_s, 6))
+        return place
+
+
+async def _wait_first_answer(request: Request, running: _Running) -> asyncio.Task[Reply]:
+    """The attempt that answers first. Raises the last one's WorkerFailedError when all have failed."""
+    pending = set(running)
+    while True:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        answered = [task for task in running if task in done and task.exception() is None]
+        if answered:
+            return answered[0]
+        for task in done:
+            failure = task.exception()
+            if not (pending and isinstance(failure, WorkerFailedError)):
+                task.result()  # raises it
+            request.tried.append(running[task].worker.name)
+
+
+async def _cancel_losers(losers: _Running) -> None:
+    """Stop what is under way and let go of its workers, whether it had begun, answered or failed."""
+    for task in losers:
+        task.cancel()
+    outcomes = await asyncio.gather(*losers, return_exceptions=True)
+    for outcome, place in zip(outcomes, losers.values(), strict=True):
+        if isinstance(outcome, Reply) and outcome.chunks is not None:
+            await outcome.chunks.aclose()
+        place.release()

@@ -1,0 +1,252 @@
+"""Carry a request to a worker over HTTP, byte for byte."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import aiohttp
+from yarl import URL
+
+from radixway.core.config import WorkerLimitsConfig
+from radixway.core.http import LoopGuard
+from radixway.core.pipeline import (
+    FailureReason,
+    IncompleteReplyError,
+    Reply,
+    Request,
+    StreamEndDetector,
+    WorkerFailedError,
+    check_complete_reply,
+)
+from radixway.routing import Worker, WorkerLease
+from radixway.routing.transports.event_stream import WorkerEventStream
+from radixway.routing.transports.upstream import (
+    TruncatedResponseError,
+    UpstreamLostError,
+    UpstreamOrigin,
+    UpstreamResponse,
+)
+from radixway.routing.transports.worker_responses import (
+    ResponseTooLargeError,
+    explain_connection_error,
+    filter_reply_headers,
+    read_bounded,
+)
+
+# uvicorn, which most workers run on, closes idle connections after 5 s: let go before it does.
+_IDLE_S = 4.0
+_CONNECT_S = 5.0
+
+# Its own word that it cannot answer now, though another worker may: too busy, out of order, or (508) a
+# gateway that the request has passed before.
+_UNAVAILABLE = frozenset({429, 502, 503, 508})
+
+_OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkerTarget:
+    """Where a worker's requests go."""
+
+    origin: UpstreamOrigin
+    base_path: bytes
+    authority: bytes
+
+
+class HttpTransport:
+    """The connections to all workers, from `open` to `close`, inside one event loop."""
+
+    session: aiohttp.ClientSession
+    """For what is rare. Each call opens a connection, so health checks see names and certificates new."""
+    kept_session: aiohttp.ClientSession
+    """For what may come with every request: its connections are used again."""
+
+    def __init__(self, via: LoopGuard, limits: WorkerLimitsConfig) -> None:
+        self._limits = limits
+        self._via = via.value
+        self._targets: dict[str, _WorkerTarget] = {}
+        self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_whole: None
+        """Told of a worker whether it has sent all of a stream, or broke it off after its first event."""
+
+    def open(self) -> None:
+        """Make the clients for all but requests, which go over connections of our own."""
+        self.session = _make_session(self._via, self._limits, is_rare=True)
+        self.kept_session = _make_session(self._via, self._limits, is_rare=False)
+
+    async def send_request(
+        self, request: Request, worker: Worker, lease: WorkerLease, *, prefill_only: bool = False
+    ) -> Reply:
+        """Ask `worker` and return its answer; `lease` is released when the answer has been read or closed.
+
+        `prefill_only`: the answer comes with the first token, and nothing after it.
+
+        A whole reply is read to its end; a stream is read up to its first event. Until then nothing has
+        reached the client, so every failure raises WorkerFailed and can be tried elsewhere.
+        """
+        answer: UpstreamResponse | None = None
+        headers: list[tuple[bytes, bytes]] = []
+        try:
+            target = self._targets.get(worker.url) or self._make_target(worker.url)
+            answer = await target.origin.send_request(_build_request(request, worker, target, self._via))
+            await answer.read_head()
+            if 300 <= answer.status < 400:
+                raise WorkerFailedError(
+                    worker.name, "unavailable", f"it answered {answer.status}, a redirect"
+                )
+            headers = filter_reply_headers(answer.headers)
+            reply = Reply(answer.status, headers, worker.name)
+            if answer.status in _UNAVAILABLE:
+                reply.body = await answer.read_body(self._limits.max_answer_bytes)
+                raise WorkerFailedError(
+                    worker.name, "unavailable", f"it answered {answer.status}", said=reply
+                )
+            if request.stream and answer.status == 200:
+                end = StreamEndDetector(request.endpoint.reply_form, request.answers)
+                events = WorkerEventStream(
+                    answer, worker.name, lease, end, partial(self.on_stream_end, worker)
+                )
+                request.open_streams.append(events)
+                if not await events.wait_first_event():
+                    raise UpstreamLostError("the stream ended before its first event")
+                lease.mark_prefill_done()
+                reply.chunks = events
+            else:
+                reply.body = await answer.read_body(self._limits.max_answer_bytes)
+                if answer.status == 200:
+                    if prefill_only:
+                        lease.mark_prefill_done()  # what it says is read for its KV alone, however it comes
+                    else:
+                        _check_complete(reply.body)
+                lease.release()
+            return reply
+        except BaseException as error:
+            if answer is not None:
+                answer.cancel_response()
+            lease.release()
+            if isinstance(error, UpstreamLostError):
+                packed = next((value for name, value in headers if name == b"content-encoding"), None)
+                detail = str(error)
+                if packed is not None:
+                    detail += f"; it is compressed ({packed.decode('latin-1')}), which was not asked for"
+                raise WorkerFailedError(worker.name, error.kind, detail) from error
+            if isinstance(error, OSError):
+                detail = explain_connection_error(error, _CONNECT_S)[1]
+                # Our own shortage of files or memory says nothing about the worker.
+                reason: FailureReason = "disconnected" if error.errno in _OUR_OWN else "unreachable"
+                raise WorkerFailedError(worker.name, reason, detail) from error
+            raise
+
+    async def call_worker(
+        self,
+        worker: Worker,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        via: str | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = 30,
+    ) -> tuple[int, str, bytes]:
+        """A single administrative call: status, content type, body. Raises WorkerFailedError.
+
+        `path` comes with its query, and is sent as it is. `via` is what the call that caused this one has
+        passed before.
+        """
+        headers = {"content-type": content_type}
+        if via:
+            headers["via"] = f"{via}, {self._via.decode('ascii')}"
+        if worker.api_key:
+            headers["authorization"] = f"Bearer {worker.api_key}"
+        try:
+            async with self.session.request(
+                method,
+                URL(str(URL(worker.url)).rstrip("/") + path, encoded=True),
+                data=body or None,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
+                allow_redirects=False,
+            ) as response:
+                return response.status, response.content_type, await read_bounded(response)
+        except (aiohttp.ClientError, OSError, ResponseTooLargeError) as error:
+            raise WorkerFailedError(worker.name, "unreachable", explain_connection_error(error)[1]) from error
+
+    def abort_stalled(self, worker: Worker) -> None:
+        """A worker answers no probe: do not wait for answers of it that have made no way since the last call.
+
+        The first call breaks off those that have not begun, which are then tried elsewhere.
+        """
+        target = self._targets.get(worker.url)
+        if target is not None:
+            target.origin.abort_stalled("it hangs: nothing comes, and it answers no health check")
+
+    def remove_worker(self, worker: Worker) -> None:
+        """A worker was removed: close its idle connections."""
+        target = self._targets.pop(worker.url, None)
+        if target is not None:
+            target.origin.close_idle()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for target in self._targets.values():
+            target.origin.close_idle()
+        await self.session.close()
+        await self.kept_session.close()
+
+    def _make_target(self, worker_url: str) -> _WorkerTarget:
+        url = URL(worker_url)
+        tls = ssl.create_default_context() if url.scheme == "https" else None
+        origin = UpstreamOrigin(
+            url.host or "", url.port or 80, tls, idle_s=_IDLE_S, connect_s=_CONNECT_S, limits=self._limits
+        )
+        base_path = url.raw_path.rstrip("/").encode("ascii")
+        target = self._targets[worker_url] = _WorkerTarget(
+            origin, base_path, url.raw_authority.encode("ascii")
+        )
+        return target
+
+
+def _make_session(via: bytes, limits: WorkerLimitsConfig, *, is_rare: bool) -> aiohttp.ClientSession:
+    """Nothing is unpacked that workers pack, who are told not to: it could become of any size."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=is_rare),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"via": via.decode("ascii"), "accept-encoding": "identity"},
+        auto_decompress=False,
+        max_headers=limits.max_header_count,
+    )
+
+
+def _check_complete(body: bytes) -> None:
+    """Raise TruncatedResponseError for a reply that is not whole, whatever length was promised."""
+    try:
+        check_complete_reply(body)
+    except IncompleteReplyError as error:
+        raise TruncatedResponseError(str(error)) from None
+
+
+def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
+    """The whole request, head and body, for one write."""
+    headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
+    trace = request.journal.trace
+    if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number
+        headers += trace.propagation_lines(len(request.attempted_workers))
+    if worker.api_key:
+        headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
+    body = request.raw
+    return (
+        b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
+        b"accept-encoding: identity\r\nvia: %b\r\ncontent-length: %d\r\n%b\r\n%b"
+    ) % (
+        target.base_path,
+        request.path.encode("latin-1"),
+        target.authority,
+        request.id.encode("ascii"),
+        via,
+        len(body),
+        headers,
+        body,
+    )

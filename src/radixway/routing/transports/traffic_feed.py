@@ -1,0 +1,152 @@
+"""Live traffic as a trace: what was asked when and how much it shares with what came before, and no text.
+
+A tap sits around the dispatch and sees each request as its worker gets it. Unless somebody follows, it only
+hands on. Each follower gets lines in the format that `radixway simulate` reads (see
+`routing/simulator/trace.py`),
+in which blocks are named by hashes under a key of its own, so that nobody who knows a prompt can look for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from asyncio import Queue
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from struct import Struct
+from time import perf_counter
+from typing import Any, Self
+
+import msgspec
+
+from radixway.core.pipeline import ANY_MODEL, MeteredChunks, Next, Reply, Request, TokenUsage, read_usage
+from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
+
+_UNREAD_LINES = 10_000
+"""Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
+
+_pack = Struct("<Q").pack
+
+
+class TrafficFollower:
+    """Lines of a trace as they come, each when its request is over. Close it at the end."""
+
+    def __init__(self, leave: Callable[[TrafficFollower], None]) -> None:
+        self._leave = leave
+        self._lines: Queue[bytes | None] = Queue()
+        self._key = secrets.token_bytes(32)
+        self._began = perf_counter()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        line = await self._lines.get()
+        if line is None:
+            raise StopAsyncIteration
+        return line
+
+    def stop_following(self) -> None:
+        """No line comes after those that are still to be read."""
+        self._leave(self)
+        self._lines.put_nowait(None)
+
+    def record_request(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
+        """A request is over that arrived then by `perf_counter`; earlier ones than we are left out."""
+        if arrived < self._began:
+            return
+        if self._lines.qsize() >= _UNREAD_LINES:
+            self.stop_following()
+            return
+        line: dict[str, Any] = {
+            "timestamp": round((arrived - self._began) * 1e3, 3),
+            "input_length": prompt.tokens,
+            "output_length": output_tokens,
+            "block_size": prompt.block_tokens,
+            "hash_ids": [self._hash_name(_pack(block)) for block in prompt.blocks],
+        }
+        if prompt.session is not None:
+            line["session"] = self._hash_name(prompt.session.encode())
+        self._lines.put_nowait(msgspec.json.encode(line) + b"\n")
+
+    def _hash_name(self, value: bytes) -> int:
+        return int.from_bytes(blake2b(value, digest_size=8, key=self._key).digest(), "little")
+
+
+class TrafficFeed:
+    """Who follows the traffic."""
+
+    def __init__(self) -> None:
+        self._followers: set[TrafficFollower] = set()
+        self._closed = False
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._followers)
+
+    def add_follower(self) -> TrafficFollower:
+        """One more follower, told of requests that arrive from now on."""
+        follower = TrafficFollower(self._followers.discard)
+        if self._closed:
+            follower.stop_following()
+        else:
+            self._followers.add(follower)
+        return follower
+
+    def publish_request(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
+        """A request is over (see `Follower.tell`)."""
+        for follower in tuple(self._followers):
+            follower.record_request(arrived, prompt, output_tokens)
+
+    def stop_followers(self) -> None:
+        """The gateway is stopping: nobody is told anything more."""
+        self._closed = True
+        for follower in tuple(self._followers):
+            follower.stop_following()
+
+
+class _TracePromptNeeds:
+    """Of prompts; whatever the model's policy looks at."""
+
+    reads_blocks = True
+    reads_text = False
+    reads_session = True
+
+
+_WANTED = _TracePromptNeeds()
+
+
+class TrafficTap:
+    """Around the dispatch: tells `traffic` of every request that was answered."""
+
+    def __init__(
+        self, dispatch: Next, registry: WorkerRegistry, prompts: PromptReader, traffic: TrafficFeed
+    ) -> None:
+        self._dispatch = dispatch
+        self._registry = registry
+        self._prompts = prompts
+        self._traffic = traffic
+
+    def __call__(self, request: Request) -> Awaitable[Reply]:
+        """What the dispatch answers."""
+        return self._dispatch_recorded(request) if self._traffic.has_followers else self._dispatch(request)
+
+    async def _dispatch_recorded(self, request: Request) -> Reply:
+        arrived = perf_counter() - request.journal.elapsed_s()
+        candidates = self._registry.candidates(None if request.model == ANY_MODEL else request.model)
+        prompt = self._prompts.read_prompt(request, _WANTED, candidates, tokens_matter=True)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
+        reply = await self._dispatch(request)
+        if reply.status != 200 or not prompt.tokens:
+            return reply
+        if reply.chunks is None:
+            used = read_usage(reply.body, generates=request.endpoint.generates)
+            self._traffic.publish_request(arrived, prompt, (used or TokenUsage()).completion_tokens)
+        else:
+            tell = self._traffic.publish_request
+            reply.chunks = MeteredChunks(
+                reply.chunks, lambda used: tell(arrived, prompt, used.completion_tokens), several=True
+            )
+            request.open_streams.append(reply.chunks)
+        return reply

@@ -1,0 +1,396 @@
+"""Connections to workers, made for passing bytes on: one write per request, one wake-up per piece of answer.
+
+HTTP/1.1 over httptools, without what a general client builds around an exchange (request objects, header
+dictionaries, stream readers): that was two thirds of the gateway's CPU time per request. The figures are in
+docs/decisions/0002-an-http-client-of-our-own-on-the-hot-path.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import ssl
+from collections.abc import Callable
+from ipaddress import ip_address
+from math import inf
+from typing import cast
+
+import aiohappyeyeballs
+import httptools
+
+from radixway.core.config import WorkerLimitsConfig
+from radixway.core.http import HeadLimit
+from radixway.core.pipeline import FailureReason
+
+HIGH_WATER_BYTES = 256 * 1024
+"""An answer of which more than this waits unread is not read any further from its worker."""
+
+
+_NEXT_ADDRESS_S = 0.25
+"""How long one address of a name may take before the next is tried beside it (RFC 8305)."""
+
+
+class UpstreamLostError(Exception):
+    """The connection ended before the answer did, or what came over it is not HTTP."""
+
+    kind: FailureReason = "disconnected"
+    """What an attempt fails for that ends with it."""
+
+
+class TruncatedResponseError(UpstreamLostError):
+    """The answer has ended in order, but it is not whole."""
+
+    kind: FailureReason = "truncated"
+
+
+class ResponseTooLargeError(UpstreamLostError):
+    """The answer, or `what` of it, has more than `max_bytes`."""
+
+    kind: FailureReason = "too_large"
+
+    def __init__(self, max_bytes: int, what: str = "its answer", *, key: str = "") -> None:
+        """`key`: of the configuration that says so."""
+        super().__init__(f"{what} has more than {max_bytes} bytes" + (f" ({key})" if key else ""))
+
+
+class UpstreamResponse:
+    """The answer to one request while it comes in: `take` what is there, `wait` for more."""
+
+    __slots__ = (
+        "_connection",
+        "_parts",
+        "_size",
+        "_waiter",
+        "complete",
+        "error",
+        "headers",
+        "listener",
+        "moved",
+        "status",
+    )
+
+    def __init__(self, connection: UpstreamConnection) -> None:
+        self._connection: UpstreamConnection | None = connection
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self.status = 0
+        """0 until the head has arrived."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Names in lower case."""
+        self.complete = False
+        """The last byte has arrived, taken or not."""
+        self.error: UpstreamLostError | None = None
+        self.moved = False
+        """Something has come since `UpstreamOrigin.abort_stalled` last looked."""
+        self.listener: Callable[[], None] | None = None
+        """Called, instead of waking a waiter, whenever something has arrived."""
+
+    def take_body(self) -> bytes:
+        """Everything of the body that has arrived since; empty if nothing has."""
+        parts = self._parts
+        if not parts:
+            return b""
+        self._parts = []
+        if self._size > HIGH_WATER_BYTES and self._connection is not None:
+            self._connection.transport.resume_reading()
+        self._size = 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def wait_arrival(self) -> None:
+        """Wait until something has arrived. Raises UpstreamLostError when nothing can any more."""
+        if self.error is not None:
+            raise self.error
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    async def read_head(self) -> None:
+        """Wait for status and headers. Raises UpstreamLostError."""
+        while not self.status:
+            await self.wait_arrival()
+
+    async def read_body(self, max_bytes: int) -> bytes:
+        """The whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as it is known that there
+        are more bytes.
+        """
+        parts = [self.take_body()]
+        size = len(parts[0])
+        promised = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
+        while size <= max_bytes and promised <= max_bytes:
+            if self.complete:
+                return b"".join(parts)
+            await self.wait_arrival()
+            parts.append(self.take_body())  # taking is what lets the connection go on reading
+            size += len(parts[-1])
+        raise ResponseTooLargeError(max_bytes, key="limits.workers.max_answer_bytes")
+
+    def cancel_response(self) -> None:
+        """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
+        if self._connection is not None:
+            self._connection.transport.abort()
+        self.error = None  # whoever it was raised to has this answer in its traceback
+
+    def fail_response(self, error: UpstreamLostError) -> None:
+        """There is no use in waiting for the rest: it is lost by that error."""
+        if self._connection is not None:
+            self._connection.abort_connection(error)
+
+    # What follows is the connection's side.
+
+    def append_body(self, part: bytes) -> None:
+        self.moved = True
+        self._parts.append(part)
+        self._size += len(part)
+
+    def end_body(self, error: UpstreamLostError | None = None) -> None:
+        self._connection = None
+        self.error = error
+        self.complete = error is None
+
+    def wake_reader(self) -> None:
+        """Something has arrived: tell whoever waits; if nobody does, do not let too much pile up."""
+        if self.listener is not None:
+            self.listener()
+        elif (waiter := self._waiter) is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        if self._size > HIGH_WATER_BYTES and self._connection is not None:
+            self._connection.transport.pause_reading()
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection to a worker, for one exchange at a time."""
+
+    __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "_until", "idle_since", "transport")
+
+    def __init__(self, origin: UpstreamOrigin) -> None:
+        self._origin = origin
+        self._head = HeadLimit(origin.limits.max_header_bytes, origin.limits.max_header_count)
+        self._answer: UpstreamResponse | None = None
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._parser = httptools.HttpResponseParser(self)
+        self._until = asyncio.get_running_loop().time() + self._origin.draw_lifetime_s()
+
+    def is_expired(self, now: float) -> bool:
+        """Whether the name that it was opened for should be looked up again."""
+        return now >= self._until
+
+    def write_request(self, request: bytes) -> UpstreamResponse:
+        """Write a request; the connection must be idle."""
+        self._answer = answer = UpstreamResponse(self)
+        self._origin.busy.add(self)
+        self._has_length = False
+        self.transport.write(request)
+        return answer
+
+    def abort_stalled(self, reason: str) -> None:
+        """Break off the answer if nothing of it has come since the last call."""
+        answer = self._answer
+        if answer is None:
+            return
+        if answer.moved:
+            answer.moved = False
+        else:
+            self.abort_connection(UpstreamLostError(reason))
+
+    def abort_connection(self, error: UpstreamLostError) -> None:
+        """Cut the connection; its answer is lost by that error."""
+        self._fail_response(error)
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        answer = self._answer
+        try:
+            self._head.feed_parser(self._parser, data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail_response(
+                UpstreamLostError(str(self._head.error or f"what came back is not an HTTP answer ({error})"))
+            )
+            self.transport.abort()
+        if answer is not None:  # it may have ended well before the part that was not
+            answer.wake_reader()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._origin.remove_connection(self)
+        answer = self._answer
+        if answer is not None and exc is None and answer.status and not self._has_length:
+            self._detach_response()
+            answer.end_body()  # an answer without a length ends with its connection
+            answer.wake_reader()
+        else:
+            self._fail_response(UpstreamLostError(str(exc or "the worker closed the connection")))
+
+    def _fail_response(self, error: UpstreamLostError) -> None:
+        answer = self._detach_response()
+        if answer is not None:
+            answer.end_body(error)
+            answer.wake_reader()
+
+    def _detach_response(self) -> UpstreamResponse | None:
+        answer, self._answer = self._answer, None
+        self._origin.busy.discard(self)
+        return answer
+
+    # What follows is called by the parser.
+
+    def on_message_begin(self) -> None:
+        self._head.begin_message()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head.add_header(name, value)
+        if self._answer is not None:
+            name = name.lower()
+            self._has_length |= name in (b"content-length", b"transfer-encoding")
+            self._answer.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._head.mark_progress()
+        if self._answer is None:
+            raise httptools.HttpParserError("an answer that nobody asked for")
+        status = self._parser.get_status_code()
+        if status < 200:  # an interim answer: the real one follows
+            self._answer.headers.clear()
+        elif status > 599:
+            raise httptools.HttpParserError(f"status {status}")
+        else:
+            self._answer.status = status
+
+    def on_body(self, body: bytes) -> None:
+        self._head.mark_progress()
+        if self._answer is not None:
+            self._answer.append_body(body)
+
+    def on_message_complete(self) -> None:
+        self._head.mark_progress()
+        answer = self._answer
+        if answer is None or not answer.status:
+            return
+        self._detach_response()
+        answer.end_body()
+        if self._parser.should_keep_alive():
+            self._origin.release_connection(self)
+        else:
+            self.transport.close()
+
+
+class UpstreamOrigin:
+    """The connections to one `scheme://host:port`.
+
+    The one used last is used first, so that few stay open; those that idle longer than `idle_s` are closed
+    when the next one becomes idle.
+
+    Where `host` is a name, each new connection looks it up, and its addresses take turns. A connection older
+    than `max_age_s` is closed once its exchange is over, so that one which is always busy does not stay for
+    ever with an address that the name has left.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        idle_s: float,
+        connect_s: float,
+        limits: WorkerLimitsConfig,
+        max_age_s: float = 60.0,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._idle_s = idle_s
+        self._connect_s = connect_s
+        self.limits = limits
+        """What may come over each connection."""
+        self._max_age_s = inf if _is_address(host) else max_age_s
+        self._turn = 0
+        """Connections opened: which of the addresses of the family preferred comes first at the next one."""
+        self._idle: dict[UpstreamConnection, None] = {}  # in the order in which they became idle
+        self._closed = False
+        self.busy: set[UpstreamConnection] = set()
+        """Those with an answer under way."""
+
+    def abort_stalled(self, reason: str) -> None:
+        """Break off every answer of which nothing has come since the last call."""
+        for connection in tuple(self.busy):
+            connection.abort_stalled(reason)
+
+    async def send_request(self, request: bytes) -> UpstreamResponse:
+        """Write a request to an idle connection or a fresh one. Raises OSError, TimeoutError among them."""
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if loop.time() - connection.idle_since > self._idle_s:
+                connection.transport.close()
+            elif not connection.transport.is_closing():
+                return connection.write_request(request)
+        async with asyncio.timeout(self._connect_s):
+            connection = await self._open_connection(loop)
+        return connection.write_request(request)
+
+    def draw_lifetime_s(self) -> float:
+        """How long a fresh connection may be used: connections opened together are not closed together."""
+        return self._max_age_s * random.uniform(0.8, 1.0)
+
+    async def _open_connection(self, loop: asyncio.AbstractEventLoop) -> UpstreamConnection:
+        """A fresh connection, to the next address of the name; to another one where that does not answer."""
+        if self._max_age_s == inf:
+            _, connection = await loop.create_connection(
+                lambda: UpstreamConnection(self), self._host, self._port, ssl=self._tls
+            )
+            return connection
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        preferred = [each for each in found if each[0] == found[0][0]]
+        first, self._turn = self._turn % len(preferred), self._turn + 1
+        in_turn = preferred[first:] + preferred[:first] + [each for each in found if each not in preferred]
+        connected = await aiohappyeyeballs.start_connection(in_turn, happy_eyeballs_delay=_NEXT_ADDRESS_S)
+        server_hostname = self._host if self._tls is not None else None
+        try:
+            _, connection = await loop.create_connection(
+                lambda: UpstreamConnection(self),
+                sock=connected,
+                ssl=self._tls,
+                server_hostname=server_hostname,
+            )
+        except BaseException:
+            connected.close()
+            raise
+        return connection
+
+    def release_connection(self, connection: UpstreamConnection) -> None:
+        """Its exchange is over: use the connection again. Closes those that are too old or idle too long."""
+        now = asyncio.get_running_loop().time()
+        if self._closed or connection.is_expired(now):
+            connection.transport.close()
+            return
+        connection.idle_since = now
+        self._idle[connection] = None
+        while now - (oldest := next(iter(self._idle))).idle_since > self._idle_s:
+            del self._idle[oldest]
+            oldest.transport.close()
+
+    def remove_connection(self, connection: UpstreamConnection) -> None:
+        """It is closed."""
+        self._idle.pop(connection, None)
+
+    def close_idle(self) -> None:
+        """Close what is idle; what is busy closes with its answer."""
+        self._closed = True
+        while self._idle:
+            self._idle.popitem()[0].transport.close()
+
+
+def _is_address(host: str) -> bool:
+    """Whether there is no name to look up."""
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True

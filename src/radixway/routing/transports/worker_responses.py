@@ -1,0 +1,120 @@
+"""Read the answers of administrative calls: small by nature, so large ones are refused.
+
+Which headers of a worker's answer reach the client, whoever brings it: our own connections, or Envoy.
+
+The weight version that a whole reply says it was made with, without decoding the reply.
+
+Why a worker cannot be talked to, in words that say what to mend, which libraries' errors seldom do.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Sequence
+
+import aiohttp
+
+from radixway.routing import ErrorKind
+from radixway.routing.transports.upstream import ResponseTooLargeError
+
+__all__ = ["MAX_ANSWER_BYTES", "ResponseTooLargeError", "read_bounded"]
+
+MAX_ANSWER_BYTES = 8 * 2**20
+
+
+async def read_bounded(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
+    """The whole body. Raises ResponseTooLargeError as soon as it is longer than `limit` bytes."""
+    if (response.content_length or 0) > limit:
+        raise ResponseTooLargeError(limit)
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > limit:
+            raise ResponseTooLargeError(limit)
+    return bytes(body)
+
+
+# Framing is ours to choose; the rest describes one connection, names the software behind it, or is the
+# worker's word to browsers about a host name that is not its own.
+_DROPPED_NAMES = frozenset(
+    {
+        b"alt-svc",
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"transfer-encoding",
+        b"content-length",
+        b"date",
+        b"server",
+        b"set-cookie",
+        b"strict-transport-security",
+        b"trailer",
+        b"upgrade",
+        b"via",
+        b"x-request-id",
+    }
+)
+_DROPPED_PREFIXES = (b"access-control-", b"x-radixway-")
+"""What the gateway alone says: which pages may read its answers, and what became of a request."""
+
+
+_OF_THE_CONNECTION = (b"keep-alive", b"close")
+
+
+def is_dropped_header(name: bytes) -> bool:
+    """Whether a header of that name, in lower case, does not reach the client."""
+    return name in _DROPPED_NAMES or name.startswith(_DROPPED_PREFIXES)
+
+
+def filter_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Those of a worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
+    kept = [header for header in headers if not is_dropped_header(header[0])]
+    for name, value in headers:
+        if name == b"connection" and value.lower() not in _OF_THE_CONNECTION:
+            named = {each.strip() for each in value.lower().split(b",")}
+            kept = [header for header in kept if header[0] not in named]
+    return kept
+
+
+_KEY = b'"weight_version"'
+# Inside a JSON text the key's quotes would be escaped, so what is found is a key.
+_VALUE = re.compile(rb'\s*:\s*(?:"([^"\\]{1,256})"|(\d{1,256})\b)')
+
+
+def find_weight_version(body: bytes) -> str | None:
+    """As in SGLang's `meta_info` and in its chat completions' `metadata`; the first one of a batch."""
+    at = body.find(_KEY)
+    if at < 0:
+        return None
+    found = _VALUE.match(body, at + len(_KEY))
+    return (found[1] or found[2]).decode(errors="replace") if found is not None else None
+
+
+def explain_connection_error(error: BaseException, within_s: float | None = None) -> tuple[ErrorKind, str]:
+    """The kind of an error of aiohttp, of a socket or of TLS, and what it says without addresses.
+
+    `within_s`: how long the answer was waited for.
+    """
+    found = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    match found:
+        case ssl.SSLCertVerificationError():
+            return "certificate", f"its TLS certificate is not valid: {found.verify_message}"
+        case ssl.SSLError():
+            reason = (found.reason or str(found)).replace("_", " ").lower()
+            return "tls", f"TLS fails, does it speak https? ({reason})"
+        case socket.gaierror():
+            return "name", f"its name does not resolve: {found.strerror or found}"
+        case ConnectionRefusedError():
+            return "refused", "it refuses connections: nothing listens there"
+        case TimeoutError():
+            return "timeout", "no answer" + (f" within {within_s:g} s" if within_s is not None else "")
+        case aiohttp.ClientResponseError():
+            told = " ".join(found.message.split("\n")[0].split())[:100]
+            return "no_http", f"what comes back is not HTTP ({told.rstrip(':')})"
+        case aiohttp.ServerDisconnectedError() | ConnectionResetError():
+            return "no_http", "it closes the connection without an answer"
+        case OSError() if found.strerror:
+            return "unreachable", found.strerror.lower()
+    return "unreachable", str(found) or type(found).__name__

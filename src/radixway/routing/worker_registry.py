@@ -1,0 +1,150 @@
+"""The workers this gateway knows, and who is a candidate for which model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from radixway.core.config import WorkerSettings
+from radixway.routing.worker import ServerInfo, Worker, WorkerState
+
+log = logging.getLogger(__name__)
+
+
+class WorkerRegistry:
+    """Workers by URL. Candidates per model are kept ready, because every request asks for them."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._candidates: dict[str | None, tuple[Worker, ...]] = {}
+        self._prefillers: dict[str | None, tuple[Worker, ...]] = {}
+        self._some_only_decode: bool | None = None
+        self._known_models: frozenset[str] | None = None
+        self._alone: dict[Worker, bool] = {}
+        self.on_add: list[Callable[[Worker], None]] = []
+        self.on_remove: list[Callable[[Worker], None]] = []
+        self.on_state: list[Callable[[Worker], None]] = []
+        self.on_learn: list[Callable[[Worker], None]] = []
+        """Called when a worker says something new of itself."""
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(tuple(self._workers.values()))
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def add_worker(self, section: WorkerSettings) -> Worker:
+        """Take a worker in. One already known is told its new particulars, and comes back if it drained."""
+        worker = self._workers.get(section.url)
+        if worker is None:
+            worker = self._workers[section.url] = Worker(section)
+        else:
+            worker.update_config(section)
+            if worker.state is WorkerState.DRAINING:
+                self.set_state(worker, WorkerState.JOINING)
+        self._invalidate_candidates()
+        for tell in self.on_add:
+            tell(worker)
+        return worker
+
+    def get_worker(self, url: str) -> Worker | None:
+        """The worker of that URL; a trailing slash does not matter."""
+        return self._workers.get(url.rstrip("/"))
+
+    def remove_worker(self, url: str) -> Worker | None:
+        """Forget a worker. What it is answering goes on to its end."""
+        worker = self._workers.pop(url.rstrip("/"), None)
+        if worker is not None:
+            worker.removed = True
+            self._invalidate_candidates()
+            for tell in self.on_remove:
+                tell(worker)
+        return worker
+
+    def set_state(self, worker: Worker, state: WorkerState) -> None:
+        """Move a worker to another state."""
+        if worker.state is not state:
+            worker.state = state
+            self._invalidate_candidates()
+            for tell in tuple(self.on_state):
+                tell(worker)
+
+    def update_info(self, worker: Worker, findings: ServerInfo) -> None:
+        """What the worker says of itself."""
+        if worker.info != findings:
+            worker.info = findings
+            if worker.config.role not in ("any", worker.role):
+                log.warning(
+                    "worker %s is Radixway's own engine, not started to %s only: it does both",
+                    worker.name,
+                    worker.config.role,
+                )
+            self._invalidate_candidates()
+            for tell in tuple(self.on_learn):
+                tell(worker)
+
+    def candidates(self, model: str | None) -> tuple[Worker, ...]:
+        """The ready workers that may answer for `model`, or for any model when it is None.
+
+        Those that only prefill are not among them, nor those that only decode while nobody prefills for them.
+        """
+        found = self._candidates.get(model)
+        if found is None:
+            dialects = {worker.dialect for worker in self.prefillers(model)}
+            found = tuple(
+                worker
+                for worker in self._ready_workers(model)
+                if worker.answers_alone or (worker.role == "decode" and worker.dialect in dialects)
+            )
+            if found:  # unknown names come from clients: never grow with them
+                self._candidates[model] = found
+        return found
+
+    def is_only_worker(self, worker: Worker, model: str | None) -> bool:
+        """Nobody else is known who serves `model` or may, ready or not, and the models are known."""
+        alone = self._alone.get(worker)
+        if alone is None:
+            others = [other for other in self._workers.values() if other is not worker]
+            mine = set(worker.models)
+            alone = all(other.models and mine.isdisjoint(other.models) for other in others)
+            self._alone[worker] = alone
+        return alone and (model is not None or len(self._workers) == 1)
+
+    def prefillers(self, model: str | None) -> tuple[Worker, ...]:
+        """The ready workers that prefill `model` for others."""
+        found = self._prefillers.get(model)
+        if found is None:
+            found = tuple(worker for worker in self._ready_workers(model) if worker.role == "prefill")
+            if found or model is None:
+                self._prefillers[model] = found
+        return found
+
+    def has_decode_only(self) -> bool:
+        """Whether there are ready workers of that role at all."""
+        if self._some_only_decode is None:
+            self._some_only_decode = any(worker.role == "decode" for worker in self._ready_workers(None))
+        return self._some_only_decode
+
+    def _ready_workers(self, model: str | None) -> Iterator[Worker]:
+        for worker in self._workers.values():
+            if worker.state is WorkerState.READY and (model is None or model in worker.models):
+                yield worker
+
+    def known_models(self) -> frozenset[str]:
+        """Every model that some known worker serves, ready or not."""
+        if self._known_models is None:
+            workers = self._workers.values()
+            self._known_models = frozenset(model for worker in workers for model in worker.models)
+        return self._known_models
+
+    def definitely_lacks_model(self, model: str) -> bool:
+        """Nobody serves `model`, and there is nobody left who has not said what they serve."""
+        workers = self._workers.values()
+        return bool(workers) and all(worker.models and model not in worker.models for worker in workers)
+
+    def _invalidate_candidates(self) -> None:
+        self._candidates = {}
+        self._prefillers = {}
+        self._some_only_decode = None
+        self._known_models = None
+        self._alone = {}

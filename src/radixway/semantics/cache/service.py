@@ -1,0 +1,212 @@
+"""A cache built from its configuration: opened, warmed up, saved and closed with its gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from time import time
+from typing import Any
+
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.core.config import ConfigError, SemanticCacheConfig
+from radixway.core.net.task_cancellation import cancel_tasks
+from radixway.core.telemetry import MetricsRegistry
+from radixway.semantics.cache import stored_answers
+from radixway.semantics.cache.answer_cache import AnswerCache, Embed
+from radixway.semantics.cache.cache_metrics import CacheMetrics
+from radixway.semantics.cache.cache_question import NotCacheableError
+from radixway.semantics.cache.memory import MemoryStore
+from radixway.semantics.cache.middleware import SemanticCache
+from radixway.semantics.cache.store import CacheStore, EntryFilter
+from radixway.semantics.cache.store_fallback import FallbackStore, StoreBreaker
+from radixway.semantics.cache.stored_answers import CHAT, NotStorableError
+from radixway.semantics.cache.verifier import Verify, verify_blind
+from radixway.semantics.cache.warm_up import KnownAnswer, load_cache_file, read_known_answers, save_cache_file
+
+log = logging.getLogger(__name__)
+
+
+class CacheRoom(Component):
+    """The middleware with all that stands behind it.
+
+    Entries know no session, so they cannot be erased by one: their conversation is part of a digest.
+    """
+
+    name = "semantic_cache"
+    erasable_by = frozenset({"tenant", "user", "request"})
+
+    def __init__(
+        self,
+        middleware: SemanticCache,
+        memory: MemoryStore,
+        behind: FallbackStore | None,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
+        """Says what makes the vectors, once it is loaded."""
+        self.namespace_of: Callable[[str], str] = str
+        """Says whose answers a tenant's are."""
+        self.entry_of: Callable[[str, str], str | None] = _no_entry
+        """Says which entry a request left, by its id and tenant."""
+        self.middleware = middleware
+        self.cache = middleware.cache
+        self.memory = memory
+        self.behind = behind
+        """The store that is not memory, where there is one."""
+        self._config = self.cache.config
+        self._clock = clock
+        self._warming: asyncio.Task[int]
+        self.warmed_up = asyncio.Event()
+        """Set when the file has been read in, or there is none."""
+
+    async def start(self) -> None:
+        """Open the store and read in what is known. Raises ConfigError."""
+        self.middleware.encoder = await self.encoder_id()
+        known = read_known_answers(self._config.warm_up) if self._config.warm_up is not None else []
+        if self._config.persist is not None:
+            now = self._clock()
+            for entry in await asyncio.to_thread(load_cache_file, self._config.persist):
+                await self.memory.put_entry(entry, now)
+        await self.cache.store.open_store()
+        self._warming = asyncio.create_task(self.warm_up(known))
+
+    async def stop(self) -> None:
+        """Keep what is in memory, and close the store."""
+        await cancel_tasks([self._warming])
+        await self.middleware.wait_for_writes()
+        await self.save()
+        await self.cache.store.close_store()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`. What a store away still has to hear of is asked again, with the rest."""
+        await self.middleware.wait_for_writes()
+        count, entry = 0, None
+        if subject.request is not None:
+            entry = self.entry_of(subject.request, subject.tenant)
+        if subject.request is None or entry is not None:
+            which = EntryFilter(entry, self.namespace_of(subject.tenant), subject.user)
+            count = await self.cache.purge_entries(which)
+        if self.behind is not None and self.behind.pending_removals:
+            raise CannotErase(
+                f"{self.behind.name}: {self.behind.problem or 'it is left alone after failures'}"
+            )
+        if (problem := await self.save()) is not None:
+            raise CannotErase(f"semantic_cache.persist: {problem}")
+        return count
+
+    async def warm_up(self, known: list[KnownAnswer]) -> int:
+        """Keep what is known; how many were. Questions that cannot be cached are passed over."""
+        kept = 0
+        for each in known:
+            request, response = each.request_and_response()
+            try:
+                question = self.middleware.read_body(request, each.tenant, each.user)
+                answer = stored_answers.encode_answer(CHAT, 200, response, self._config.largest_answer_bytes)
+            except (NotCacheableError, NotStorableError) as reason:
+                log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
+                continue
+            await self.cache.store_answer(question, answer, None)
+            kept += 1
+        self.warmed_up.set()
+        return kept
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: the backend, and whether it works."""
+        said: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
+        if self.behind is not None:
+            said["store"] = "ok" if self.behind.problem is None else self.behind.problem
+            said["pending_removals"] = self.behind.pending_removals
+        return said
+
+    async def stats(self) -> dict[str, Any]:
+        """For `/cache/stats`: that, and what the cache did."""
+        counts = self.cache.counts.describe()
+        asked = counts.get("hits", 0) + counts.get("misses", 0)
+        return self.describe() | {
+            "entries": await self.cache.store.count_entries(),
+            "evicted": self.memory.evicted,
+            "hit_rate": counts.get("hits", 0) / asked if asked else None,
+            "counts": counts,
+        }
+
+    async def save(self) -> str | None:
+        """Write what is in memory to its file, if it has one; what was wrong with that."""
+        if self._config.persist is None:
+            return None
+        try:
+            await asyncio.to_thread(save_cache_file, iter(list(self.memory)), self._config.persist)
+        except OSError as error:
+            log.warning("semantic cache: it could not be saved: %s", error)
+            return str(error)
+        return None
+
+
+async def _no_encoder() -> str:
+    return ""
+
+
+def _no_entry(request_id: str, tenant: str) -> str | None:
+    return None
+
+
+def build_semantic_cache(
+    config: SemanticCacheConfig, embed: Embed, metrics: MetricsRegistry, verifier: Verify = verify_blind
+) -> CacheRoom:
+    """The middleware over the configured store, and all that stands behind it.
+
+    `verifier`: what judges matches of the vectors that `embed` makes.
+
+    Raises:
+        ConfigError: the store or the encryption needs a package that is not installed.
+    """
+    counts = CacheMetrics(metrics, config.backend)
+    memory = MemoryStore(config.max_entries, config.eviction)
+    store: CacheStore = memory
+    behind: FallbackStore | None = None
+    remote = _build_remote_store(config)
+    if remote is not None:
+        behind = FallbackStore(remote, memory, StoreBreaker(config.failures_in_row, config.open_s))
+        behind.on_failure = lambda: counts.count_failure("store")
+        store = behind
+    if config.encryption_key is not None:
+        try:
+            from radixway.semantics.cache.encrypted_store import EncryptedStore
+        except ImportError:
+            raise ConfigError(
+                "semantic_cache.encryption_key needs cryptography: pip install 'radixway[semantic]'"
+            ) from None
+        store = EncryptedStore(store, config.encryption_key)
+    metrics.gauges(
+        "llm_cache_entries_total",
+        "Entries of the semantic cache in this process",
+        "backend",
+        lambda: [(config.backend, len(memory))],
+    )
+    metrics.counters(
+        "radixway_cache_evicted",
+        "Entries of the semantic cache in this process that had to make room",
+        "backend",
+        lambda: [(config.backend, memory.evicted)],
+    )
+    middleware = SemanticCache(AnswerCache(config, store, embed, counts, verifier=verifier))
+    return CacheRoom(middleware, memory, behind)
+
+
+def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:
+    """Raises ConfigError."""
+    try:
+        if config.backend == "milvus" and config.milvus is not None:
+            from radixway.semantics.cache.milvus import MilvusStore
+
+            return MilvusStore(config.milvus)
+        if config.backend == "valkey" and config.valkey is not None:
+            from radixway.semantics.cache.valkey import ValkeyStore
+
+            return ValkeyStore(config.valkey)
+    except ImportError as error:
+        raise ConfigError(
+            f"semantic_cache.backend {config.backend} needs a package that is not installed: {error}; "
+            f"pip install 'radixway[{'milvus' if config.backend == 'milvus' else 'redis'}]'"
+        ) from None
+    return None

@@ -1,0 +1,173 @@
+"""A store that may fail, with the memory behind it: a breaker leaves it alone for a while, nothing waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import TypeVar
+
+from radixway.semantics.cache.memory import MemoryStore
+from radixway.semantics.cache.store import (
+    CacheEntry,
+    CacheStore,
+    EntryFilter,
+    EntryMatch,
+    StoreFailedError,
+    Vector,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MOST_PENDING = 1000
+"""Removals that a store away still has to hear of; beyond them it is emptied when it comes back."""
+
+
+class StoreBreaker:
+    """Closed until `failures_in_row`; then open for `open_s`, after which one call tries again.
+
+    Pure: the caller tells the time, in monotonic seconds.
+    """
+
+    def __init__(self, failures_in_row: int, open_s: float) -> None:
+        self._limit = failures_in_row
+        self._open_s = open_s
+        self._failures = 0
+        self._until = 0.0
+
+    @property
+    def tripped(self) -> bool:
+        """Open, or trying again."""
+        return self._failures >= self._limit
+
+    def allows_call(self, now: float) -> bool:
+        """Whether the store may be asked now. While tripped, a call that is admitted is the only one."""
+        if not self.tripped:
+            return True
+        if now < self._until:
+            return False
+        self._until = now + self._open_s
+        return True
+
+    def record_success(self) -> None:
+        """The store answered."""
+        self._failures = 0
+
+    def record_failure(self, now: float) -> None:
+        """It did not."""
+        self._failures += 1
+        self._until = now + self._open_s
+
+
+class FallbackStore:
+    """Asks `store`; whatever it cannot answer, the memory does.
+
+    The memory is told of every entry that passes here, so that it has something to answer with. Removals that
+    the store misses while it is away are made good before anything is read from it again.
+    """
+
+    def __init__(
+        self,
+        store: CacheStore,
+        memory: MemoryStore,
+        breaker: StoreBreaker,
+    ) -> None:
+        self.store = store
+        self.memory = memory
+        self.breaker = breaker
+        self.name = store.name
+        self.on_failure: Callable[[], None] = lambda: None
+        """Told of every call that the store failed."""
+        self.problem: str | None = None
+        """What the store said last, while it fails."""
+        self._pending: list[EntryFilter] = []
+        self._opened = False
+        self._opening = asyncio.Lock()
+
+    async def open_store(self) -> None:
+        """A store that is away at the start is tried again like one that goes away later."""
+        await self._call_store(self._no_operation)
+
+    async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
+        """See `CacheStore`. Never raises StoreFailed, like everything here."""
+        answered, entry = await self._call_store(lambda: self.store.find_exact(scope, exact, now))
+        return entry if answered else await self.memory.find_exact(scope, exact, now)
+
+    async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
+        """See `CacheStore`."""
+        answered, matches = await self._call_store(lambda: self.store.find_nearest(scope, vector, k, now))
+        if answered and matches is not None:
+            return matches
+        return await self.memory.find_nearest(scope, vector, k, now)
+
+    async def put_entry(self, entry: CacheEntry, now: float) -> None:
+        """See `CacheStore`."""
+        await self.memory.put_entry(entry, now)
+        await self._call_store(lambda: self.store.put_entry(entry, now))
+
+    async def mark_used(self, entry: CacheEntry) -> None:
+        """See `CacheStore`. Only the memory evicts by use, and what reaches no server must not close a
+        breaker.
+        """
+        await self.memory.mark_used(entry)
+
+    async def remove_entries(self, which: EntryFilter) -> int:
+        """See `CacheStore`. What the store could not be told is made good later; see `pending_removals`."""
+        here = await self.memory.remove_entries(which)
+        answered, there = await self._call_store(lambda: self.store.remove_entries(which))
+        if not answered and which not in self._pending:
+            self._pending = (
+                [EntryFilter()] if len(self._pending) >= _MOST_PENDING else [*self._pending, which]
+            )
+        return max(here, there or 0)
+
+    @property
+    def pending_removals(self) -> int:
+        """Removals that the store has not heard of yet."""
+        return len(self._pending)
+
+    async def count_entries(self) -> int:
+        """See `CacheStore`."""
+        answered, count = await self._call_store(self.store.count_entries)
+        return count if answered and count is not None else await self.memory.count_entries()
+
+    async def close_store(self) -> None:
+        """See `CacheStore`."""
+        try:
+            await self.store.close_store()
+        except StoreFailedError as error:
+            log.warning("semantic cache: %s", error)
+
+    async def _call_store(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
+        """Whether the store answered, and what."""
+        if not self.breaker.allows_call(monotonic()):
+            return False, None
+        try:
+            if not self._opened or self._pending:
+                await self._open_and_replay()
+            answer = await call()
+        except StoreFailedError as error:
+            if self.problem is None:
+                log.warning("semantic cache: %s; the memory goes on", error)
+            self.problem = str(error)
+            self.breaker.record_failure(monotonic())
+            self.on_failure()
+            return False, None
+        self.problem = None
+        self.breaker.record_success()
+        return True, answer
+
+    async def _open_and_replay(self) -> None:
+        async with self._opening:
+            if not self._opened:
+                await self.store.open_store()
+                self._opened = True
+            while self._pending:
+                await self.store.remove_entries(self._pending[0])
+                self._pending.pop(0)
+
+    async def _no_operation(self) -> None:
+        return None

@@ -1,0 +1,149 @@
+"""Answers known from the start: from a file that people write, and from what the memory held at its end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from math import inf, isinf
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+
+from radixway.core.config import ConfigError
+from radixway.semantics.cache.store import CacheEntry
+
+
+class KnownAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """One line of the file. Either `question` and `answer`, or the bodies themselves."""
+
+    model: str = ""
+    question: str | None = None
+    answer: str | None = None
+    system: str | None = None
+    tenant: str = "default"
+    user: str | None = None
+    request: dict[str, Any] | None = None
+    """A whole body of `/v1/chat/completions`."""
+    response: dict[str, Any] | None = None
+    """And its answer."""
+
+    def request_and_response(self) -> tuple[dict[str, Any], bytes]:
+        """The request's body and the answer's. Raises ValueError."""
+        request, response = self.request, self.response
+        if request is None:
+            if self.question is None:
+                raise ValueError("give question and answer, or request and response")
+            system = [{"role": "system", "content": self.system}] if self.system else []
+            turn = {"role": "user", "content": self.question}
+            request = {"model": self.model, "messages": [*system, turn]}
+        if response is None:
+            if self.answer is None:
+                raise ValueError("the answer is missing")
+            message = {"role": "assistant", "content": self.answer}
+            choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+            model = request.get("model")
+            response = {
+                "id": "",
+                "object": "chat.completion",
+                "created": 0,
+                "model": model,
+                "choices": [choice],
+            }
+        return request, json.dumps(response, ensure_ascii=False).encode()
+
+
+_known = msgspec.json.Decoder(KnownAnswer)
+
+
+def read_known_answers(path: Path) -> list[KnownAnswer]:
+    """The lines of a file. Raises ConfigError naming the line at fault."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"semantic_cache.warm_up: cannot read {path}: {error}") from None
+    known = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                entry = _known.decode(line)
+                entry.request_and_response()
+            except (msgspec.DecodeError, ValueError) as error:
+                raise ConfigError(f"{path}:{number}: {error}") from None
+            known.append(entry)
+    return known
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    id: str
+    scope: str
+    exact: str
+    question: str
+    vector: bytes | None
+    answer: bytes
+    tenant: str
+    user: str | None
+    model: str
+    created_at: float
+    expires_at: float | None
+
+
+_saved = msgspec.msgpack.Decoder(list[_Saved])
+
+
+def save_cache_file(entries: Iterator[CacheEntry], path: Path) -> None:
+    """Write entries to a file that only its owner can read, all or nothing. Raises OSError."""
+    rows = [
+        _Saved(
+            e.id,
+            e.scope,
+            e.exact,
+            e.question,
+            None if e.vector is None else e.vector.tobytes(),
+            e.answer,
+            e.tenant,
+            e.user,
+            e.model,
+            e.created_at,
+            None if isinf(e.expires_at) else e.expires_at,
+        )
+        for e in entries
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.msgpack.encode(rows))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def load_cache_file(path: Path) -> list[CacheEntry]:
+    """What `save` wrote, nothing where there is no file. Raises ConfigError for another file."""
+    try:
+        rows = _saved.decode(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"semantic_cache.persist: {path} cannot be read: {error}") from None
+    return [
+        CacheEntry(
+            row.id,
+            row.scope,
+            row.exact,
+            row.question,
+            None if row.vector is None else np.frombuffer(row.vector, np.float32),
+            row.answer,
+            row.tenant,
+            row.user,
+            row.model,
+            row.created_at,
+            inf if row.expires_at is None else row.expires_at,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,23 @@
+"""What a text is, for whoever wants no answer to it: domain, decision, personal data, attacks.
+
+The same signals, rules and models that serve requests; where a model is absent, `ClassifierUnavailableError`
+names it.
+"""
+
+from radixway.semantics.classification.answers import ClassificationOptions, Task, UnknownTypesError
+from radixway.semantics.classification.intent import TextIntent, read_intent
+from radixway.semantics.classification.service import ClassificationService, ClassifierUnavailableError
+from radixway.semantics.classification.similarity import TextSimilarity
+from radixway.semantics.classification.tasks import ClassificationTasks
+
+__all__ = [
+    "ClassificationOptions",
+    "ClassificationService",
+    "ClassificationTasks",
+    "ClassifierUnavailableError",
+    "Task",
+    "TextIntent",
+    "TextSimilarity",
+    "UnknownTypesError",
+    "read_intent",
+]

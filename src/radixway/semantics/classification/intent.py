@@ -1,0 +1,120 @@
+"""One text: its domain, every signal, and the decision that a request with it would get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from radixway.core.pipeline import ModelStates
+from radixway.semantics.decisions.decision_plan import DecisionPlan, SelectionPreferences, make_plan
+from radixway.semantics.decisions.question import RequestQuestion
+from radixway.semantics.decisions.score_feedback import ScoreFeedback
+from radixway.semantics.decisions.signal_reader import SignalReader
+from radixway.semantics.decisions.snapshot import SemanticSnapshot
+from radixway.semantics.decisions.verdict import DecisionVerdict, MissingSignals, judge_signals
+from radixway.semantics.signals.base import DomainValue, SignalSet, SignalValue
+
+HIGH_CONFIDENCE = 0.7
+"""From which a category is said to be sure, where the caller names no threshold; as published."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextIntent:
+    """What a text is taken for."""
+
+    snapshot: SemanticSnapshot
+    domain: DomainValue | None
+    """What the domain head says, in the configuration's categories; None where there is none."""
+    signals: SignalSet
+    """All that can be read."""
+    verdict: DecisionVerdict
+    """From as few signals as a request's would be."""
+    plan: DecisionPlan | None
+    """None where a rule blocks."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that `auto` would be answered by; None where a rule blocks or no model is configured."""
+        choice = None if self.plan is None else self.plan.choice
+        return None if choice is None else choice.best.model
+
+    def routing_decision(self, threshold: float | None) -> str:
+        """As published: whether the category is sure enough for its specialist; or that a rule blocks."""
+        if self.plan is None:
+            return "blocked_by_rule"
+        least = HIGH_CONFIDENCE if threshold is None else threshold
+        sure = self.domain is not None and self.domain.confidence >= least
+        return "high_confidence_specialized" if sure else "low_confidence_general"
+
+    def matched_signals(self) -> dict[str, list[str]]:
+        """Names of the signals that matched, by kind; kinds without any are left out."""
+        found: dict[str, list[str]] = {}
+        for kind in self.signals.latencies_s:
+            names = [
+                signal.name or str(signal.value)
+                for signal in self.signals.signals_of(kind)
+                if _has_match(signal)
+            ]
+            if names:
+                found[kind] = list(dict.fromkeys(names))
+        return found
+
+    def decision_summary(self) -> dict[str, Any]:
+        """The fused decision, in words and figures."""
+        verdict, plan = self.verdict, self.plan
+        told: dict[str, Any] = {
+            "action": verdict.action,
+            "category": verdict.category,
+            "confidence": verdict.confidence,
+            "reason": verdict.reason,
+            "rule": verdict.rule.name if verdict.rule else None,
+            "model": self.model,
+        }
+        if plan is not None:
+            told |= {"reasoning": plan.reasoning.on, "reasoning_reason": plan.reasoning.reason}
+        return told
+
+    def explain(self) -> dict[str, Any]:
+        """Every signal and candidate, and why the winner won; no text."""
+        told: dict[str, Any] = {"signals": self.signals.explain()}
+        if self.plan is not None:
+            told = self.plan.explain() | told
+        return told
+
+
+async def read_intent(
+    text: str, snapshot: SemanticSnapshot, reader: SignalReader, states: ModelStates, feedback: ScoreFeedback
+) -> TextIntent:
+    """Decide as for a request for `auto`, then read what the decision did not need.
+
+    Reads the text more than once unless it is awaited within `EncodeOnceMiddleware`.
+    """
+    question = RequestQuestion(text, text)
+    decided, verdict, failed = await reader.read_signals(
+        snapshot, question, partial(judge_signals, snapshot.rules)
+    )
+    plan = None
+    if verdict.action == "route":
+        wish = SelectionPreferences(
+            snapshot.section.preference.default, "", snapshot.section.preference.completion_tokens
+        )
+        plan = make_plan(snapshot, question, decided, verdict, wish, states, feedback, tuple(failed))
+    every, _, _ = await reader.read_signals(snapshot, question, _require_all_kinds(snapshot))
+    return TextIntent(snapshot, every.domain, every, verdict, plan)
+
+
+def _require_all_kinds(snapshot: SemanticSnapshot) -> Callable[[SignalSet], bool | MissingSignals]:
+    """A judge that is content only when all kinds were read."""
+
+    def ask(signals: SignalSet) -> bool | MissingSignals:
+        unread = frozenset(kind for kind in snapshot.detectors if not signals.has_kind(kind))
+        return MissingSignals(unread) if unread else True
+
+    return ask
+
+
+def _has_match(signal: SignalValue) -> bool:
+    """Whether a signal matched, rather than being a figure that is always there."""
+    return signal.matched and (bool(signal.name) or signal.kind in ("domain", "language"))

@@ -1,0 +1,167 @@
+"""The published questions, asked of the room: one task, several of one text, one of many texts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+from typing import Any, Literal, TypeVar
+
+from radixway.semantics.classification.answers import (
+    ClassificationOptions,
+    Task,
+    intent_answer,
+    pii_answer,
+    security_answer,
+)
+from radixway.semantics.classification.intent import HIGH_CONFIDENCE
+from radixway.semantics.classification.service import ClassificationService, ClassifierUnavailableError
+
+Answer = dict[str, Any]
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class ClassificationTasks:
+    """Asks, times, and counts what was answered. Raises what the room raises, and UnknownTypes."""
+
+    def __init__(self, room: ClassificationService) -> None:
+        self.room = room
+        self.answered = 0
+        """Texts, so far."""
+        self.spent_s = 0.0
+        """On all of them, waiting included."""
+
+    async def classify_text(self, task: Task, text: str, options: ClassificationOptions) -> Answer:
+        """One task of one text."""
+        began = perf_counter()
+        try:
+            if task == "intent":
+                intent = await self.room.read_intent(text)
+                return intent_answer(intent, options.intent, self._elapsed_ms(began))
+            if task == "pii":
+                found = await self.room.find_personal_data(text)
+                assert self.room.finder is not None
+                return pii_answer(text, found, self.room.finder, options.pii, self._elapsed_ms(began))
+            attack = await self.room.judge_attack(text)
+            assert self.room.judge is not None
+            return security_answer(attack, self.room.judge, options.security, self._elapsed_ms(began))
+        finally:
+            self.answered += 1
+            self.spent_s += perf_counter() - began
+
+    async def classify_combined(
+        self, text: str, tasks: Sequence[Task], options: ClassificationOptions
+    ) -> Answer:
+        """Several tasks of one text. Parts that are not there are named, and null.
+
+        Raises ClassifierUnavailableError where none is there.
+        """
+        began = perf_counter()
+        answers: dict[Task, Answer | None] = {}
+        missing: dict[str, ClassifierUnavailableError] = {}
+        with self.room.read_once():
+            for task in tasks:
+                try:
+                    answers[task] = await self.classify_text(task, text, options)
+                except ClassifierUnavailableError as error:
+                    answers[task], missing[task] = None, error
+        if len(missing) == len(answers):
+            raise next(iter(missing.values()))
+        told: Answer = {task: _flatten_intent(answer) for task, answer in answers.items()}
+        told["overall_recommendation"] = _overall_answer(told)
+        if missing:
+            told["unavailable"] = {
+                task: {"missing": error.missing, "message": str(error)} for task, error in missing.items()
+            }
+        return told | {"total_processing_time_ms": self._elapsed_ms(began)}
+
+    async def classify_batch(
+        self, texts: Sequence[str], task: Task | Literal["all"], options: ClassificationOptions, at_once: int
+    ) -> Answer:
+        """One task, or all, of every text, `at_once` of them at a time; results in the order of the texts."""
+        began = perf_counter()
+
+        async def one(text: str) -> Answer:
+            if task == "all":
+                return await self.classify_combined(text, ("intent", "pii", "security"), options)
+            return _flatten_intent(await self.classify_text(task, text, options)) or {}
+
+        with self.room.read_once():
+            results = await map_concurrently(texts, one, at_once)
+        return {
+            "results": results,
+            "total_count": len(results),
+            "processing_time_ms": self._elapsed_ms(began),
+            "statistics": _statistics(results, task),
+        }
+
+    def _elapsed_ms(self, began: float) -> int:
+        return round((perf_counter() - began) * 1e3)
+
+
+async def map_concurrently(items: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int) -> list[R]:
+    """`work` of every item, in their order, `at_once` at a time. The first failure ends the others."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(item: T) -> R:
+        async with places:
+            return await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(item)) for item in items]
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
+    return [task.result() for task in running]
+
+
+def _flatten_intent(answer: Answer | None) -> Answer | None:
+    """An intent without the extra level that it has when it is asked for alone."""
+    if answer is None or "classification" not in answer:
+        return answer
+    rest = {name: value for name, value in answer.items() if name != "classification"}
+    return {**answer["classification"], **rest}
+
+
+def _overall_answer(told: Answer) -> Answer:
+    """What follows from the parts that are there."""
+    intent, pii, security = (told.get(task) for task in ("intent", "pii", "security"))
+    blocked = (
+        bool(pii and pii["has_pii"])
+        or bool(security and security["is_jailbreak"])
+        or bool(intent and intent["routing_decision"] == "blocked_by_rule")
+    )
+    overall: Answer = {
+        "action": "block" if blocked else "route",
+        "based_on": [task for task in ("intent", "pii", "security") if told.get(task)],
+    }
+    if intent is not None:
+        overall |= {
+            "target_model": None if blocked else intent["recommended_model"],
+            "confidence": intent["confidence"],
+        }
+    return overall
+
+
+def _statistics(results: Sequence[Answer], task: str) -> Answer:
+    if task == "pii":
+        types = Counter(entity["type"] for each in results for entity in each["entities"])
+        return {
+            "flagged_count": sum(each["has_pii"] for each in results),
+            "entity_type_distribution": dict(types),
+        }
+    if task == "security":
+        return {
+            "flagged_count": sum(each["is_jailbreak"] for each in results),
+            "avg_risk_score": sum(each["risk_score"] for each in results) / len(results),
+        }
+    intents = [intent for each in results if (intent := each.get("intent") if task == "all" else each)]
+    if not intents:
+        return {}
+    return {
+        "category_distribution": dict(Counter(each["category"] for each in intents)),
+        "avg_confidence": sum(each["confidence"] for each in intents) / len(intents),
+        "low_confidence_count": sum(each["confidence"] < HIGH_CONFIDENCE for each in intents),
+    }

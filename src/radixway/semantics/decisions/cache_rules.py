@@ -1,0 +1,60 @@
+"""What categories and decisions want of the semantic cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from radixway.core.config.semantic import SemanticConfig
+from radixway.semantics.decisions.verdict import DecisionVerdict
+
+PLUGIN = "semantic-cache"
+
+Wanted = tuple[bool | None, float | None]
+"""Whether to cache, and the least similarity; None each where the cache's own configuration says."""
+
+_NOTHING: Wanted = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDefault:
+    """What the cache itself is configured to do."""
+
+    enabled: bool
+    """Whether answers are kept where no category says otherwise."""
+    by_category: bool
+    """Whether it has thresholds for categories."""
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryCacheRules:
+    """By category, and by the plugin of the decision that won. False where nothing is said."""
+
+    by_category: Mapping[str, Wanted] = field(default_factory=dict)
+    by_decision: Mapping[str, Wanted] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_category or self.by_decision)
+
+    def rule_for(self, verdict: DecisionVerdict) -> Wanted:
+        """The decision's word goes before its category's."""
+        rule = verdict.rule
+        if rule is not None and rule.name in self.by_decision and PLUGIN in rule.plugins:
+            return self.by_decision[rule.name]
+        return self.by_category.get(verdict.category or "", _NOTHING)
+
+
+def compile_cache_rules(section: SemanticConfig) -> CategoryCacheRules:
+    """Those of a configuration."""
+    by_category = {
+        each.name: (each.semantic_cache_enabled, each.semantic_cache_similarity_threshold)
+        for each in section.categories
+    }
+    by_decision = {
+        rule.name: (said.get("enabled", True), said.get("similarity_threshold"))
+        for rule in section.decisions
+        for said in (plugin.configuration for plugin in rule.plugins if plugin.type == PLUGIN)
+    }
+    return CategoryCacheRules(
+        {name: said for name, said in by_category.items() if said != _NOTHING}, by_decision
+    )

@@ -1,0 +1,213 @@
+"""The decision on one request: which models, in which order, thinking or not, under which system prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from radixway.core.config.semantic import BilingualText, ModelPricing, Preference
+from radixway.core.config.semantic.categories import PromptMode
+from radixway.core.pipeline import ModelState
+from radixway.semantics.decisions.model_selection import (
+    ModelCandidate,
+    ModelChoice,
+    choose_model,
+    pick_ab_split,
+    weigh_candidates,
+)
+from radixway.semantics.decisions.question import RequestQuestion
+from radixway.semantics.decisions.reasoning_mode import BY_RULE, ReasoningDecision, decide_reasoning
+from radixway.semantics.decisions.score_feedback import ScoreFeedback
+from radixway.semantics.decisions.shipped_prompts import SHIPPED
+from radixway.semantics.decisions.snapshot import SemanticSnapshot
+from radixway.semantics.decisions.verdict import DecisionVerdict
+from radixway.semantics.signals.base import SignalSet
+from radixway.semantics.signals.context_length import estimate_tokens
+from radixway.semantics.signals.language import detect_language
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPreferences:
+    """What one request says about the choice itself."""
+
+    preference: Preference
+    key: str
+    """What keeps a session with its side of an A/B split."""
+    completion_tokens: int
+    allows: Callable[[str], bool] = lambda model: True
+    """Whether a model may answer it: tenants have theirs, and the guard has its word."""
+    only: str | None = None
+    """The one model that is to answer it, whatever its category's are."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPlan:
+    """A decision, ready to be applied to the request. `explain` is its entry in the journal."""
+
+    snapshot: SemanticSnapshot
+    signals: SignalSet
+    verdict: DecisionVerdict
+    choice: ModelChoice | None
+    """None where nothing is configured that could answer: dispatch then takes any worker."""
+    reasoning: ReasoningDecision
+    prompt: str
+    prompt_mode: PromptMode
+    wish: SelectionPreferences
+    prompt_tokens: int
+    """Estimated; this and the wish are what the choice is made by, beside the rules."""
+    split: str | None = None
+    failed: tuple[str, ...] = ()
+
+    def explain(self) -> dict[str, Any]:
+        """Every signal, who won, and why. Names and figures only."""
+        verdict, choice = self.verdict, self.choice
+        told: dict[str, Any] = {
+            "model": choice.best.model if choice else None,
+            "category": verdict.category,
+            "confidence": round(verdict.confidence, 4),
+            "reason": verdict.reason,
+            "rule": verdict.rule.name if verdict.rule else None,
+            "agreeing": list(verdict.agreeing),
+            "reasoning": self.reasoning.on,
+            "reasoning_reason": self.reasoning.reason,
+            "choice": choice.reason if choice else "no_model_is_configured",
+            "candidates": [each.explain() for each in choice.ranked] if choice else [],
+            "signals": self.signals.explain(),
+        }
+        domain = self.signals.domain
+        if domain is not None:
+            told["entropy"] = round(domain.entropy, 4)
+        if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
+            told["encoder_ms"] = round(encoder_s * 1e3, 3)
+        return (
+            told
+            | ({"split": self.split} if self.split else {})
+            | ({"failed": list(self.failed)} if self.failed else {})
+        )
+
+
+def make_plan(
+    snapshot: SemanticSnapshot,
+    question: RequestQuestion,
+    signals: SignalSet,
+    verdict: DecisionVerdict,
+    wish: SelectionPreferences,
+    states: Callable[[str], ModelState | None],
+    feedback: ScoreFeedback,
+    failed: tuple[str, ...] = (),
+) -> DecisionPlan:
+    """From a verdict that routes to the decision. Pure but for the draws of a feedback that explores."""
+    tokens = estimate_tokens(question.whole or question.text)
+    choice, reasoning, side = rank_models(snapshot, verdict, wish, tokens, states, feedback)
+    prompt, mode = _system_prompt(snapshot, verdict, question)
+    return DecisionPlan(
+        snapshot, signals, verdict, choice, reasoning, prompt, mode, wish, tokens, side, failed
+    )
+
+
+def rank_models(
+    snapshot: SemanticSnapshot,
+    verdict: DecisionVerdict,
+    wish: SelectionPreferences,
+    tokens: int,
+    states: Callable[[str], ModelState | None],
+    feedback: ScoreFeedback,
+    *,
+    explore: bool = True,
+) -> tuple[ModelChoice | None, ReasoningDecision, str | None]:
+    """The models in order, whether they think, and the split that chose, for a prompt of so many `tokens`."""
+    known = _candidates(snapshot, verdict, feedback, explore)
+    candidates = [each for each in known if wish.allows(each.model)]
+    side = pick_ab_split(snapshot.section.ab_splits, verdict.category, wish.key)
+    if side is not None and not wish.allows(side[1]):
+        side = None
+    if wish.only is not None:
+        candidates, side = [ModelCandidate(wish.only, 1.0)], None
+    if side is not None:
+        by_name = {each.model: each for each in candidates}
+        candidates = [by_name.get(side[1]) or ModelCandidate(side[1], 1.0)]
+    choice = _choose_models(snapshot, tokens, candidates, wish, states)
+    reasoning = _decide_thinking(snapshot, verdict, choice.best.use_reasoning if choice else False)
+    return choice, reasoning, side[0].name if side else None
+
+
+def _candidates(
+    snapshot: SemanticSnapshot, verdict: DecisionVerdict, feedback: ScoreFeedback, explore: bool
+) -> list[ModelCandidate]:
+    """The models of the rule that won, else those of the category."""
+    category = verdict.category or ""
+    if verdict.rule is not None and verdict.rule.refs:
+        return [
+            ModelCandidate(
+                ref.lora_name or ref.model,
+                feedback.current_score(verdict.rule.name, ref.model, ref.score or 1.0, explore=explore),
+                ref.use_reasoning,
+                ref.reasoning_effort,
+            )
+            for ref in verdict.rule.refs
+        ]
+    known = snapshot.categories.get(category)
+    return [
+        ModelCandidate(
+            each.model,
+            feedback.current_score(category, each.model, each.score, explore=explore),
+            each.use_reasoning,
+            each.reasoning_effort,
+        )
+        for each in (known.model_scores if known else ())
+    ]
+
+
+def _choose_models(
+    snapshot: SemanticSnapshot,
+    tokens: int,
+    candidates: list[ModelCandidate],
+    wish: SelectionPreferences,
+    states: Callable[[str], ModelState | None],
+) -> ModelChoice | None:
+    """The candidates in order, and after them the default model, which may be the only one."""
+    section, default = snapshot.section, snapshot.default_model
+    pricing = {each.model: _pricing(snapshot, each.model) for each in candidates}
+    last = []
+    if default and default not in pricing and wish.allows(default):
+        last = weigh_candidates([ModelCandidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
+    weighed = weigh_candidates(candidates, pricing, states, tokens, wish.completion_tokens)
+    if not weighed:
+        return ModelChoice(tuple(last), "default_model") if last else None
+    if last and last[0].available and not any(each.available for each in weighed):
+        return ModelChoice((*last, *weighed), "default_model_as_no_other_is_ready")
+    choice = choose_model(weighed, wish.preference, section.preference.least_share)
+    return ModelChoice((*choice.ranked, *last), choice.reason)
+
+
+def _pricing(snapshot: SemanticSnapshot, model: str) -> ModelPricing | None:
+    params = snapshot.section.models.get(model)
+    return None if params is None else params.pricing
+
+
+def _decide_thinking(snapshot: SemanticSnapshot, verdict: DecisionVerdict, chosen: bool) -> ReasoningDecision:
+    """A rule with models of its own says itself whether they think; otherwise entropy has its say."""
+    if verdict.rule is not None and verdict.rule.refs:
+        return ReasoningDecision(chosen, verdict.confidence, BY_RULE)
+    distribution = verdict.distribution if snapshot.section.reasoning.entropy else None
+    return decide_reasoning(distribution, snapshot.needs, chosen, verdict.category, snapshot.rules.threshold)
+
+
+def _system_prompt(
+    snapshot: SemanticSnapshot, verdict: DecisionVerdict, question: RequestQuestion
+) -> tuple[str, PromptMode]:
+    """The rule's system prompt, else the category's, else the shipped one where those are wanted."""
+    plugin = (verdict.rule.plugins if verdict.rule else {}).get("system_prompt")
+    if plugin is not None:
+        mode: PromptMode = "insert" if plugin.get("mode") == "insert" else "replace"
+        return str(plugin.get("system_prompt", "")), mode if plugin.get("enabled", True) else "off"
+    category = snapshot.categories.get(verdict.category or "")
+    if category is None or category.system_prompt_enabled is False:
+        return "", "off"
+    given = category.system_prompt
+    if not given and snapshot.section.shipped_prompts:
+        label = category.labels()[0]
+        given = SHIPPED.get(label, BilingualText())
+    text = given if isinstance(given, str) else given.text_in(detect_language(question.text)[0])
+    return text, category.system_prompt_mode

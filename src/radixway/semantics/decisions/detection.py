@@ -1,0 +1,164 @@
+"""Before the cache: rules that block, and what a request's category wants of kept answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from radixway.core.pipeline import Endpoint, GatewayError, Next, Reply, Request
+from radixway.semantics.decisions.cache_rules import CacheDefault
+from radixway.semantics.decisions.question import RequestQuestion, question_of
+from radixway.semantics.decisions.signal_reader import SignalReader
+from radixway.semantics.decisions.snapshot import SemanticSnapshot
+from radixway.semantics.decisions.verdict import DecisionVerdict, judge_blocks, judge_signals
+from radixway.semantics.signals.base import SignalSet
+
+NOT_CACHED = "category"
+"""`Request.uncacheable` where the category, or the rule, is not to be cached."""
+
+
+class RuleBlockedError(GatewayError):
+    """A rule does not let the request pass."""
+
+    status = 403
+    code = "blocked_by_rule"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMeaning:
+    """What was found of a request whose model is left to the gateway."""
+
+    snapshot: SemanticSnapshot
+    question: RequestQuestion
+    signals: SignalSet
+    verdict: DecisionVerdict
+    failed: tuple[str, ...]
+    took_s: float
+    """To find it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedDecision:
+    """What the journal says of a request whose model is left to the gateway, and that a rule blocks."""
+
+    snapshot: SemanticSnapshot
+    signals: SignalSet
+    verdict: DecisionVerdict
+
+    def explain(self) -> dict[str, Any]:
+        """Names and figures only."""
+        rule = self.verdict.rule.name if self.verdict.rule else None
+        return {"blocked": True, "rule": rule, "signals": self.signals.explain()}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCheck:
+    """And of one that names its model: only rules that block were asked."""
+
+    step_name = "Checked"
+
+    snapshot: SemanticSnapshot
+    signals: SignalSet
+    verdict: DecisionVerdict | None
+    """None: none blocks it."""
+    model: str | None
+    failed: tuple[str, ...]
+
+    def explain(self) -> dict[str, Any]:
+        """Names and figures only."""
+        verdict = self.verdict
+        return {
+            "model": self.model,
+            "rule": verdict.rule.name if verdict and verdict.rule else None,
+            "signals": self.signals.explain(),
+            "failed": list(self.failed),
+        }
+
+
+class Detect:
+    """A `pipeline.Middleware`. It judges only where that matters to the cache; the rest waits for a miss."""
+
+    def __init__(
+        self, snapshot: Callable[[], SemanticSnapshot], reader: SignalReader, cache: CacheDefault | None
+    ) -> None:
+        """`snapshot`: the current one. `cache`: None where there is no cache."""
+        self._snapshot = snapshot
+        self._reader = reader
+        self._cache = cache
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """What is blocked is blocked wherever there is text, models chosen or not."""
+        return endpoint.has_text
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Raises RuleBlockedError where a rule says so."""
+        snapshot = self._snapshot()
+        if not request.endpoint.chooses_model:
+            if snapshot.blocks:
+                await self._check_blocks(snapshot, request)
+            return await call_next(request)
+        wanted = None if self._cache is None else self._cache.enabled
+        if snapshot.is_auto(request.model):
+            if snapshot.blocks or snapshot.guard_by_category or self._depends_on_category(snapshot):
+                request.meaning = meaning = await find_meaning(snapshot, self._reader, request)
+                said, request.cache_threshold = snapshot.cache_rules.rule_for(meaning.verdict)
+                wanted = wanted if said is None else said
+        elif snapshot.blocks:
+            await self._check_blocks(snapshot, request)
+        if wanted is False and request.uncacheable is None:
+            request.uncacheable = NOT_CACHED
+        return await call_next(request)
+
+    def _depends_on_category(self, snapshot: SemanticSnapshot) -> bool:
+        """Whether the cache does."""
+        return self._cache is not None and (self._cache.by_category or bool(snapshot.cache_rules))
+
+    async def _check_blocks(self, snapshot: SemanticSnapshot, request: Request) -> None:
+        """Of a request that names its model, rules that block are all that is asked."""
+        question = question_of(request)
+        signals, verdict, failed = await self._reader.read_signals(
+            snapshot, question, partial(judge_blocks, snapshot.rules)
+        )
+        _time_signals(request, signals)
+        checked = BlockCheck(snapshot, signals, verdict, request.model, tuple(failed))
+        request.journal.add("semantic", checked)
+        if verdict is not None:
+            raise _blocked_error(snapshot, verdict)
+
+
+async def find_meaning(snapshot: SemanticSnapshot, reader: SignalReader, request: Request) -> RequestMeaning:
+    """Read signals until the verdict is certain. Raises RuleBlockedError where it is that."""
+    began = perf_counter()
+    question = question_of(request)
+    signals, verdict, failed = await reader.read_signals(
+        snapshot, question, partial(judge_signals, snapshot.rules)
+    )
+    _time_signals(request, signals)
+    if verdict.action == "block":
+        request.journal.add("semantic", BlockedDecision(snapshot, signals, verdict))
+        raise _blocked_error(snapshot, verdict)
+    request.category = verdict.category
+    request.decision = verdict.rule.name if verdict.rule else None
+    return RequestMeaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
+
+
+def _time_signals(request: Request, signals: SignalSet) -> None:
+    """Have a traced request's journal say how long each took, and what of the configuration it named."""
+    journal = request.journal
+    if journal.trace is None or not journal.is_traced:
+        return
+    for kind, took_s in signals.latencies_s.items():
+        began_s = journal.since_origin_s(signals.began_at[kind])
+        said = [signal.name or str(signal.value) for signal in signals.signals_of(kind) if signal.matched]
+        journal.trace.add_stage(f"signal {kind}", began_s, began_s + took_s, matched=said)
+
+
+def _blocked_error(snapshot: SemanticSnapshot, verdict: DecisionVerdict) -> RuleBlockedError:
+    name = verdict.rule.name if verdict.rule else ""
+    said = verdict.rule.message if verdict.rule else ""
+    return RuleBlockedError(
+        said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status
+    )

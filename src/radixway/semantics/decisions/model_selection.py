@@ -1,0 +1,131 @@
+"""Which model answers: scores, then price, time and load on the Pareto front of those that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from radixway.core.config.semantic import AbSplit, ModelPricing, Preference
+from radixway.core.pipeline import ModelState
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCandidate:
+    """A model that may answer a question."""
+
+    model: str
+    score: float
+    use_reasoning: bool = False
+    effort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedCandidate:
+    """A candidate with its price and time for this question."""
+
+    candidate: ModelCandidate
+    cost: float
+    """In the currency of its pricing; 0 where it has none."""
+    latency_s: float
+    """Expected until the first token, from what was measured and is queued; 0 where nothing is known."""
+    available: bool
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal."""
+        return {
+            "model": self.candidate.model,
+            "score": round(self.candidate.score, 4),
+            "cost": round(self.cost, 8),
+            "latency_s": round(self.latency_s, 4),
+            "available": self.available,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The candidates in the order in which they are tried, and why the first is first."""
+
+    ranked: tuple[WeighedCandidate, ...]
+    reason: str
+
+    @property
+    def best(self) -> ModelCandidate:
+        """The one that answers if it can."""
+        return self.ranked[0].candidate
+
+
+def weigh_candidates(
+    candidates: Iterable[ModelCandidate],
+    pricing: Mapping[str, ModelPricing | None],
+    state_of: Callable[[str], ModelState | None],
+    prompt_tokens: int,
+    completion_tokens: int,
+) -> list[WeighedCandidate]:
+    """Price and time of every candidate. A model of which no worker is known may still join: it is available
+    only if nobody else is (`choose`).
+    """
+    weighed = []
+    for candidate in candidates:
+        price, state = pricing.get(candidate.model), state_of(candidate.model)
+        cost = 0.0
+        if price is not None:
+            tokens = prompt_tokens * price.prompt_per_1m + completion_tokens * price.completion_per_1m
+            cost = tokens / 1e6
+        latency_s = state.expected_ttft_s(prompt_tokens) if state is not None else 0.0
+        available = state is not None and state.workers > 0
+        weighed.append(WeighedCandidate(candidate, cost, latency_s, available))
+    return weighed
+
+
+def choose_model(
+    weighed: Sequence[WeighedCandidate], preference: Preference, least_share: float
+) -> ModelChoice:
+    """Order the candidates.
+
+    Those that cannot answer now come last. Of the others only the Pareto front (nobody is at least as good in
+    score, price and time and better in one) competes for the first place: by score for `best`; by time or
+    price, among those with `least_share` of the best score, for `fast` and `cheap`. The rest follow by score.
+    """
+    able = [each for each in weighed if each.available]
+    reason: str = preference
+    if not able:
+        able, reason = list(weighed), f"{preference}_though_none_is_ready"
+    by_score = sorted(weighed, key=lambda each: (each not in able, -each.candidate.score))
+    front = pareto_front(able)
+    top = max(each.candidate.score for each in able)
+    good = [each for each in front if each.candidate.score >= least_share * top]
+    if preference == "fast":
+        first = min(good, key=lambda each: (each.latency_s, -each.candidate.score))
+    elif preference == "cheap":
+        first = min(good, key=lambda each: (each.cost, -each.candidate.score))
+    else:
+        first = min(front, key=lambda each: (-each.candidate.score, each.cost, each.latency_s))
+    return ModelChoice((first, *(each for each in by_score if each is not first)), reason)
+
+
+def pareto_front(weighed: Sequence[WeighedCandidate]) -> list[WeighedCandidate]:
+    """Those that nobody dominates, in their order."""
+    return [each for each in weighed if not any(_dominates(other, each) for other in weighed)]
+
+
+def _dominates(one: WeighedCandidate, other: WeighedCandidate) -> bool:
+    mine = (-one.candidate.score, one.cost, one.latency_s)
+    theirs = (-other.candidate.score, other.cost, other.latency_s)
+    return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
+
+
+def pick_ab_split(splits: Iterable[AbSplit], category: str | None, key: str) -> tuple[AbSplit, str] | None:
+    """The first A/B split for the category, and the model that `key` falls to, always the same one."""
+    for each in splits:
+        if each.category in (None, category):
+            total = sum(each.models.values())
+            at = xxhash.xxh64_intdigest(f"{each.name}\0{key}".encode()) / 2**64 * total
+            for model, weight in each.models.items():
+                at -= weight
+                if at < 0:
+                    return each, model
+            return each, next(reversed(each.models))
+    return None

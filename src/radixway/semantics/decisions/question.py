@@ -1,0 +1,111 @@
+"""What a request asks, as text: the part of it that signals are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from radixway.core.pipeline import Request
+
+
+@dataclass(frozen=True, slots=True)
+class RequestQuestion:
+    """The text of one request. Signals see this and nothing else of it."""
+
+    text: str
+    """The last user message; where there is none, all other messages."""
+    whole: str = ""
+    """Everything that messages say, calls of tools and thoughts too: for what depends on how much there is,
+    and for what must not pass wherever it stands."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The client's headers that travel on, names in lower case."""
+
+
+_NO_TEXT = frozenset(
+    {
+        "role",
+        "type",
+        "id",
+        "tool_call_id",
+        "image_url",
+        "video_url",
+        "audio_url",
+        "input_audio",
+        "file",
+        "url",
+    }
+)
+"""Fields of messages and their parts that say nothing, or not in letters."""
+
+
+_FIELDS = frozenset({"messages", "input", "prompt", "text", "system", "instructions", "tools"})
+"""What `read_question` understands; of tools nothing is asked."""
+
+
+def question_of(request: Request) -> RequestQuestion:
+    """The question of a request: of its endpoint's `text_fields` alone, as workers read no others."""
+    endpoint, body = request.endpoint, request.body
+    fields = {name: body[name] for name in endpoint.text_fields if name in body}
+    question = read_question(fields, request.headers)
+    if endpoint.generates and _FIELDS.issuperset(endpoint.text_fields):
+        return question
+    text = "\n".join(_iter_texts([*fields.values()]))
+    return RequestQuestion(text, text, question.headers)
+
+
+def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> RequestQuestion:
+    """The question of a chat completion or Anthropic's Messages (`messages`), a Response (`input`), a
+    completion (`prompt`) or `/generate` (`text`).
+
+    Text parts of a message's content are lines of it, as for the semantic cache, so that one pass of the
+    encoder does for both; words and patterns do not tell its end from a space. Other parts say nothing here.
+    """
+    named = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    messages = body.get("messages") or body.get("input")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if not isinstance(messages, list):
+        text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
+        return RequestQuestion(text, text, named)
+    said = [
+        (message.get("role"), content_text(message.get("content"))) for message in filter_objects(messages)
+    ]
+    asked = next((text for role, text in reversed(said) if role == "user" and text.strip()), None)
+    if asked is None:
+        asked = " ".join(text for role, text in said if role != "user" and text)
+    told = [body.get("system"), body.get("instructions"), *messages]
+    return RequestQuestion(asked, "\n".join(_iter_texts(told)), named)
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content: a string, or parts of which some are text."""
+    if isinstance(content, str):
+        return content
+    texts = (part.get("text") for part in filter_objects(content))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _iter_texts(messages: list[Any]) -> Iterator[str]:
+    """Every text of messages, in order; without recursion, as clients choose how deep they nest."""
+    waiting = messages[::-1]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if value:
+                yield value
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
+        elif isinstance(value, dict):
+            waiting.extend(each for name, each in reversed(value.items()) if name not in _NO_TEXT)
+
+
+def _prompt_text(prompt: Any) -> str:
+    if isinstance(prompt, list):
+        return " ".join(text for text in prompt if isinstance(text, str))
+    return prompt if isinstance(prompt, str) else ""
+
+
+def filter_objects(items: Any) -> Iterator[Mapping[str, Any]]:
+    """What of a decoded list are objects; none where it is no list."""
+    return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())

@@ -1,0 +1,314 @@
+"""What other rules would have made of a request, from the signals that its journal kept, without its text.
+
+Recorded signals still hold where both configurations read them the same way. What the new rules want to know
+beyond that only the text could tell, and then the answer is which kinds of signals are missing.
+
+Rules tried before they are applied: on requests of late, by what was recorded, and on given texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from radixway.core.config.semantic import SemanticConfig
+from radixway.core.pipeline import ENDPOINTS, Endpoint, ModelState
+from radixway.core.telemetry import Journal
+from radixway.semantics.decisions.decision_plan import (
+    DecisionPlan,
+    SelectionPreferences,
+    make_plan,
+    rank_models,
+)
+from radixway.semantics.decisions.detection import BlockCheck, BlockedDecision
+from radixway.semantics.decisions.question import RequestQuestion
+from radixway.semantics.decisions.rule_compiler import (
+    collect_categories,
+    collect_embeddings,
+    collect_keywords,
+    collect_regexes,
+)
+from radixway.semantics.decisions.score_feedback import ScoreFeedback
+from radixway.semantics.decisions.signal_reader import SignalReader
+from radixway.semantics.decisions.snapshot import SemanticSnapshot
+from radixway.semantics.decisions.verdict import DecisionVerdict, MissingSignals, judge_blocks, judge_signals
+from radixway.semantics.signals.base import SignalSet, SignalValue
+
+Recorded = DecisionPlan | BlockedDecision | BlockCheck
+"""Entries of a journal that can be judged again."""
+
+_NOT_READ_BY = frozenset(
+    {"action", "models", "message", "priority", "category", "boost_weight", "description"}
+)
+"""Fields of a signal's rule that say what follows from it, and not whether it matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionOutcome:
+    """What became, or would become, of a request."""
+
+    model: str | None
+    category: str | None
+    rule: str | None
+    blocked: bool
+    reasoning: bool | None
+
+    def differs_in(self, other: DecisionOutcome) -> tuple[str, ...]:
+        """Names of the fields in which they differ."""
+        fields = ("model", "category", "rule", "blocked", "reasoning")
+        return tuple(name for name in fields if getattr(self, name) != getattr(other, name))
+
+
+def replay_decision(
+    entry: Recorded, by: SignalReplay, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
+) -> DecisionOutcome | MissingSignals:
+    """What other rules make of what was recorded, with the workers there are now. Pure: no score is drawn."""
+    new, known = by.new, by.reusable_signals(entry.signals)
+    if isinstance(entry, BlockCheck):
+        blocked = judge_blocks(new.rules, known)
+        return blocked if isinstance(blocked, MissingSignals) else _named_model_outcome(entry, blocked)
+    verdict = judge_signals(new.rules, known)
+    if isinstance(verdict, MissingSignals):
+        return verdict
+    return _auto_model_outcome(entry, new, verdict, states, feedback)
+
+
+def recorded_outcome(
+    entry: Recorded, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
+) -> DecisionOutcome:
+    """What its own rules make of it, with the workers there are now: then only rules make a difference."""
+    if isinstance(entry, BlockCheck):
+        return _named_model_outcome(entry, entry.verdict)
+    return _auto_model_outcome(entry, entry.snapshot, entry.verdict, states, feedback)
+
+
+def _named_model_outcome(entry: BlockCheck, verdict: DecisionVerdict | None) -> DecisionOutcome:
+    rule = verdict.rule.name if verdict is not None and verdict.rule is not None else None
+    return DecisionOutcome(
+        None if verdict is not None else entry.model, None, rule, verdict is not None, None
+    )
+
+
+def _auto_model_outcome(
+    entry: DecisionPlan | BlockedDecision,
+    snapshot: SemanticSnapshot,
+    verdict: DecisionVerdict,
+    states: Callable[[str], ModelState | None],
+    feedback: ScoreFeedback,
+) -> DecisionOutcome:
+    rule = verdict.rule.name if verdict.rule is not None else None
+    if verdict.action == "block":
+        return DecisionOutcome(None, verdict.category, rule, True, None)
+    preference = snapshot.section.preference
+    wish, tokens = SelectionPreferences(preference.default, "", preference.completion_tokens), 0
+    if isinstance(entry, DecisionPlan):
+        wish, tokens = entry.wish, entry.prompt_tokens
+    choice, reasoning, _ = rank_models(snapshot, verdict, wish, tokens, states, feedback, explore=False)
+    model = choice.best.model if choice is not None else None
+    return DecisionOutcome(model, verdict.category, rule, False, reasoning.on)
+
+
+class SignalReplay:
+    """Which signals that were read by one configuration another one would have read the same."""
+
+    def __init__(self, old: SemanticConfig, new: SemanticSnapshot) -> None:
+        self.new = new
+        self._categories = frozenset(category.name for category in collect_categories(new.section))
+        before, after = _signal_inputs(old), _signal_inputs(new.section)
+        silent = _CONFIGURED - new.detectors.keys()
+        self._silent = tuple(silent)
+        self._names = {
+            kind: names.keys()
+            for kind, names in after.items()
+            if kind not in silent and names.items() <= before[kind].items()
+        }
+
+    def reusable_signals(self, signals: SignalSet) -> SignalSet:
+        """Those of one request; of the other kinds nothing is known."""
+        kept = SignalSet()
+        for kind in self._silent:
+            kept.add_signals(kind, ())  # nothing is configured: it says nothing, whatever the text
+        for kind, names in self._names.items():
+            if signals.has_kind(kind):
+                said = [each for each in signals.signals_of(kind) if _is_wanted(each, names)]
+                kept.add_signals(kind, [self._as_category(each) for each in said])
+        return kept
+
+    def _as_category(self, signal: SignalValue) -> SignalValue:
+        if signal.kind not in ("keyword", "embedding"):
+            return signal
+        return replace(signal, category=signal.name if signal.name in self._categories else None)
+
+
+_CONFIGURED = frozenset({"header", "regex", "keyword", "embedding"})
+"""Kinds that say nothing without rules of their own."""
+
+
+def _signal_inputs(section: SemanticConfig) -> Mapping[str, Mapping[str, Any]]:
+    """By kind, then by name: all that what a signal says depends on, beside the text."""
+    lists: dict[str, tuple[Any, ...]] = {
+        "header": section.signals.headers,
+        "context": section.signals.context,
+        "language": (),
+        "regex": collect_regexes(section),
+        "keyword": collect_keywords(section),
+        "complexity": section.signals.complexity,
+        "embedding": collect_embeddings(section),
+        "jailbreak": section.signals.jailbreak,
+        "pii": section.signals.pii,
+    }
+    found: dict[str, dict[str, Any]] = {
+        kind: {rule.name: rule.model_dump(exclude=set(_NOT_READ_BY)) for rule in rules}
+        for kind, rules in lists.items()
+    }
+    domains = {each.name: each.labels() for each in section.signals.domains}
+    named = domains | {each.name: each.labels() for each in collect_categories(section)}
+    # The head's labels are one distribution: it is another as soon as one of them has another name.
+    found["domain"] = {"": (named, section.classifier.category_model.model_dump())}
+    guard = section.prompt_guard.model_dump() if section.prompt_guard is not None else None
+    for kind in ("jailbreak", "pii"):
+        found[kind][""] = (guard, section.classifier.model_dump())
+    return found
+
+
+def _is_wanted(signal: SignalValue, names: Collection[str]) -> bool:
+    if not signal.name or signal.kind in ("domain", "jailbreak", "pii", "language"):
+        return True
+    name = signal.name.partition(":")[0] if signal.kind == "complexity" else signal.name
+    return name in names
+
+
+def find_decision_entry(journal: Journal) -> Recorded | None:
+    """The entry that tells what was decided on a request, the last there is."""
+    for step, _, said in reversed(journal.entries):
+        if step == "semantic" and isinstance(said, DecisionPlan | BlockedDecision | BlockCheck):
+            return said
+    return None
+
+
+_AT_ONCE = 50
+"""Requests that are judged again in one turn of the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionComparison:
+    """One request, or text, under the rules in force and under the new ones."""
+
+    before: DecisionOutcome
+    after: DecisionOutcome | None
+    """None: only its text could tell."""
+    missing: tuple[str, ...] = ()
+    """The kinds of signals that would have to be read of it."""
+    request_id: str = ""
+    began_at: float = 0.0
+    signals: SignalSet | None = None
+    """As the new rules read them of a given text."""
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """In what the new rules would make a difference."""
+        return () if self.after is None else self.before.differs_in(self.after)
+
+
+@dataclass(slots=True)
+class TryoutReport:
+    """Everything that was tried."""
+
+    requests: list[DecisionComparison] = field(default_factory=list)
+    texts: list[DecisionComparison] = field(default_factory=list)
+    unread: int = 0
+    """Requests of late of which no signals were read, as they named their model and no rule blocks."""
+    unread_matter: bool = False
+    """Whether the new rules would have read them, as some block."""
+
+    def count_changes(self) -> Mapping[str, int]:
+        """How many of the recorded requests would differ, and in what."""
+        told = dict.fromkeys(("model", "category", "rule", "blocked", "reasoning"), 0)
+        for each in self.requests:
+            for name in each.changed:
+                told[name] += 1
+        return told
+
+
+class RulesTryout:
+    """Tries rules. What is tried is neither counted nor kept."""
+
+    def __init__(
+        self, reader: SignalReader, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
+    ) -> None:
+        self._reader = reader
+        self._states = states
+        self._feedback = feedback
+
+    async def run_tryout(
+        self,
+        current: SemanticSnapshot,
+        new: SemanticSnapshot,
+        journals: Iterable[Journal],
+        texts: Sequence[str],
+    ) -> TryoutReport:
+        """`journals`: requests of late; `texts`: what a user might ask for the model `auto`."""
+        trial = TryoutReport(unread_matter=bool(new.blocks))
+        by: dict[int, tuple[SemanticSnapshot, SignalReplay]] = {}
+        for number, journal in enumerate(journals, 1):
+            self._replay_journal(journal, new, trial, by)
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # whoever is served goes between
+        for text in texts:
+            trial.texts.append(await self._compare_text(text, current, new))
+        return trial
+
+    def _replay_journal(
+        self,
+        journal: Journal,
+        new: SemanticSnapshot,
+        trial: TryoutReport,
+        by: dict[int, tuple[SemanticSnapshot, SignalReplay]],
+    ) -> None:
+        entry = find_decision_entry(journal)
+        if entry is None:
+            endpoint = _endpoint_of(journal)
+            trial.unread += endpoint is not None and endpoint.chooses_model
+            return
+        old = entry.snapshot
+        if id(old) not in by:
+            by[id(old)] = old, SignalReplay(old.section, new)
+        before = recorded_outcome(entry, self._states, self._feedback)
+        said = replay_decision(entry, by[id(old)][1], self._states, self._feedback)
+        after, missing = (None, tuple(sorted(said.kinds))) if isinstance(said, MissingSignals) else (said, ())
+        trial.requests.append(
+            DecisionComparison(before, after, missing, journal.request_id, journal.began_at)
+        )
+
+    async def _compare_text(
+        self, text: str, current: SemanticSnapshot, new: SemanticSnapshot
+    ) -> DecisionComparison:
+        before, _ = await self._judge_text(text, current)
+        after, signals = await self._judge_text(text, new)
+        return DecisionComparison(before, after, signals=signals)
+
+    async def _judge_text(self, text: str, snapshot: SemanticSnapshot) -> tuple[DecisionOutcome, SignalSet]:
+        question = RequestQuestion(text, text)
+        signals, verdict, failed = await self._reader.read_signals(
+            snapshot, question, partial(judge_signals, snapshot.rules)
+        )
+        if verdict.action == "block":
+            return recorded_outcome(
+                BlockedDecision(snapshot, signals, verdict), self._states, self._feedback
+            ), signals
+        preference = snapshot.section.preference
+        wish = SelectionPreferences(preference.default, "", preference.completion_tokens)
+        plan = make_plan(
+            snapshot, question, signals, verdict, wish, self._states, self._feedback, tuple(failed)
+        )
+        return recorded_outcome(plan, self._states, self._feedback), signals
+
+
+def _endpoint_of(journal: Journal) -> Endpoint | None:
+    for step, _, said in journal.entries:
+        if step == "receive" and isinstance(said, dict):
+            return ENDPOINTS.get(said.get("surface", ""))
+    return None

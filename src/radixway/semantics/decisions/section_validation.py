@@ -1,0 +1,113 @@
+"""Models that a `config.yaml` names and this machine does not have: what stands in for them.
+
+Mistakes in a section that only compiling finds, each with its place: expressions and patterns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from radixway.core.config import ConfigError
+from radixway.core.config.semantic import SemanticConfig, file_mistakes_at, parse_semantic
+from radixway.core.config.yaml_file import Place
+from radixway.semantics.decisions.expression_parser import parse_expression
+
+log = logging.getLogger(__name__)
+
+_HEADS = "the shipped head is used"
+_GUARD = "the shipped guard is used"
+
+
+def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
+    """What is named and not there, and what happens instead. Looks at files; no hub is asked."""
+    classifier, guard = section.classifier, section.prompt_guard
+    named = [
+        (classifier.category_model.model_id, _HEADS),
+        (classifier.pii_model.model_id, _GUARD),
+        (guard.model_id if guard is not None else "", _GUARD),
+        (section.embedding_models.qwen3_model_path, "the encoder under `encoders` is used"),
+        (section.embedding_models.gemma_model_path, "the encoder under `encoders` is used"),
+        (_tools_database(section), "no tools are selected from it"),
+    ]
+    for name, instead in named:
+        if name and not Path(name).exists():
+            yield name, f"{name} is not on this machine: {instead}"
+    if section.classifier.mcp_category_model.enabled:
+        yield "mcp_category_model", f"classifier.mcp_category_model is not supported: {_HEADS}"
+    for kind, given in (
+        ("fact_check", section.signals.fact_check),
+        ("user_feedbacks", section.signals.user_feedbacks),
+        ("preferences", section.signals.preferences),
+    ):
+        if given:
+            yield f"signals.{kind}", f"signals.{kind} are not read here: conditions on them never hold"
+
+
+class MissingModelWarnings:
+    """Warns of each once, however often the configuration is read."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def warn_once(self, section: SemanticConfig) -> None:
+        """Say what is missing that was not said before."""
+        for name, text in find_missing_models(section):
+            if name not in self._told:
+                self._told.add(name)
+                log.warning("semantic: %s", text)
+
+
+def _tools_database(section: SemanticConfig) -> str:
+    tools = section.tools
+    return tools.tools_db_path or "" if tools is not None and tools.enabled else ""
+
+
+def parse_section(text: str, path: Path) -> SemanticConfig:
+    """The section in the text of a file. Raises FileMistakes: every mistake by its line, also those that only
+    compiling finds.
+    """
+    section = parse_semantic(text, path)
+    mistakes = file_mistakes_at(path, text, find_compile_errors(section))
+    if mistakes is not None:
+        raise mistakes
+    return section
+
+
+def find_compile_errors(section: SemanticConfig) -> Iterator[tuple[Place, str]]:
+    """Patterns are looked at where RE2 is installed, expressions always."""
+    for index, policy in enumerate(section.policy_rules):
+        said = _compile_error(parse_expression, policy.condition)
+        if said is not None:
+            yield ("policy_rules", index, "condition"), said
+    try:
+        from radixway.semantics.signals.keyword import KeywordDetector
+        from radixway.semantics.signals.regex import RegexDetector
+    except ImportError:
+        return
+    patterns: list[tuple[Place, Any]] = [
+        (("regex_rules",), section.regex_rules),
+        (("signals", "regexes"), section.signals.regexes),
+    ]
+    for at, rules in patterns:
+        for index, rule in enumerate(rules):
+            if said := _compile_error(RegexDetector, [rule]):
+                yield (*at, index, "pattern"), said
+    keywords: list[tuple[Place, Any]] = [
+        (("keyword_rules",), section.keyword_rules),
+        (("signals", "keywords"), section.signals.keywords),
+    ]
+    for at, rules in keywords:
+        for index, rule in enumerate(rules):
+            if said := _compile_error(KeywordDetector, [rule]):
+                yield (*at, index, "keywords"), said
+
+
+def _compile_error(compile_it: Callable[[Any], object], given: Any) -> str | None:
+    try:
+        compile_it(given)
+    except ConfigError as error:
+        return str(error).removeprefix("semantic: ").removeprefix("condition: ")
+    return None

@@ -1,0 +1,155 @@
+"""The current snapshot, and how it is replaced while requests go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from radixway.core.config import ConfigError
+from radixway.core.config.semantic import SemanticConfig, merge_semantic_file
+from radixway.core.config.yaml_file import read_text
+from radixway.semantics.decisions.section_validation import MissingModelWarnings
+from radixway.semantics.decisions.snapshot import Encode, SemanticSnapshot, compile_snapshot
+
+if TYPE_CHECKING:
+    from radixway.semantics.signals.domain import DomainClassifier
+    from radixway.semantics.tools import ToolProfileCache
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadResult:
+    """What became of reading the configuration again."""
+
+    ok: bool
+    said: str
+    """Why not, or what is new."""
+
+
+class SnapshotStore:
+    """Holds one snapshot; a reload swaps it whole or not at all, and says why not."""
+
+    def __init__(
+        self,
+        section: SemanticConfig,
+        encode: Encode | None,
+        load_head: Callable[[], Awaitable[DomainClassifier | None]],
+        profiles: ToolProfileCache | None = None,
+    ) -> None:
+        self._section = section
+        self._encode = encode
+        self._load_head = load_head
+        self._head: DomainClassifier | None = None
+        self._profiles = profiles
+        self._missing = MissingModelWarnings()
+        self._current: SemanticSnapshot | None = None
+        self.text: str | None = None
+        """What stood in the file that `current` was made of; None where there is no file."""
+        self._lock = asyncio.Lock()
+        self.files_changed = asyncio.Event()
+        """`files` are others than they were; whoever watches them clears it."""
+        self._loaded_at = 0.0
+        self._error: str | None = None
+
+    @property
+    def current(self) -> SemanticSnapshot:
+        """What requests are judged by; a request keeps the one that it began with."""
+        assert self._current is not None, "start() comes first"
+        return self._current
+
+    @property
+    def file(self) -> Path | None:
+        """Where rules stand that may change while the gateway runs."""
+        return self._section.config
+
+    @property
+    def error(self) -> str | None:
+        """What the last reload said against the file, if it was not taken."""
+        return self._error
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """Those that are worth watching."""
+        tools = (self._section if self._current is None else self._current.section).tools
+        database = tools.tools_db_path if tools is not None and tools.enabled else None
+        return frozenset(
+            Path(file).absolute() for file in (self._section.config, database) if file is not None
+        )
+
+    async def load_initial(self) -> None:
+        """The first snapshot. Raises ConfigError."""
+        self._head = await self._load_head()
+        await self._compile_current()
+
+    async def reload_config(self) -> ReloadResult:
+        """Read the configuration again. What cannot be used leaves everything as it was."""
+        async with self._lock:
+            if not self.files:
+                return ReloadResult(
+                    False,
+                    "the section stands in the gateway's own configuration, which is read at its "
+                    "start; only what a file under semantic.config says, or a database of tools, can change "
+                    "while it runs",
+                )
+            try:
+                await self._compile_current()
+            except ConfigError as error:
+                self._error = str(error)
+                log.error("semantic: the last good configuration stays: %s", error)
+                return ReloadResult(False, str(error))
+            except Exception as error:  # whatever a file made go wrong, the next edit must be read
+                self._error = f"internal error ({type(error).__name__})"
+                log.exception("semantic: the last good configuration stays")
+                return ReloadResult(False, self._error)
+            log.info("semantic: configuration %s is in force", self.describe()["checksum"])
+            return ReloadResult(True, f"configuration {self.describe()['checksum']} is in force")
+
+    def replace_current(self, change: Callable[[SemanticSnapshot], SemanticSnapshot]) -> None:
+        """Put a changed snapshot in the place of the current one, until the configuration is read again."""
+        self._current = change(self.current)
+
+    async def compile_text(self, text: str | None) -> SemanticSnapshot:
+        """What would be in force if that stood in the file; nothing changes. Raises ConfigError."""
+        whole = await asyncio.to_thread(merge_semantic_file, self._section, text)
+        return await compile_snapshot(whole, self._encode, self._head, self._profiles)
+
+    async def _compile_current(self) -> None:
+        text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
+        snapshot = await self.compile_text(text)
+        self._missing.warn_once(snapshot.section)
+        watched, self._current, self.text = self.files, snapshot, text
+        if self.files != watched:
+            self.files_changed.set()
+        self._loaded_at, self._error = time(), None
+
+    def describe(self) -> dict[str, Any]:
+        """Which configuration is in force, since when, and what the last reload said against it."""
+        section, tools = self.current.section, self.current.tools
+        digest = sha256(section.model_dump_json().encode()).hexdigest()[:12]
+        told = {"checksum": digest, "loaded_at": self._loaded_at, "error": self._error}
+        return told if tools is None else told | {"tools": len(tools)}
+
+
+async def watch_files(snapshots: SnapshotStore) -> None:
+    """Reload whenever one of its files changes; runs until it is cancelled."""
+    from watchfiles import awatch
+
+    while True:
+        snapshots.files_changed.clear()
+        # Folders are watched: editors and Kubernetes replace a file rather than write into it.
+        folders = {file.parent for file in snapshots.files if file.parent.is_dir()}
+        names = {file.name for file in snapshots.files}
+        if not folders:
+            await snapshots.files_changed.wait()
+            continue
+        changed = awatch(*folders, recursive=False, debounce=200, stop_event=snapshots.files_changed)
+        async for changes in changed:
+            if any(Path(path).name in names or Path(path).name.startswith("..data") for _, path in changes):
+                await snapshots.reload_config()

@@ -1,0 +1,277 @@
+"""JSON as workers write it: also with halves of surrogate pairs, which strict readers refuse.
+
+Where the texts of an answer stand, in whole replies and in events alike, and how an answer ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from radixway.core.pipeline import ReplyForm
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_json(raw: bytes) -> Any:
+    """Raises ValueError, RecursionError, OverflowError for what is no JSON."""
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(raw)
+
+
+def encode_json(data: Any) -> bytes:
+    """What `decode` read, as bytes again."""
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        return json.dumps(data, separators=(",", ":")).encode("ascii")
+
+
+Json: TypeAlias = dict[str, Any]
+
+FILTERED = "content_filter"
+"""The finish reason of an answer that a guard ended."""
+
+_TEXTS = ("reasoning_content", "reasoning", "reasoning_details", "content", "refusal")
+_HEAD = ("id", "object", "created", "model", "system_fingerprint")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerField:
+    """One text."""
+
+    name: str
+    """Within its answer: `content`, `tool_calls[0].arguments`."""
+    holder: Json
+    key: str
+    in_json: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it says now."""
+        text: str = self.holder[self.key]
+        return text
+
+    def set_text(self, text: str) -> None:
+        """Say something else."""
+        self.holder[self.key] = text
+
+
+class AnswerForm(Protocol):
+    """One protocol's answers."""
+
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
+        """Those in a reply or an event, by their index; empty for what is none."""
+        ...
+
+    def place_name(self, index: int) -> str:
+        """An answer, as findings name it."""
+        ...
+
+    def text_fields(self, answer: Json) -> list[AnswerField]:
+        """Its texts, in the order in which a model writes them; those that say something."""
+        ...
+
+    def is_finished(self, answer: Json) -> bool: ...
+
+    def drop_tokens(self, answer: Json) -> None:
+        """Leave out tokens and log-probabilities: they tell the text as it was."""
+        ...
+
+    def clear_finish_reason(self, answer: Json) -> None:
+        """It goes on, or was cut: its finish reason is not its end."""
+        ...
+
+    def mark_continuation(self, answer: Json) -> None:
+        """It is the rest of a divided event: what was told with the first part is not told again."""
+        ...
+
+    def mark_filtered(self, answer: Json) -> None:
+        """A whole answer ends here, filtered."""
+        ...
+
+    def closing_event(self, head: Json, index: int, said: str) -> Json:
+        """The event that ends an answer. `head`: an event of its stream; `said`: its text so far."""
+        ...
+
+
+class OpenAIAnswerForm:
+    """Chat completions and completions."""
+
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
+        """See `AnswerForm`."""
+        choices = data.get("choices") if isinstance(data, dict) else None
+        if not isinstance(choices, list):
+            return []
+        return [(_index(each, at), each) for at, each in enumerate(choices) if isinstance(each, dict)]
+
+    def place_name(self, index: int) -> str:
+        """See `AnswerForm`."""
+        return f"choices[{index}]"
+
+    def text_fields(self, answer: Json) -> list[AnswerField]:
+        """See `AnswerForm`."""
+        return list(_openai_fields(answer))
+
+    def is_finished(self, answer: Json) -> bool:
+        """See `AnswerForm`."""
+        return answer.get("finish_reason") is not None
+
+    def drop_tokens(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        answer.pop("token_ids", None)
+        if "logprobs" in answer:
+            answer["logprobs"] = None
+
+    def clear_finish_reason(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        if "finish_reason" in answer:
+            answer["finish_reason"] = None
+        answer.pop("stop_reason", None)
+
+    def mark_continuation(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        for call in _calls(_message(answer)):
+            for name in ("id", "type"):
+                call.pop(name, None)
+            for name in ("function", "custom"):
+                if isinstance(call.get(name), dict):
+                    call[name].pop("name", None)
+
+    def mark_filtered(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        _message(answer).pop("tool_calls", None)
+        _message(answer).pop("function_call", None)
+        answer.pop("stop_reason", None)
+        answer["finish_reason"] = FILTERED
+
+    def closing_event(self, head: Json, index: int, said: str) -> Json:
+        """See `AnswerForm`."""
+        is_chat = str(head.get("object", "")).startswith("chat")
+        choice: Json = {"index": index, "delta": {}} if is_chat else {"index": index, "text": ""}
+        choice |= {"logprobs": None, "finish_reason": FILTERED}
+        return {name: head[name] for name in _HEAD if name in head} | {"choices": [choice]}
+
+
+class GenerateAnswerForm:
+    """SGLang's `/generate`."""
+
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
+        """See `AnswerForm`."""
+        found = data if isinstance(data, list) else [data]
+        return [
+            (_index(each, at), each)
+            for at, each in enumerate(found)
+            if isinstance(each, dict) and isinstance(each.get("meta_info"), dict)
+        ]
+
+    def place_name(self, index: int) -> str:
+        """See `AnswerForm`."""
+        return f"answers[{index}]"
+
+    def text_fields(self, answer: Json) -> list[AnswerField]:
+        """See `AnswerForm`."""
+        return [AnswerField("text", answer, "text")] if _has_text(answer.get("text")) else []
+
+    def is_finished(self, answer: Json) -> bool:
+        """See `AnswerForm`."""
+        return answer["meta_info"].get("finish_reason") is not None
+
+    def drop_tokens(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        answer.pop("output_ids", None)
+        meta = answer["meta_info"]
+        for name in [name for name in meta if name.startswith("output_")]:
+            del meta[name]
+
+    def clear_finish_reason(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        answer["meta_info"]["finish_reason"] = None
+
+    def mark_continuation(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+
+    def mark_filtered(self, answer: Json) -> None:
+        """See `AnswerForm`."""
+        answer["meta_info"]["finish_reason"] = {"type": FILTERED}
+
+    def closing_event(self, head: Json, index: int, said: str) -> Json:
+        """See `AnswerForm`."""
+        meta = dict(head["meta_info"])
+        answer = head | {"text": said, "meta_info": meta}
+        self.drop_tokens(answer)
+        meta["finish_reason"] = {"type": FILTERED}
+        return answer | ({"index": index} if "index" in head else {})
+
+
+def _index(answer: Json, at: int) -> int:
+    index = answer.get("index", at)
+    return index if type(index) is int else at
+
+
+def _has_text(text: Any) -> bool:
+    return isinstance(text, str) and bool(text)
+
+
+def _message(choice: Json) -> Json:
+    """A choice's message or delta; a completion's choice is one itself."""
+    for name in ("message", "delta"):
+        if isinstance(choice.get(name), dict):
+            message: Json = choice[name]
+            return message
+    return choice
+
+
+def _openai_fields(choice: Json) -> Iterator[AnswerField]:
+    if _has_text(choice.get("text")):
+        yield AnswerField("text", choice, "text")
+    message = _message(choice)
+    for name in _TEXTS:
+        said = message.get(name)
+        if _has_text(said):
+            yield AnswerField(name, message, name)
+        elif isinstance(said, list):
+            for at, part in enumerate(said):
+                if isinstance(part, dict) and _has_text(part.get("text")):
+                    yield AnswerField(f"{name}[{at}]", part, "text")
+    audio = message.get("audio")
+    if isinstance(audio, dict) and _has_text(audio.get("transcript")):
+        yield AnswerField("audio.transcript", audio, "transcript")
+    function = message.get("function_call")
+    if isinstance(function, dict) and _has_text(_arguments(function)):
+        yield AnswerField("function_call.arguments", function, "arguments", in_json=True)
+    for at, call in enumerate(_calls(message)):
+        function, custom = call.get("function"), call.get("custom")
+        if isinstance(function, dict) and _has_text(_arguments(function)):
+            yield AnswerField(
+                f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True
+            )
+        if isinstance(custom, dict) and _has_text(custom.get("input")):
+            yield AnswerField(f"tool_calls[{_index(call, at)}].input", custom, "input")
+
+
+def _arguments(function: Json) -> Any:
+    """Put down as the protocol has them, as JSON in a text: some workers write the object itself."""
+    said = function.get("arguments")
+    if isinstance(said, dict | list):
+        said = function["arguments"] = json.dumps(said, ensure_ascii=False)
+    return said
+
+
+def _calls(message: Json) -> list[Json]:
+    calls = message.get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+
+
+OPENAI = OpenAIAnswerForm()
+FORMS: dict[ReplyForm, AnswerForm] = {
+    ReplyForm.CHAT: OPENAI,
+    ReplyForm.COMPLETION: OPENAI,
+    ReplyForm.GENERATE: GenerateAnswerForm(),
+}

@@ -1,0 +1,328 @@
+"""Events of a guarded stream: they wait until their texts are decided, and leave in the order they came in.
+
+events   [role][ "write" ][ " to anna@" ][ "example.org" ][ " today." ][ finish ][ usage ][DONE]
+           └ as they came ┘└ rewritten: the mask is in the first ────┘└ as they came …
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from codecs import BOM_UTF8
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from radixway.core.http.server_sent_events import DONE_DATA, DONE_EVENT, event_data, replace_data, write_event
+from radixway.semantics.guard.answers.answer_forms import (
+    AnswerField,
+    AnswerForm,
+    Json,
+    decode_json,
+    encode_json,
+)
+from radixway.semantics.guard.answers.guard_report import AnswerReport
+from radixway.semantics.guard.answers.text_view import TextPiece
+from radixway.semantics.guard.answers.watched_text import WatchedText
+from radixway.semantics.guard.answers.whole_reply import Watch
+
+_LIKE_JSON = re.compile(rb"\{|\[\s*\{")
+_LONG = 32
+"""Characters of an event that is divided where only a part of it is decided."""
+_SPACE = re.compile(r"\s*")
+_decoder = json.JSONDecoder()
+_HALF = "\ufffd"
+"""What stands for a character that has not come whole."""
+
+
+@dataclass(slots=True, eq=False)
+class ReleasedText:
+    """A text, and what the client has of it."""
+
+    text: WatchedText
+    index: int
+    """Of its answer."""
+    said: list[str] = field(default_factory=list)
+    changed: bool = False
+    """Something the client has is not as it came."""
+    hidden_until: int = 0
+    """Where what was changed last ends, in the worker's words."""
+
+    def release_until(self, until: int) -> tuple[str, bool]:
+        """What the client gets up to there, and whether any of it is not as it came."""
+        pieces: list[TextPiece] = self.text.take_until(until)
+        for piece in pieces:
+            if not piece.stayed:
+                self.hidden_until = piece.origin + piece.size
+                self.changed = True
+        new = "".join(piece.text for piece in pieces)
+        self.said.append(new)
+        return new, not all(piece.stayed for piece in pieces)
+
+
+@dataclass(slots=True, eq=False)
+class EventTextSpan:
+    """A text's stretch in one event: `[begin, end)` in the worker's words."""
+
+    told: ReleasedText
+    field: AnswerField
+    at: int
+    """Which of the event's answers, and of that one's fields."""
+    nth: int
+    begin: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class PendingEvent:
+    """An event."""
+
+    raw: bytes
+    data: Any = None
+    """What it says; None where it is no answer."""
+    spots: list[EventTextSpan] = field(default_factory=list)
+    divided: bool = False
+
+    def encode_event(self) -> bytes:
+        """Its bytes with what `data` says now."""
+        return replace_data(self.raw, encode_json(self.data))
+
+
+class UnreadableEventError(Exception):
+    """An event looks like JSON, and is none."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(type(why).__name__)
+        self.why = why
+
+
+class EventQueue:
+    """Takes the worker's events and gives out the client's. No I/O but what judges do."""
+
+    def __init__(self, form: AnswerForm, watch: Watch, report: AnswerReport) -> None:
+        self._form = form
+        self._watch = watch
+        self._report = report
+        self._waiting: deque[PendingEvent] = deque()
+        self._now: dict[int, ReleasedText] = {}
+        """By answer: the text that grows."""
+        self._field: dict[int, str] = {}
+        self._wholes = CumulativeTexts()
+        self._head: Json = {}
+        self._finished: set[int] = set()
+        self.ended = False
+        """The guard has ended the stream."""
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._waiting)
+
+    async def push_event(self, raw: bytes) -> bytes:
+        """One event; what may leave now. Raises GuardFailed for one that cannot be read, and may not pass."""
+        raw = raw.removeprefix(BOM_UTF8)  # which readers pass over
+        try:
+            return await self._push_event(raw)
+        except UnreadableEventError as unreadable:
+            parts = _take_apart(raw)
+            if not parts:
+                return self._pass_unreadable(raw, unreadable)
+        return b"".join([await self._push_partial(part) for part in parts])
+
+    async def _push_partial(self, raw: bytes) -> bytes:
+        try:
+            return await self._push_event(raw)
+        except UnreadableEventError as unreadable:
+            return self._pass_unreadable(raw, unreadable)
+
+    def _pass_unreadable(self, raw: bytes, unreadable: UnreadableEventError) -> bytes:
+        self._report.report_unreadable(unreadable.why)
+        self._waiting.append(PendingEvent(raw))
+        return self._release_ready()
+
+    async def _push_event(self, raw: bytes) -> bytes:
+        """Raises UnreadableEventError."""
+        if self.ended:
+            return b""
+        said = event_data(raw)
+        event = PendingEvent(raw)
+        if said.startswith(DONE_DATA):
+            await self.finish_stream()
+        elif _LIKE_JSON.match(said):
+            try:
+                data = decode_json(said)
+            except (ValueError, RecursionError, OverflowError) as error:
+                raise UnreadableEventError(error) from None
+            await self._read_answers(event, data)
+        self._waiting.append(event)
+        return self._release_ready()
+
+    async def release_overdue(self) -> bytes:
+        """What has waited long enough."""
+        for told in self._now.values():
+            await told.text.decide_overdue()
+            self._report.collect_findings(told.text.all_judges())
+        return self._release_ready(divided_from=1)
+
+    async def finish_stream(self) -> bytes:
+        """No text follows; what may leave now."""
+        for index in list(self._now):
+            await self._close_answer(index)
+        return self._release_ready()
+
+    async def _read_answers(self, event: PendingEvent, data: Any) -> None:
+        answers = self._form.list_answers(data)
+        if not answers:
+            return
+        event.data = data
+        if isinstance(data, dict):
+            self._head = data
+        for at, (index, answer) in enumerate(answers):
+            for nth, each in enumerate(self._form.text_fields(answer)):
+                event.spots.append(await self._extend_text(index, answer, each, at, nth))
+            if self._form.is_finished(answer):
+                self._finished.add(index)
+                await self._close_answer(index)
+
+    async def _extend_text(
+        self, index: int, answer: Json, said: AnswerField, at: int, nth: int
+    ) -> EventTextSpan:
+        if self._field.get(index) != said.name:
+            await self._close_answer(index)  # a model that answers does not go on thinking
+        told = self._now.get(index)
+        if told is None:
+            watched = self._watch(f"{self._form.place_name(index)}.{said.name}", in_json=said.in_json)
+            told = self._now[index] = ReleasedText(watched, index)
+            self._field[index] = said.name
+        begin = told.text.length
+        await told.text.append_text(self._wholes.new_text(index, answer, said.text, begin))
+        self._report.collect_findings(told.text.all_judges())
+        return EventTextSpan(told, said, at, nth, begin, told.text.length)
+
+    async def _close_answer(self, index: int) -> None:
+        told = self._now.pop(index, None)
+        if told is not None:
+            await told.text.append_text("", last=True)
+            self._report.collect_findings(told.text.all_judges())
+
+    def _release_ready(self, divided_from: int = _LONG) -> bytes:
+        leaving: list[bytes] = []
+        while self._waiting and not self.ended:
+            event = self._waiting[0]
+            if any(spot.told.text.decided_until < spot.end for spot in event.spots):
+                leaving.append(self._split_event(event, divided_from))
+                break
+            self._waiting.popleft()
+            leaving.append(self._release_event(event))
+        return b"".join(leaving)
+
+    def _release_event(self, event: PendingEvent) -> bytes:
+        """The event as it leaves."""
+        rewrite = event.divided
+        answers = self._form.list_answers(event.data) if event.spots else []
+        for spot in event.spots:
+            told, answer = spot.told, answers[spot.at][1]
+            is_last = told.text.stopped and spot.end > told.text.stop_at
+            changed = self._rewrite_field(spot, answer, told.release_until(spot.end), cut=is_last)
+            if is_last:
+                self._form.clear_finish_reason(answer)
+                return (event.encode_event() if spot.field.text else b"") + self._cut_answers(told)
+            rewrite = rewrite or changed
+        return event.encode_event() if rewrite else event.raw
+
+    def _rewrite_field(
+        self, spot: EventTextSpan, answer: Json, taken: tuple[str, bool], *, cut: bool = False
+    ) -> bool:
+        """Put in what the client gets, if that is not what came. Whether it is not."""
+        new, changed = taken
+        told = spot.told
+        hidden = changed or cut or spot.begin < told.hidden_until or (told.changed and self._wholes.are)
+        if hidden:
+            self._form.drop_tokens(answer)
+        if not self._wholes.are:
+            spot.field.set_text(new)
+        elif hidden:
+            spot.field.set_text("".join(told.said))
+        return hidden
+
+    def _split_event(self, event: PendingEvent, least: int) -> bytes:
+        """What is decided of a long event, as an event of its own."""
+        if len(event.spots) != 1 or self._wholes.are:
+            return b""
+        spot = event.spots[0]
+        until = spot.told.text.decided_until
+        if spot.end - spot.begin < least or until <= spot.begin:
+            return b""
+        part = PendingEvent(event.raw, decode_json(event_data(event.raw)))
+        answer = self._form.list_answers(part.data)[spot.at][1]
+        field = self._form.text_fields(answer)[spot.nth]
+        self._rewrite_field(replace(spot, field=field), answer, spot.told.release_until(until))
+        self._form.drop_tokens(answer)
+        self._form.clear_finish_reason(answer)
+        if event.divided:
+            self._form.mark_continuation(answer)
+        else:
+            self._form.mark_continuation(self._form.list_answers(event.data)[spot.at][1])
+        spot.begin, event.divided = until, True
+        return part.encode_event()
+
+    def _cut_answers(self, stopped: ReleasedText) -> bytes:
+        """Every answer ends here."""
+        self.ended = True
+        self._waiting.clear()
+        events = []
+        for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
+            told = stopped if index == stopped.index else self._now[index]
+            said = "".join(told.said) if self._wholes.are else ""
+            events.append(write_event(encode_json(self._form.closing_event(self._head, index, said))))
+        return b"".join(events) + DONE_EVENT
+
+
+class CumulativeTexts:
+    """Tells events of `/generate` that repeat the text so far from those that bring only what is new."""
+
+    def __init__(self) -> None:
+        self.are = False
+        """They repeat it."""
+        self._said: dict[int, str] = {}
+        self._known = False
+
+    def new_text(self, index: int, answer: Json, text: str, have: int) -> str:
+        """What of an event's text is new, `have` characters of its answer being known."""
+        meta = answer.get("meta_info")
+        if meta is None:
+            return text
+        before = self._said.get(index)
+        if before is not None and not self._known:
+            self._known, self.are = True, _repeats(before, text, answer, meta)
+        self._said[index] = text
+        if meta.get("finish_reason") is None and (before is None or self.are):
+            text = text.rstrip(_HALF)
+        return text[have:] if self.are else text
+
+
+def _repeats(before: str, text: str, answer: Json, meta: Json) -> bool:
+    ids, count = answer.get("output_ids"), meta.get("completion_tokens")
+    if isinstance(ids, list) and ids and type(count) is int:
+        return len(ids) >= count
+    return text.startswith(before.rstrip(_HALF))
+
+
+def _take_apart(event: bytes) -> list[bytes]:
+    """Divide an event that says several JSON texts, as readers of lines understand it, into one each.
+
+    Bytes that are no UTF-8 become U+FFFD. Empty where there is anything else in it.
+    """
+    said = event_data(event).decode("utf-8", "replace")
+    done = DONE_DATA.decode()
+    parts: list[bytes] = []
+    at = 0
+    while at < len(said):
+        try:
+            end = at + len(done) if said.startswith(done, at) else _decoder.raw_decode(said, at)[1]
+        except (ValueError, RecursionError):
+            return []
+        parts.append(replace_data(event, said[at:end].encode("utf-8", "replace")))
+        space = _SPACE.match(said, end)
+        at = end if space is None else space.end()
+    return parts

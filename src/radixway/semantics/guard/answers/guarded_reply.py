@@ -1,0 +1,114 @@
+"""A stream whose reader must not wait too long, because it holds something back.
+
+A stream that a guard reads on its way to the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Self
+
+from radixway.core.http.server_sent_events import split_events
+from radixway.core.pipeline import Chunks, StreamBrokenError
+from radixway.semantics.guard.answers.event_queue import EventQueue
+from radixway.semantics.guard.answers.guard_report import AnswerReport
+
+
+class DeadlineStream:
+    """The chunks of a stream, and None whenever what is held back has waited long enough: once, until the
+    next chunk comes.
+    """
+
+    def __init__(self, inner: Chunks, waits: Callable[[], bool], longest_wait_s: float) -> None:
+        """`waits`: whether anything is held back now."""
+        self._inner = inner
+        self._waits = waits
+        self._longest_wait_s = longest_wait_s
+        self._next: asyncio.Task[bytes] | None = None
+        self._told = False
+        """None was given since the last chunk."""
+        self._deadline: float | None = None
+        """Of what is held back, in the event loop's time."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes | None:
+        if not self._waits():
+            self._deadline = None
+        if self._next is None:
+            if self._told or not self._waits():
+                self._told = False
+                return await anext(self._inner)
+            self._next = asyncio.ensure_future(self._next_chunk())
+        # A task, as not every stream can be asked again once its answer was cancelled.
+        done, _ = await asyncio.wait({self._next}, timeout=self._wait_limit_s())
+        if not done:
+            self._told, self._deadline = True, None
+            return None
+        task, self._next = self._next, None
+        self._told = False
+        return task.result()
+
+    async def aclose(self) -> None:
+        """Ask for nothing more, and let go of the worker."""
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        await self._inner.aclose()
+
+    async def _next_chunk(self) -> bytes:
+        return await anext(self._inner)
+
+    def _wait_limit_s(self) -> float | None:
+        if self._told:
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + self._longest_wait_s
+        return max(0.0, self._deadline - now)
+
+
+class GuardedEvents(Chunks):
+    """Passes on what is decided. A stream that a guard ends is closed at the worker at once."""
+
+    def __init__(self, inner: Chunks, queue: EventQueue, report: AnswerReport, longest_wait_s: float) -> None:
+        self._inner = DeadlineStream(inner, lambda: queue.has_pending, longest_wait_s)
+        self._queue = queue
+        self._report = report
+        self._chunks = self._guarded_chunks()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._chunks)
+
+    async def aclose(self) -> None:
+        """See `Chunks`."""
+        await self._chunks.aclose()
+        await self._inner.aclose()
+        self._report.finish_report()
+
+    async def _guarded_chunks(self) -> AsyncGenerator[bytes]:
+        queue = self._queue
+        try:
+            async for chunk in self._inner:
+                if leaving := await self._push_chunk(chunk):
+                    yield leaving
+                if queue.ended:
+                    await self._inner.aclose()
+                    break
+        except StreamBrokenError:
+            if leaving := await queue.finish_stream():
+                yield leaving
+            raise
+        if leaving := await queue.finish_stream():
+            yield leaving
+        self._report.finish_report()
+
+    async def _push_chunk(self, chunk: bytes | None) -> bytes:
+        if chunk is None:
+            return await self._queue.release_overdue()
+        return b"".join([await self._queue.push_event(event) for event in split_events(chunk)])

@@ -1,0 +1,211 @@
+"""An external service that judges answers, in OpenAI's protocol: `POST …/v1/moderations`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from radixway.core.config import ConfigError
+from radixway.core.config.guard.answer_rules import ModerationConfig
+from radixway.core.pipeline import GuardUnavailableError
+from radixway.semantics.guard.answers.sentence_windows import find_sentence_end
+from radixway.semantics.guard.answers.text_view import TextPiece, TextView
+from radixway.semantics.guard.incident import GuardFinding
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession, StreamReader
+
+_CONTEXT = 1000
+"""Characters of what was said before that the service sees too."""
+_MOST_REPLY_BYTES = 2**20
+_CATEGORY = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{0,63}")
+
+
+class ModerationClient:
+    """Asks the service. Its key and what it is asked are never logged."""
+
+    def __init__(self, section: ModerationConfig) -> None:
+        """Raises ConfigError where the key's file cannot be read."""
+        self.section = section
+        self._key = _key_of(section)
+        self._session: ClientSession | None = None
+
+    async def moderate_text(self, text: str) -> dict[str, float]:
+        """The categories that the service finds in the text, and their scores; empty where it finds none.
+
+        Raises GuardUnavailableError: no answer in time, or none that can be understood.
+        """
+        import aiohttp
+
+        asked = {"input": text} | ({"model": self.section.model} if self.section.model else {})
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        assert self.section.url is not None
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=self.section.timeout_s)
+            self._session = aiohttp.ClientSession(timeout=timeout, trust_env=True)
+        try:
+            async with self._session.post(
+                self.section.url, json=asked, headers=headers, allow_redirects=False
+            ) as reply:
+                if reply.status != 200:
+                    raise GuardUnavailableError(f"the moderation service answered with status {reply.status}")
+                said = json.loads(await _read_limited_body(reply.content))
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
+            raise GuardUnavailableError(f"the moderation service: {type(error).__name__}") from None
+        return self._parse_categories(said)
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _parse_categories(self, said: Any) -> dict[str, float]:
+        try:
+            found: dict[str, float] = {}
+            for result in [said["results"][0], *said["results"][1:]]:
+                scores = {
+                    self._category_name(name): _score(score)
+                    for name, score in result["category_scores"].items()
+                }
+                if self.section.categories:
+                    over = [
+                        name
+                        for name, least in self.section.categories.items()
+                        if scores.get(name, 0) >= least
+                    ]
+                elif result["flagged"]:
+                    flagged = [
+                        self._category_name(name) for name, is_so in result["categories"].items() if is_so
+                    ]
+                    over = flagged or ["flagged"]
+                else:
+                    over = []
+                found |= {name: max(scores.get(name, 1.0), found.get(name, 0.0)) for name in over}
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            raise GuardUnavailableError("the moderation service's answer cannot be understood") from None
+        return found
+
+    def _category_name(self, name: str) -> str:
+        """A category as journals may name it: a service that says text in place of names is not quoted."""
+        return name if name in self.section.categories or _CATEGORY.fullmatch(name) else "other"
+
+
+class ModerationBatches:
+    """One text on its way past the service, a few sentences at a time.
+
+    It is shown what the client will see, but with placeholders as the model wrote them: what was taken out
+    of a request on its way to a model is not told to another service.
+    """
+
+    rule = "answers.moderation"
+
+    def __init__(self, moderator: ModerationClient, hold_back: int) -> None:
+        self.action = moderator.section.action
+        self._moderator = moderator
+        self._longest = moderator.section.batch_chars + hold_back
+        self._waiting: deque[TextPiece] = deque()
+        self._told = ""
+        self._before = ""
+        self._length = 0
+        """Characters that were judged."""
+        self.stopped = False
+        self._findings: list[GuardFinding] = []
+
+    async def moderate_pieces(self, view: TextView, pieces: list[TextPiece], *, now: bool) -> list[TextPiece]:
+        """What may leave of all that has come; `now`: all of it is judged. Raises GuardUnavailableError."""
+        for piece in pieces:
+            self._waiting.append(piece)
+            self._told += piece.text if piece.told is None else piece.told
+        passed: list[TextPiece] = []
+        while self._told and not self.stopped:
+            end = self._batch_end()
+            if end is None and not now:
+                break
+            batch = self._told[:end]
+            if not await self._passes(view, batch):
+                break
+            self._told = self._told[len(batch) :]
+            self._before = (self._before + batch)[-_CONTEXT:]
+            passed += self._take_pieces(len(batch))
+        if not self._told:
+            passed += self._waiting
+            self._waiting.clear()
+        return passed
+
+    def take_findings(self) -> list[GuardFinding]:
+        """What was found since the last time; positions are those of what the service was shown."""
+        found, self._findings = self._findings, []
+        return found
+
+    def release_unjudged(self) -> list[TextPiece]:
+        """All that waits, unjudged."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._told = ""
+        return waiting
+
+    def _batch_end(self) -> int | None:
+        least = self._moderator.section.batch_chars
+        if len(self._told) <= least:
+            return None
+        end = find_sentence_end(self._told, least - 1, self._longest - least)
+        if end is not None:
+            return end
+        return self._longest if len(self._told) > self._longest else None
+
+    async def _passes(self, view: TextView, batch: str) -> bool:
+        if not batch.strip():
+            return True
+        found = await self._moderator.moderate_text(self._before + batch)
+        begin, end = self._length, self._length + len(batch)
+        self._length = end
+        self._findings += [view.make_finding(name, begin, end, score) for name, score in found.items()]
+        self.stopped = bool(found) and self.action == "block"
+        return not self.stopped
+
+    def _take_pieces(self, length: int) -> list[TextPiece]:
+        """The pieces of the next `length` characters told."""
+        taken: list[TextPiece] = []
+        while length > 0:
+            piece = self._waiting.popleft()
+            told = piece.text if piece.told is None else piece.told
+            if piece.told is None and len(told) > length:
+                piece, rest = piece.split(length)
+                self._waiting.appendleft(rest)
+                told = piece.text
+            elif len(told) > length:  # what was put in is not divided: it goes with its first half
+                self._told = self._told[len(told) - length :]
+            length -= len(told)
+            taken.append(piece)
+        return taken
+
+
+async def _read_limited_body(content: StreamReader) -> bytes:
+    """All of a reply, in however many pieces it comes. Raises ValueError for one that is too long."""
+    said = b""
+    async for piece in content.iter_any():
+        said += piece
+        if len(said) > _MOST_REPLY_BYTES:
+            raise ValueError("the reply is too long")
+    return said
+
+
+def _score(said: float) -> float:
+    """Raises ValueError for what is none."""
+    score = float(said)
+    if not isfinite(score):
+        raise ValueError("a score that is no number")
+    return score
+
+
+def _key_of(section: ModerationConfig) -> str | None:
+    if section.api_key_file is not None:
+        try:
+            return section.api_key_file.expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"guard.answers.moderation.api_key_file: it cannot be read: {error}") from None
+    return None if section.api_key is None else section.api_key.get_secret_value()

@@ -1,0 +1,135 @@
+"""Personal data in an answer: found sentence by sentence, as the sentences end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from radixway.core.config.guard.answer_rules import AnswerPiiConfig
+from radixway.core.pipeline import PersonalDataFinder, PersonalDataSpan
+from radixway.semantics.guard.answers.sentence_windows import (
+    CONTEXT,
+    find_last_space,
+    find_open_words,
+    find_sentence_end,
+    window_overlap,
+)
+from radixway.semantics.guard.answers.text_view import TextEdit, TextView
+from radixway.semantics.guard.incident import GuardFinding
+from radixway.semantics.guard.pii.labels import SOFT_TYPES
+from radixway.semantics.guard.placeholders import mask_text
+
+_BARE_NUMBER = re.compile(r"[:,\[]\s*-?\Z")
+
+
+class PersonalDataJudge:
+    """Gives windows of one text to a finder; see `windows.py` for where they are cut.
+
+    A window is a sentence, or at most `hold_back` characters, and is seen with a little of what came before.
+    What was restored from placeholders is the client's own and counts for nothing.
+    """
+
+    rule = "answers.pii"
+
+    def __init__(
+        self,
+        section: AnswerPiiConfig,
+        finder: PersonalDataFinder,
+        is_known: Callable[[str], bool],
+        hold_back: int,
+    ) -> None:
+        """`is_known`: whether the request told that text itself."""
+        self.action = section.action
+        self.safe = 0
+        self.stop: int | None = None
+        self._section = section
+        self._finder = finder
+        self._is_known = is_known
+        self._hold_back = hold_back
+        self._begin = 0
+        self._findings: list[GuardFinding] = []
+
+    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
+        """See `Judge`. Raises what the finder raises."""
+        edits: list[TextEdit] = []
+        text, most = view.text, self._hold_back
+        while self.stop is None and self._begin < len(text):
+            end = find_sentence_end(text, self._begin, most)
+            if end is not None:
+                await self._judge_window(view, end, end, edits)
+            elif len(text) - self._begin > most:
+                seen = self._begin + most
+                cut = find_last_space(text, self._begin + 1, seen - window_overlap(most))
+                await self._judge_window(view, cut or seen - window_overlap(most), seen, edits)
+            elif last:
+                await self._judge_window(view, len(text), len(text), edits)
+            else:
+                break
+        self._settle_windows(view, last=last)
+        return edits
+
+    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
+        """See `Judge`."""
+        edits: list[TextEdit] = []
+        cut = find_open_words(view.text, self._begin)
+        if self.stop is None and cut > self._begin:
+            await self._judge_window(view, cut, len(view.text), edits, grows=True)
+        self._settle_windows(view, last=False)
+        return edits
+
+    def take_findings(self) -> list[GuardFinding]:
+        """See `Judge`."""
+        found, self._findings = self._findings, []
+        return found
+
+    def _settle_windows(self, view: TextView, *, last: bool) -> None:
+        holds = self.action in ("mask", "block")
+        self.safe = self._begin if holds and not last else len(view.text)
+
+    async def _judge_window(
+        self, view: TextView, cut: int, seen: int, edits: list[TextEdit], *, grows: bool = False
+    ) -> None:
+        """Decide all that begins in `[self._begin, cut)`, having seen `[…, seen)`, which may still grow."""
+        begin = self._begin
+        start = max(0, begin - CONTEXT)
+        found = [
+            (each, max(each.begin + start, begin), each.end + start)
+            for each in await self._finder.find(view.text[start:seen])
+            if self._is_counted(each) and each.end + start > begin
+        ]
+        for _, first, end in found:
+            if not first < cut < end:
+                continue
+            is_whole = end < seen or (first == begin and not grows)
+            cut = end if is_whole else first
+        for each, first, end in found:
+            if first < cut:
+                self._record_found(view, each, first, min(end, cut), edits)
+        self._begin = cut
+
+    def _is_counted(self, found: PersonalDataSpan) -> bool:
+        section = self._section
+        if section.types and found.type not in section.types:
+            return False
+        return found.confidence >= section.thresholds.get(found.type, section.threshold)
+
+    def _record_found(
+        self, view: TextView, found: PersonalDataSpan, begin: int, end: int, edits: list[TextEdit]
+    ) -> None:
+        if self.stop is not None or self._is_known(view.text[begin:end]):
+            return
+        for first, after in view.own_parts(begin, end):
+            text = view.text[first:after]
+            if not any(map(str.isalnum, text)):
+                continue
+            self._findings.append(view.make_finding(found.type, first, after, found.confidence))
+            if self.action == "block":
+                self.stop = first
+                return
+            if self.action == "mask" and (found.type in self._section.types or found.type not in SOFT_TYPES):
+                edits.append(TextEdit(first, after, self._masked_text(view, found, first, text)))
+
+    def _masked_text(self, view: TextView, found: PersonalDataSpan, begin: int, text: str) -> str:
+        if view.in_json and _BARE_NUMBER.search(view.text, max(0, begin - 64), begin):
+            return "0"
+        return mask_text(found.type, text, self._section.mask)

@@ -1,0 +1,173 @@
+"""One text of an answer on its way to the client.
+
+worker's words ─ Restorer ─► view ─ judges ─► pieces ─ Batches ─► what the client gets
+                             └ what no judge is sure of yet is held back
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from radixway.semantics.guard.answers.moderation import ModerationBatches
+from radixway.semantics.guard.answers.text_view import PieceQueue, TextEdit, TextJudge, TextPiece, TextView
+from radixway.semantics.guard.placeholders import PlaceholderRestorer, RestoredText
+
+_LONE = re.compile(r"[\ud800-\udfff]")
+"""Halves of surrogate pairs, of which tokenizers and services make nothing."""
+
+Failed = Callable[[str, Exception], bool]
+"""Told that a rule cannot judge. Whether the text may go on without it."""
+
+
+class WatchedText:
+    """Takes the text in any pieces; gives out what is certain, by the place it had in the worker's words."""
+
+    def __init__(
+        self,
+        view: TextView,
+        judges: Sequence[TextJudge],
+        failed: Failed,
+        restorer: PlaceholderRestorer | None = None,
+        batches: ModerationBatches | None = None,
+    ) -> None:
+        self.view = view
+        self.judges = list(judges)
+        self.batches = batches
+        self.stopped = False
+        """The answer must end behind what has been decided."""
+        self.length = 0
+        """Characters that have come."""
+        self._failed = failed
+        self._restorer = restorer
+        self._undecided = PieceQueue()
+        self._decided = PieceQueue()
+        self._edits: list[TextEdit] = []
+        self._at = 0
+        """The place in the view up to which it is decided."""
+        self._origin = 0
+        """The same in the worker's words that have been read into the view."""
+        self._known = 0
+        self._last = False
+
+    def all_judges(self) -> list[TextJudge | ModerationBatches]:
+        """Whoever may have found something."""
+        return [*self.judges, *([] if self.batches is None else [self.batches])]
+
+    @property
+    def stop_at(self) -> int:
+        """Where it was stopped, in the worker's words."""
+        return self._known
+
+    @property
+    def decided_until(self) -> int:
+        """Up to where in the worker's words it is decided what becomes of them."""
+        return self.length if self._last or self.stopped else self._known
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether something is held back."""
+        return self.decided_until < self.length
+
+    async def append_text(self, text: str, *, last: bool = False) -> None:
+        """More of it, or its end."""
+        if self.stopped or self._last:
+            return
+        self.length += len(text)
+        self._extend_view(text, last=last)
+        for judge in list(self.judges):
+            await self._run_judge(judge, last=last)
+        await self._decide(last=last)
+        self._last = last
+
+    async def decide_overdue(self) -> None:
+        """It has waited long enough."""
+        if self.stopped or self._last:
+            return
+        for judge in list(self.judges):
+            await self._run_judge(judge, last=False, hurry=True)
+        await self._decide(last=False, hurry=True)
+
+    def take_until(self, place: int) -> list[TextPiece]:
+        """What the client gets for the worker's words up to `place`, as far as that is known."""
+        return self._decided.take_until(place)
+
+    def _extend_view(self, text: str, *, last: bool) -> None:
+        if self._restorer is None:
+            parts = [RestoredText(text, text)] if text else []
+        else:
+            parts = self._restorer.restore_delta(text) + (self._restorer.restore_rest() if last else [])
+        for part in parts:
+            size = len(part.written)
+            told = None if part.is_own else part.written
+            said = _LONE.sub("\ufffd", part.text)
+            self._undecided.append_piece(TextPiece(said, self._origin, size, told))
+            self._origin += size
+            begin = len(self.view.text)
+            self.view.text += said
+            if not part.is_own:
+                self.view.restored.append((begin, len(self.view.text)))
+
+    async def _run_judge(self, judge: TextJudge, *, last: bool, hurry: bool = False) -> None:
+        try:
+            self._edits += await (
+                judge.judge_overdue(self.view) if hurry else judge.judge_view(self.view, last=last)
+            )
+        except Exception as error:  # noqa: BLE001 - what fails for whatever reason is told, or ends it
+            if self._failed(judge.rule, error):
+                self.judges.remove(judge)
+            else:
+                judge.stop = judge.safe
+
+    async def _decide(self, *, last: bool, hurry: bool = False) -> None:
+        stop = min((judge.stop for judge in self.judges if judge.stop is not None), default=None)
+        limit = min((judge.safe for judge in self.judges if judge.stop is None), default=len(self.view.text))
+        stopped = stop is not None and limit >= stop
+        if stop is not None and stopped:
+            limit = max(stop, self._at)
+        pieces = self._apply_edits(limit, whole=stopped)
+        if (batches := self.batches) is not None:
+            pieces = await self._moderate(batches, pieces, now=last or hurry or stopped)
+            stopped = stopped or batches.stopped
+        for piece in pieces:
+            self._decided.append_piece(piece)
+            self._known = piece.origin + piece.size
+        self.stopped = stopped
+
+    async def _moderate(
+        self, batches: ModerationBatches, pieces: list[TextPiece], *, now: bool
+    ) -> list[TextPiece]:
+        try:
+            return await batches.moderate_pieces(self.view, pieces, now=now)
+        except Exception as error:  # noqa: BLE001 - as above
+            if self._failed(batches.rule, error):
+                self.batches = None
+                return batches.release_unjudged()
+            batches.stopped = True
+            return []
+
+    def _apply_edits(self, limit: int, *, whole: bool) -> list[TextPiece]:
+        """The view up to `limit`, changed as the judges say.
+
+        An edit that reaches beyond the limit is made `whole`, or waits with all that follows.
+        """
+        edits = sorted(self._edits, key=lambda edit: (edit.begin, -edit.end))
+        pieces: list[TextPiece] = []
+        while edits and edits[0].begin < limit:
+            edit = edits[0]
+            if edit.end > limit and not whole:
+                limit = max(edit.begin, self._at)
+                break
+            del edits[0]
+            if edit.end <= self._at:
+                continue  # inside another one
+            pieces += self._undecided.take_length(max(0, edit.begin - self._at))
+            gone = self._undecided.take_length(edit.end - max(edit.begin, self._at))
+            size = sum(piece.size for piece in gone)
+            pieces.append(TextPiece(edit.new, gone[0].origin, size, edit.new))
+            self._at = edit.end
+        if limit > self._at:
+            pieces += self._undecided.take_length(limit - self._at)
+            self._at = limit
+        self._edits = edits
+        return pieces

@@ -1,0 +1,264 @@
+"""Where a log ends, kept beside it in `head.json`: entries that are cut off at the end are missed.
+
+It is sealed as entries are. Without a key, whoever can write the files writes it anew. Under a key they can
+only put back an older one, with the log as it was then, which shows against a head kept elsewhere.
+
+    append entries, fsync   ->   replace head.json        a crash between them leaves a head that is behind
+
+The chain: appends entries to its files, each sealed with the hash of the one before.
+
+Several processes may append to one log: each takes the lock for a batch, and goes on from the last line that
+it finds, whoever wrote it. Nothing that was written is ever changed: half a line, which a crash may leave, is
+ended and told about in an entry of its own. So are entries that are gone, of which `head.json` or this
+process knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from radixway.semantics.guard.audit.entry import (
+    GENESIS,
+    EntryHasher,
+    Fields,
+    encode_entry,
+    entry_time_s,
+    format_entry_time,
+    parse_entry,
+)
+from radixway.semantics.guard.audit.log_files import (
+    LogFile,
+    LogTail,
+    append_bytes,
+    list_log_files,
+    lock_directory,
+    log_file_name,
+    read_tail,
+    replace_file,
+    sync_directory,
+)
+
+HEAD_FILE = "head.json"
+
+
+class ChainHead(NamedTuple):
+    """Where a log ends: keep it elsewhere, and no entry up to it can go or change unnoticed."""
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+NOWHERE = ChainHead(-1, GENESIS)
+"""The head of a log without entries."""
+
+
+class ChainHeadError(Exception):
+    """The file is not as it was written, or was written under another key."""
+
+
+def read_head(directory: Path, seal: EntryHasher) -> ChainHead | None:
+    """What the file says; None where there is none. Raises OSError and ChainHeadError."""
+    try:
+        raw = (directory / HEAD_FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    fields = parse_entry(raw.removesuffix(b"\n"))
+    if fields is None or not isinstance(fields.get("last"), str) or not seal.verify_entry(fields):
+        raise ChainHeadError(f"{HEAD_FILE} does not hold: changed, or written under another key")
+    return ChainHead(fields["seq"], fields["last"])
+
+
+def write_head(directory: Path, seal: EntryHasher, head: ChainHead) -> None:
+    """Keep `head`. Raises OSError."""
+    fields: Fields = {"kind": "head", "seq": head.seq, "last": head.hash}
+    replace_file(directory / HEAD_FILE, encode_entry(seal.seal_entry(fields)) + b"\n")
+
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+
+
+class HashChainError(Exception):
+    """There is no going on from what the files end with; the text says why."""
+
+
+class HashChain:
+    """One directory. Every method blocks, and may raise OSError; it belongs to one thread at a time."""
+
+    def __init__(self, directory: Path, seal: EntryHasher, *, max_file_bytes: int = 64 * 2**20) -> None:
+        self.directory = directory
+        self._seal = seal
+        self._max_file_bytes = max_file_bytes
+        self._left: tuple[Path, int] | None = None
+        """The newest file and its size, as this process left them."""
+        self._head = NOWHERE
+        """Where the chain ended then."""
+        self._kept: ChainHead | None = None
+        """What `head.json` says, as this process left it."""
+
+    def open_chain(self, now: float) -> None:
+        """Make the directory if need be, and see whether the chain can go on. Raises HashChainError."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.append_entries([], now)
+
+    def append_entries(self, entries: Sequence[Fields], now: float) -> ChainHead:
+        """Seal and write entries; those that carry no time of their own are of `now`. Raises HashChainError.
+
+        Where writing fails, some of them may have been written; half a line is mended by the next call.
+        """
+        with lock_directory(self.directory):
+            return self._write_entries(entries, now)
+
+    def remove_old_files(self, before: float, now: float, why: str) -> int:
+        """Remove the files whose entries are all older than that; how many went. Raises HashChainError.
+
+        What goes is told in an entry first, with the hash that the rest hangs on.
+        """
+        with lock_directory(self.directory):
+            self._write_entries([], now)  # mends what is to be mended, in its own file
+            old = list(self._older_than(before, format_entry_time(now)[:10]))
+            if not old:
+                return 0
+            told = [
+                {"first": file.first, "last": last["seq"], "hash": last["hash"], "until": last["time"]}
+                for file, last in old
+            ]
+            self._write_entries([{"kind": "retention", "why": why, "removed": told, **_HEAD_IS_KEPT}], now)
+            for file, _ in old:  # the oldest first: what is left is always one piece
+                file.path.unlink()
+            sync_directory(self.directory)
+        return len(old)
+
+    def _older_than(self, before: float, today: str) -> Iterator[tuple[LogFile, Fields]]:
+        """Files that may go, and the last entry of each; never the one that is written to."""
+        for file in list_log_files(self.directory):
+            last = read_tail(file.path).entry
+            if file.day >= today or last is None or entry_time_s(last) >= before:
+                return
+            yield file, last
+
+    def _write_entries(self, entries: Sequence[Fields], now: float) -> ChainHead:
+        files = list_log_files(self.directory)
+        tail, head = self._find_end(files)
+        missed = self._compare_head(head) if self._left is None else []
+        if not tail.is_ended:
+            append_bytes(files[-1].path, b"\n")
+        first = head.seq + 1
+        begin = [self._first_entry()] if head is NOWHERE else []
+        lines, head = self._seal_entries([*_describe_tail(tail), *begin, *missed, *entries], head, now)
+        if lines:
+            raw = b"".join(lines)
+            newest = files[-1] if files else None
+            if newest is not None and (tail.torn or self._has_room(newest, len(raw), now)):
+                path = newest.path
+            else:
+                path = self.directory / log_file_name(first, self._file_day(newest, now))
+            self._left = None
+            append_bytes(path, raw)
+            self._left, self._head = (path, path.stat().st_size), head
+        if self._kept != head:
+            self._save_head(head)
+        return head
+
+    def _save_head(self, head: ChainHead) -> None:
+        """The entries are written: where this fails they must not be written again, but the next time it is
+        tried again."""
+        try:
+            write_head(self.directory, self._seal, head)
+        except OSError as error:
+            if self._kept is not None:
+                log.error("audit: %s cannot be written, and falls behind: %s", HEAD_FILE, error)
+            self._kept = None
+        else:
+            self._kept = head
+
+    def _compare_head(self, found: ChainHead) -> list[Fields]:
+        """What is to be said where the files do not end as they did. `found`: where they end."""
+        missed: list[Fields] = []
+        try:
+            self._kept = read_head(self.directory, self._seal)
+            state = "missing"
+        except ChainHeadError:
+            self._kept, state = None, "changed"
+        if self._kept is None:
+            if found is not NOWHERE:
+                missed.append({"kind": "head", "was": state, **_HEAD_IS_KEPT})
+            write_head(self.directory, self._seal, found)  # before an entry says that there is one
+        known = max(self._head, self._kept or NOWHERE, key=lambda head: head.seq)
+        if known.seq > found.seq or (known.seq == found.seq and known.hash != found.hash):
+            log.error("audit: the log ends with entry %d, and entry %d was there", found.seq, known.seq)
+            missed.append({"kind": "truncated", "last": known.seq, "last_hash": known.hash})
+        return missed
+
+    def _seal_entries(
+        self, entries: Sequence[Fields], head: ChainHead, now: float
+    ) -> tuple[list[bytes], ChainHead]:
+        """Their lines, and the head behind them."""
+        lines = []
+        for number, fields in enumerate(entries, head.seq + 1):
+            sealed = self._seal.seal_entry(
+                {"time": format_entry_time(now), **fields, "seq": number, "prev": head.hash}
+            )
+            lines.append(encode_entry(sealed) + b"\n")
+            head = ChainHead(number, sealed["hash"])
+        return lines, head
+
+    def _find_end(self, files: Sequence[LogFile]) -> tuple[LogTail, ChainHead]:
+        """What the newest file ends with, and where the chain does. Raises HashChainError."""
+        if not files:
+            self._left = None
+            return _CLEAN, NOWHERE
+        newest = files[-1]
+        if self._left == (newest.path, newest.path.stat().st_size):
+            return _CLEAN, self._head
+        self._left = None
+        tail = read_tail(newest.path)
+        return tail, self._find_head(files, tail)
+
+    def _find_head(self, files: Sequence[LogFile], tail: LogTail) -> ChainHead:
+        """Where the chain ends; there are files. Raises HashChainError."""
+        entry = tail.entry
+        if entry is None:  # the newest file was only just begun
+            if files[-1].first == 0:
+                return NOWHERE
+            entry = read_tail(files[-2].path).entry if len(files) > 1 else None
+        if entry is None or not self._seal.verify_entry(entry):
+            raise HashChainError(
+                f"{files[-1].path}: the last entry does not hold: changed, or written under another key"
+            )
+        return ChainHead(entry["seq"], entry["hash"])
+
+    def _has_room(self, newest: LogFile, size: int, now: float) -> bool:
+        full = newest.path.stat().st_size
+        if not full:
+            return True
+        return newest.day >= format_entry_time(now)[:10] and full + size <= self._max_file_bytes
+
+    @staticmethod
+    def _file_day(newest: LogFile | None, now: float) -> str:
+        """Today, but never before the day of another file: a clock may go back."""
+        day = format_entry_time(now)[:10]
+        return day if newest is None else max(day, newest.day)
+
+    def _first_entry(self) -> Fields:
+        return {"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_IS_KEPT}
+
+
+_HEAD_IS_KEPT = {"head": True}
+"""In an entry: from there on `head.json` must be there."""
+_CLEAN = LogTail(None, b"", is_ended=True)
+
+
+def _describe_tail(tail: LogTail) -> list[Fields]:
+    """What is to be said of a broken end."""
+    if not tail.torn:
+        return []
+    return [{"kind": "torn", "bytes": len(tail.torn), "sha256": hashlib.sha256(tail.torn).hexdigest()}]

@@ -1,0 +1,131 @@
+"""The audit log among the rooms of a gateway: opened, closed, in the way of requests where it is to be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.core.config import ConfigError, radixway_home
+from radixway.core.config.guard import AuditConfig
+from radixway.core.pipeline import GatewayError, Middleware, Next, Reply, Request
+from radixway.core.telemetry import MetricsRegistry
+from radixway.semantics.guard.audit.entry import EntryHasher
+from radixway.semantics.guard.audit.log import AuditLog, AuditUnavailableError
+from radixway.semantics.guard.audit.rule_blocks import RuleBlockAudit
+
+
+class AuditRequiredError(GatewayError):
+    """What the guard does cannot be written down now, and nothing may pass without."""
+
+    status = 503
+    code = "audit_unavailable"
+    retry_after_s = 1
+
+
+class AuditService(Component):
+    """The log, and what becomes of requests while it cannot be written.
+
+    Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
+    """
+
+    name = "audit"
+    erasable_by = frozenset({"tenant", "user"})
+
+    def __init__(self, log: AuditLog, *, blocks: bool) -> None:
+        self.log = log
+        self._blocks = blocks
+
+    def middlewares(self) -> list[Middleware]:
+        """To stand outside of the guard and the semantic layer."""
+        return [*([_AuditGate(self.log)] if self._blocks else ()), RuleBlockAudit(self.log)]
+
+    async def start(self) -> None:
+        """Open the log. Raises ConfigError."""
+        await self.log.open_log()
+
+    async def stop(self) -> None:
+        """Write what waits, and close the log."""
+        await self.log.close_log()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many users."""
+        try:
+            gone = await self.log.run_on_pseudonyms(
+                lambda pseudonyms: pseudonyms.delete_keys(subject.tenant, subject.user)
+            )
+        except AuditUnavailableError as error:
+            raise CannotErase(str(error)) from None
+        return len(gone)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return self.log.describe() | {"on_error": "block" if self._blocks else "allow"}
+
+
+class _AuditGate:
+    """Lets nothing pass while the log cannot be written."""
+
+    step_name = "_Gate"
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        if self._log.problem is not None:
+            raise AuditRequiredError(
+                "the audit log cannot be written now, and this gateway answers nothing without"
+            )
+        return await call_next(request)
+
+
+def build_audit(section: AuditConfig, metrics: MetricsRegistry, *, guard_is_on: bool) -> AuditService | None:
+    """The log, where there is to be one. Raises ConfigError."""
+    is_on = guard_is_on if section.enabled is None else section.enabled
+    if not is_on:
+        return None
+    log = AuditLog(
+        directory_of(section),
+        seal_of(section),
+        retention_days=section.retention_days,
+        max_file_bytes=section.max_file_mib * 2**20,
+    )
+    metrics.counters(
+        "radixway_audit_entries",
+        "Entries of the audit log: written, or lost because nothing could be written for long",
+        "outcome",
+        lambda: [("written", log.entries), ("lost", log.lost)],
+    )
+    metrics.gauge(
+        "radixway_audit_failing",
+        "1 while the audit log cannot be written",
+        lambda: log.problem is not None,
+        "max",
+    )
+    return AuditService(log, blocks=section.on_error == "block")
+
+
+def directory_of(section: AuditConfig) -> Path:
+    """Where the log is."""
+    return (section.path or radixway_home() / "audit").expanduser()
+
+
+def seal_of(section: AuditConfig) -> EntryHasher:
+    """How its entries are hashed. Raises ConfigError: the key is not where it should be."""
+    if section.key_env is None and section.key_file is None:
+        return EntryHasher()
+    if section.key_env is not None:
+        place, text = f"guard.audit.key_env: {section.key_env}", os.environ.get(section.key_env, "")
+    else:
+        assert section.key_file is not None
+        place = f"guard.audit.key_file: {section.key_file}"
+        try:
+            text = section.key_file.expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise ConfigError(f"{place} cannot be read: {why}") from None
+    try:
+        return EntryHasher(text.strip().encode())
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}") from None

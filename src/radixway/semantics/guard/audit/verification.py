@@ -1,0 +1,224 @@
+"""Is the log what was written? Reads every line, and names the first that is not.
+
+A piece that is missing at the very end is seen by `head.json`. Where both were written anew, without a key or
+from older copies, only a head that was kept elsewhere shows it (`radixway audit head`, `verify --expect`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from radixway.semantics.guard.audit.entry import GENESIS, EntryHasher, Fields, parse_entry
+from radixway.semantics.guard.audit.hash_chain import HEAD_FILE, NOWHERE, ChainHead, ChainHeadError, read_head
+from radixway.semantics.guard.audit.log_files import list_log_files
+
+Wrong = Literal["changed", "removed", "reordered", "truncated"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenEntry:
+    """The first entry that is not as it was written."""
+
+    seq: int
+    what: Wrong
+    detail: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(slots=True)
+class ChainVerdict:
+    """What verification found."""
+
+    entries: int = 0
+    files: int = 0
+    first: int | None = None
+    head: ChainHead | None = None
+    gone: list[Fields] = field(default_factory=list)
+    """What the log itself says was removed after its time: `first`, `last`, `hash`, `until`."""
+    torn: int = 0
+    """Lines that a crash cut off and the log tells of."""
+    torn_end: bool = False
+    """The last line is cut off, and nobody has written since: a crash, or somebody writes just now."""
+    kept: ChainHead | None = None
+    """What `head.json` says. An entry or a batch behind: a crash, or somebody writes just now."""
+    broken: BrokenEntry | None = None
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether entries that were cut off at the end would have been missed."""
+        return self.kept is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of it is as it was written."""
+        return self.broken is None
+
+
+class _Line(NamedTuple):
+    file: str
+    number: int
+    raw: bytes
+    is_ended: bool
+
+
+class _VerificationError(Exception):
+    def __init__(self, broken: BrokenEntry) -> None:
+        super().__init__(broken.detail)
+        self.broken = broken
+
+
+def verify_log(path: Path, seal: EntryHasher, expect: ChainHead | None = None) -> ChainVerdict:
+    """Check a log's directory, or one file of it. `expect`: a head kept elsewhere. Raises OSError."""
+    walk = _ChainWalk(path, seal, expect)
+    try:
+        walk.walk_lines()
+    except _VerificationError as failed:
+        walk.verdict.broken = failed.broken
+    return walk.verdict
+
+
+class _ChainWalk:
+    """One pass over all lines."""
+
+    def __init__(self, path: Path, seal: EntryHasher, expect: ChainHead | None) -> None:
+        self.verdict = ChainVerdict()
+        self._path = path
+        self._seal = seal
+        self._expect = expect
+        self._begin: ChainHead | None = None
+        """What the first entry that is there was hung on."""
+        self._met = expect is None
+        self._kept_must_be_there = False
+        self._pending: list[_Line] = []
+        """Lines that are no entries: a crash's, if the next entry says so."""
+
+    def walk_lines(self) -> None:
+        if not self._path.is_file():
+            try:
+                self.verdict.kept = read_head(
+                    self._path, self._seal
+                )  # before the entries: it comes behind them
+            except ChainHeadError as error:
+                self._fail_entry(0, "changed", str(error))
+        for line in _iter_lines(self._path):
+            entry = parse_entry(line.raw)
+            if entry is None:
+                self._pending.append(line)
+                continue
+            self._check_entry(entry, line)
+            self._accept_entry(entry, line)
+        self._check_end()
+
+    def _check_entry(self, entry: Fields, line: _Line) -> None:
+        seq, head = entry["seq"], self.verdict.head
+        if not self._seal.verify_entry(entry):
+            wanted = seq if head is None else head.seq + 1
+            self._fail_entry(wanted, "changed", f"its {self._seal.name} hash is another", line)
+        if head is None:
+            self._begin = ChainHead(seq - 1, str(entry.get("prev")))
+        elif seq != head.seq + 1:
+            self._fail_for_order(head.seq + 1, seq, line)
+        if head is not None and entry.get("prev") != head.hash:
+            self._fail_entry(head.seq, "changed", f"entry {seq} was hung on another", line)
+        self._settle_pending(entry)
+        if self._expect is not None and seq == self._expect.seq:
+            self._met = True
+            if entry["hash"] != self._expect.hash:
+                self._fail_entry(seq, "changed", "its hash is not the one that is expected", line)
+        kept = self.verdict.kept
+        if kept is not None and seq == kept.seq and entry["hash"] != kept.hash:
+            self._fail_entry(seq, "changed", f"its hash is not the one in {HEAD_FILE}", line)
+
+    def _accept_entry(self, entry: Fields, line: _Line) -> None:
+        verdict = self.verdict
+        if entry.get("kind") == "truncated":
+            detail = f"when it was written, entry {entry.get('last')} had been there"
+            self._fail_entry(entry["seq"], "truncated", detail, line)
+        if entry.get("kind") == "head" and self._kept_must_be_there:
+            detail = f"when it was written, {HEAD_FILE} was {entry.get('was')}: entries before it may be gone"
+            self._fail_entry(entry["seq"], "truncated", detail, line)
+        self._kept_must_be_there |= entry.get("head") is True
+        verdict.entries += 1
+        verdict.head = ChainHead(entry["seq"], entry["hash"])
+        if verdict.first is None:
+            verdict.first = entry["seq"]
+        if entry.get("kind") == "retention":
+            verdict.gone += entry.get("removed", [])
+
+    def _settle_pending(self, entry: Fields) -> None:
+        """Lines that are no entries are a crash's only where the entry behind them says just that."""
+        if not self._pending:
+            return
+        raw = b"\n".join(line.raw for line in self._pending)
+        said = (entry.get("kind"), entry.get("bytes"), entry.get("sha256"))
+        if said != ("torn", len(raw), hashlib.sha256(raw).hexdigest()):
+            self._fail_entry(entry["seq"], "changed", "this line is no entry", self._pending[0])
+        self.verdict.torn += 1
+        self._pending.clear()
+
+    def _fail_for_order(self, wanted: int, seq: int, line: _Line) -> None:
+        if seq < wanted:
+            self._fail_entry(seq, "reordered", f"it stands where entry {wanted} belongs", line)
+        if self._pending:
+            self._fail_entry(wanted, "changed", "this line is no entry", self._pending[0])
+        if any(
+            entry["seq"] == wanted for each in _iter_lines(self._path) if (entry := parse_entry(each.raw))
+        ):
+            self._fail_entry(wanted, "reordered", f"entry {seq} stands in its place", line)
+        missing = str(wanted) if seq == wanted + 1 else f"{wanted} to {seq - 1}"
+        self._fail_entry(wanted, "removed", f"missing: {missing}", line)
+
+    def _check_end(self) -> None:
+        verdict = self.verdict
+        self._check_begin()
+        if self._pending:
+            verdict.torn_end = not self._pending[-1].is_ended
+            if not verdict.torn_end:
+                seq = (verdict.head or NOWHERE).seq + 1
+                self._fail_entry(seq, "changed", "this line is no entry", self._pending[0])
+        if not self._met and self._expect is not None:
+            self._require_head(self._expect)
+        head, kept = verdict.head or NOWHERE, verdict.kept
+        if kept is not None and kept.seq > head.seq:
+            self._require_head(kept)
+        if kept is None and self._kept_must_be_there and not self._path.is_file():
+            self._fail_entry(
+                head.seq + 1, "truncated", f"{HEAD_FILE} is missing: entries may have been cut off here"
+            )
+
+    def _check_begin(self) -> None:
+        """What is missing before the first entry must have been removed by the log itself."""
+        begin, gone = self._begin, self.verdict.gone
+        if begin is None or (begin.seq == -1 and begin.hash == GENESIS) or self._path.is_file():
+            return
+        if any((each["last"], each["hash"]) == begin for each in gone):
+            return
+        missing = "0" if begin.seq == 0 else f"0 to {begin.seq}"
+        self._fail_entry(0, "removed", f"missing: {missing}, and no entry says why")
+
+    def _require_head(self, expect: ChainHead) -> None:
+        head = self.verdict.head or NOWHERE
+        if expect.seq > head.seq:
+            end = f"the log ends with entry {head.seq}" if head.seq >= 0 else "the log is empty"
+            self._fail_entry(head.seq + 1, "truncated", f"{end}, and {expect.seq} was there")
+        for each in self.verdict.gone:
+            if each["last"] == expect.seq and each["hash"] == expect.hash:
+                return
+        self._fail_entry(expect.seq, "removed", "it is gone after its time: expect a later one")
+
+    def _fail_entry(self, seq: int, what: Wrong, detail: str, line: _Line | None = None) -> None:
+        file, number = (line.file, line.number) if line is not None else ("", 0)
+        raise _VerificationError(BrokenEntry(seq, what, detail, file, number))
+
+
+def _iter_lines(path: Path) -> Iterator[_Line]:
+    """All lines in order, without their ends. Raises OSError."""
+    for file in [path] if path.is_file() else [each.path for each in list_log_files(path)]:
+        with file.open("rb") as lines:
+            for number, raw in enumerate(lines, 1):
+                yield _Line(file.name, number, raw.removesuffix(b"\n"), raw.endswith(b"\n"))

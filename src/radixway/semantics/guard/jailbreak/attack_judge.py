@@ -1,0 +1,190 @@
+"""Tells attacks on the prompt from other texts: by known wordings in every disguise, and by an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from radixway.core.pipeline import AttackAssessment, GuardUnavailableError
+from radixway.semantics.encoders import EncoderBusyError, EncoderError, EncoderService
+from radixway.semantics.guard.jailbreak.attack_kinds import KINDS
+from radixway.semantics.guard.jailbreak.attack_reader import LONG, AttackReader, AttackReading
+from radixway.semantics.guard.jailbreak.head_reader import HeadReader
+from radixway.semantics.guard.jailbreak.pattern_search import (
+    PatternFindings,
+    compile_patterns,
+    find_build_up,
+    find_patterns,
+    find_patterns_steps,
+    join_last_turns,
+)
+from radixway.semantics.guard.jailbreak.spelling_folds import is_mixed
+from radixway.semantics.guard.jailbreak.text_normalization import NormalizedView
+from radixway.semantics.guard.passages import Speaker, TextPassage, replace_surrogates
+from radixway.semantics.guard.step_executor import Steps, run_steps, steps_in_turn
+
+NOTHING = AttackAssessment(0.0, {})
+"""Of a passage that is not judged."""
+THRESHOLD = 0.7
+"""The published one."""
+
+_JUDGED: frozenset[Speaker] = frozenset({"user", "tool", "document"})
+_MOST_VIEWS_READ = 2
+_LONGEST_VIEW_READ = 4096
+_SHORTEST_VIEW_READ = 12
+_OPEN = frozenset({"folded", "leetspeak", "spacing", "words reversed"})
+"""Views that harmless texts have, too."""
+_JOINED, _CHANGED = 0.7, 0.25
+"""Share of words left where letters stood apart, and changed where digits stood for letters."""
+_SUSPICIOUS = 0.4
+"""Risk of a turn from which several together are read as one text."""
+
+
+class DefaultAttackJudge:
+    """A `pipeline.AttackJudge` that knows who speaks."""
+
+    def __init__(
+        self,
+        encoders: EncoderService,
+        *,
+        threshold: float = THRESHOLD,
+        reader: AttackReader | None = None,
+        judges_system: bool = False,
+    ) -> None:
+        """`reader`: in place of the shipped head. `judges_system`: judge the operator's words, too."""
+        compile_patterns()  # a quarter of a second that no request waits for
+        self.threshold = threshold
+        self.reader: AttackReader = HeadReader(encoders) if reader is None else reader
+        self._judges_system = judges_system
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """See `AttackJudge`."""
+        return tuple(dict.fromkeys([*KINDS, *self.reader.attack_kinds]))
+
+    def describe(self) -> dict[str, object]:
+        """For `/health`: what reads beside the known wordings, and what could not be loaded."""
+        return self.reader.describe()
+
+    async def judge(self, text: str) -> AttackAssessment:
+        """Of somebody who asks. Raises GuardUnavailableError, and EncoderBusyError."""
+        return await self._judge_text(replace_surrogates(text), data=False)
+
+    async def judge_passages(self, passages: Sequence[TextPassage]) -> Sequence[AttackAssessment]:
+        """One for each passage, in their order; the assistant's own words and, unless told otherwise, the
+        operator's are `NOTHING`. What only the last turns of a conversation make together counts as said in
+        the last one. Raises GuardUnavailableError, and EncoderBusyError.
+        """
+        judged = [await self.judge_passage(each) for each in passages]
+        turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
+        if len(turns) > 1:
+            texts = [passages[index].text for index in turns]
+            together = await self.judge_turns(texts, [judged[index] for index in turns])
+            if together.risk > judged[turns[-1]].risk:
+                judged[turns[-1]] = together
+        return judged
+
+    async def judge_passage(self, passage: TextPassage) -> AttackAssessment:
+        """Of one passage alone. Raises GuardUnavailableError, and EncoderBusyError."""
+        if not self._is_judged(passage.speaker):
+            return NOTHING
+        return await self._judge_text(passage.text, data=passage.speaker in ("tool", "document"))
+
+    def _is_judged(self, speaker: Speaker) -> bool:
+        return speaker in _JUDGED or (speaker == "system" and self._judges_system)
+
+    async def _judge_text(self, text: str, *, data: bool) -> AttackAssessment:
+        if not text.strip():
+            return NOTHING
+        if len(text) <= LONG:
+            found = find_patterns(text, data=data)
+        else:
+            found = await run_steps(find_patterns_steps(text, data=data))
+        readings = await self._read_views(text, found)
+        return _combine_attack(found, readings)
+
+    async def _read_views(self, text: str, found: PatternFindings) -> list[AttackReading]:
+        """Of the text and, unless wordings tell enough already, of what disguises hid."""
+        try:
+            readings = [await self._read_encoded(text, found)]
+            if found.risk < self.threshold and readings[0].risk < self.threshold:
+                for view in _disguised_views(text, found.views):
+                    readings.append(await self._read_encoded(view.text, found))
+        except EncoderError as error:
+            if found.risk >= self.threshold:
+                return []
+            if isinstance(error, EncoderBusyError):
+                raise
+            raise GuardUnavailableError(str(error)) from error
+        return readings
+
+    async def _read_encoded(self, text: str, found: PatternFindings) -> AttackReading:
+        return await self.reader.read_attack(text, found.confidences)
+
+    async def judge_turns(self, texts: Sequence[str], alone: Sequence[AttackAssessment]) -> AttackAssessment:
+        """A user's last turns as one text; read by the encoder only where one of them was suspicious `alone`.
+
+        Raises GuardUnavailableError, and EncoderBusyError.
+        """
+        joined = join_last_turns(texts)
+        found = find_build_up(joined, texts)
+        readings = []
+        if found.risk < self.threshold and max(each.risk for each in alone) >= _SUSPICIOUS:
+            readings = await self._read_views(joined, found)
+        return _combine_attack(found, readings)
+
+
+def pattern_attacks_steps(passages: Sequence[TextPassage]) -> Steps[list[AttackAssessment]]:
+    """What is known of passages without an encoder, in their order. Takes time linear in them."""
+    judged = yield from steps_in_turn(passages, _pattern_attack, lambda each: len(each.text))
+    turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
+    if len(turns) > 1:
+        texts = [passages[index].text for index in turns]
+        together = _combine_attack(find_build_up(join_last_turns(texts), texts), [])
+        judged[turns[-1]] = max(judged[turns[-1]], together, key=lambda each: each.risk)
+    return judged
+
+
+def _pattern_attack(passage: TextPassage) -> Steps[AttackAssessment]:
+    if passage.speaker not in _JUDGED or not passage.text.strip():
+        return NOTHING
+    found = yield from find_patterns_steps(passage.text, data=passage.speaker != "user")
+    return _combine_attack(found, [])
+
+
+def _combine_attack(found: PatternFindings, readings: Sequence[AttackReading]) -> AttackAssessment:
+    risk = max([found.risk, *(each.risk for each in readings)])
+    kinds: dict[str, float] = dict(found.kinds.items())
+    for reading in readings:
+        for kind, share in reading.kinds.items():
+            kinds[kind] = max(kinds.get(kind, 0.0), share)
+    if kinds and risk > 0:  # the likeliest kind is as likely as an attack at all
+        likeliest = max(kinds, key=kinds.__getitem__)
+        kinds[likeliest] = risk
+    parts = readings[0].parts if readings else 1
+    return AttackAssessment(risk, _sort_kinds(kinds), tuple(found.hits), parts)
+
+
+def _sort_kinds(kinds: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(kinds.items(), key=lambda item: -item[1]))
+
+
+def _disguised_views(text: str, views: Sequence[NormalizedView]) -> list[NormalizedView]:
+    """What disguises hid from the encoder; not what harmless digits or other scripts become."""
+    worth = [
+        view
+        for view in views[1:]
+        if not view.is_squashed
+        and _SHORTEST_VIEW_READ <= len(view.text) <= _LONGEST_VIEW_READ
+        and (view.how not in _OPEN or _is_disguised(view.how, text, view.text))
+    ]
+    return worth[-_MOST_VIEWS_READ:]
+
+
+def _is_disguised(how: str, text: str, undone: str) -> bool:
+    if how == "folded":
+        return is_mixed(text)
+    before, after = text.split(), undone.split()
+    if how == "spacing":
+        return len(after) < _JOINED * len(before) or "-" in text
+    changed = sum(one.lower() != other.lower() for one, other in zip(before, after, strict=False))
+    return changed >= _CHANGED * len(after)

@@ -1,0 +1,228 @@
+"""How likely a text attacks the prompt: an encoder's states and hashed n-grams, each part of the text apart.
+
+Two linear readers, and a third that weighs what they say by script, together with the known wordings. MiniLM
+reads English: of Chinese only the n-grams speak. What weighs them was fitted on families of attacks that the
+two readers had not been trained on, so that it trusts them as far as they carry over to what is new.
+
+A text in parts: an attack may stand anywhere in it, and a mean over all of it would drown a short one.
+
+blocks    0 1 2 3 4 5 6 7 8 9 …        32 pieces each, see `TextEncoding.blocks`
+windows   [0 … 7] [4 … 11] …           of the whole text, where it has no more blocks
+closer    [0 1] [1 2] [2 3] …          where there are more than two
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import radixway.bundled
+from radixway.semantics.encoders import EncoderError, TextEncoder, TextEncoding
+from radixway.semantics.encoders.base import Floats, Ints
+from radixway.semantics.encoders.heads import HeadFile
+from radixway.semantics.encoders.heads.domain_head import weighted_ngrams
+from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
+from radixway.semantics.guard.jailbreak import jailbreak_head
+from radixway.semantics.guard.jailbreak.attack_reader import AttackReading
+from radixway.semantics.guard.step_executor import Steps, run_steps_inline
+
+JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.npz"
+"""The one that ships."""
+_PASSAGES_A_STEP = 32
+HAN_ALONE = 0.5
+"""Share of Chinese among a text's characters from which the encoder's states say nothing."""
+
+
+@dataclass(slots=True, frozen=True)
+class NgramReading:
+    """What the n-grams say of a text, passage by passage."""
+
+    passages: Sequence[str]
+    logits: Floats
+    """[passages, 1 + kinds]"""
+    han: float
+    """How far the text counts as Chinese, in [0, 1]."""
+
+    @property
+    def most_likely_attack(self) -> Floats:
+        """[1 + kinds], of the passage that is likeliest to attack."""
+        row: Floats = self.logits[int(self.logits[:, 0].argmax())]
+        return row
+
+    def most_suspicious(self, count: int) -> list[str]:
+        """Passages, the likeliest to attack first."""
+        order = np.argsort(-self.logits[:, 0], kind="stable")
+        return [self.passages[at] for at in order[:count]]
+
+
+@dataclass(slots=True, frozen=True)
+class ReaderWeights:
+    """What logits of the readers count."""
+
+    bias: float
+    states: float
+    words: float
+    han_words: float
+    """The n-grams', of Chinese, in place of both."""
+    han_bias: float
+    wordings: float
+    """Of the evidence that known wordings are: -Σ log(1 - confidence)."""
+
+    def logit(self, states: float, words: float, han: float, evidence: float) -> float:
+        """`han`: how far the text counts as Chinese, in [0, 1]."""
+        latin = self.bias + self.states * states + self.words * words
+        chinese = self.han_bias + self.han_words * words
+        return (1 - han) * latin + han * chinese + self.wordings * evidence
+
+
+class JailbreakHead:
+    """Reads a text with what an encoder made of it."""
+
+    def __init__(self, head: HeadFile) -> None:
+        """Raises EncoderError where `head` lacks an array, or has one of another shape."""
+        self.labels = head.labels
+        columns = 1 + len(head.labels)
+        try:
+            self._buckets = int(head.settings["buckets"])
+            self._weights = ReaderWeights(**head.settings["weights"])
+            self._states = _read_array(head, "states", head.arrays["states"].shape[0], columns)
+            self._states_bias = _read_array(head, "states_bias", columns)
+            self._closer_bias = float(head.settings["closer_bias"])
+            self._ngrams = head.arrays["ngrams"].astype(np.int8, copy=False)
+            self._scale = _read_array(head, "scale", columns)
+            self._ngrams_bias = _read_array(head, "ngrams_bias", columns)
+            self._rarity: NDArray[np.float16] = head.arrays["rarity"].astype(np.float16, copy=False)
+        except (KeyError, TypeError) as error:
+            raise EncoderError(f"the jailbreak head lacks {error}") from None
+        if self._ngrams.shape != (2 * self._buckets, columns) or len(self._rarity) != 2 * self._buckets:
+            raise EncoderError(f"the jailbreak head's n-grams have shape {self._ngrams.shape}")
+
+    @classmethod
+    def load_file(cls, path: Path, encoder: TextEncoder) -> JailbreakHead:
+        """Raises EncoderError for no jailbreak head, or one trained with other weights than `encoder`'s."""
+        head = HeadFile.load_file(path, kind="jailbreak")
+        head.check_encoder(encoder)
+        return cls(head)
+
+    def classify_steps(
+        self, text: str, encoding: TextEncoding, hits: Mapping[str, float]
+    ) -> Steps[AttackReading]:
+        """As `read`, pausing now and then."""
+        words = yield from self.classify_ngrams_steps(text)
+        return self.combine_readings(words, [encoding], hits)
+
+    def classify_text(self, text: str, encoding: TextEncoding, hits: Mapping[str, float]) -> AttackReading:
+        """Of the text whose encoding is `encoding`; `hits`: see `Reader.read`."""
+        return self.combine_readings(self.classify_ngrams(text), [encoding], hits)
+
+    def combine_readings(
+        self, read: NgramReading, encodings: Sequence[TextEncoding], hits: Mapping[str, float]
+    ) -> AttackReading:
+        """The same, from the n-grams of a whole text and encodings of the text, or of passages in it."""
+        words, han = read.most_likely_attack, read.han
+        said = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
+        states = max((logits for logits, _ in said), key=_attack_share, default=np.zeros_like(words))
+        evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
+        logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
+        risk = 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
+        parts = sum(count for _, count in said)
+        return AttackReading(
+            risk, self._kind_shares((1 - han) * states + words, risk), max(parts, len(read.passages))
+        )
+
+    def _kind_shares(self, logits: Floats, risk: float) -> dict[str, float]:
+        """The likeliest kind is as likely as an attack at all, the others in proportion."""
+        likely = np.exp(logits[1:] - logits[1:].max())
+        return {kind: risk * float(share) for kind, share in zip(self.labels, likely, strict=True)}
+
+    def _read_states(self, encoding: TextEncoding) -> tuple[Floats, int]:
+        """Logits of the part that is likeliest to attack, and how many parts there are."""
+        if not len(encoding.block_tokens):
+            return np.zeros(len(self._states_bias), np.float32), 1
+        windows, closer = jailbreak_head.segment_spans(len(encoding.block_tokens))
+        rows = jailbreak_head.pool_segments(
+            encoding.blocks, encoding.block_tokens, np.concatenate([windows, closer])
+        )
+        logits = rows @ self._states + self._states_bias
+        logits[len(windows) :, 0] += self._closer_bias
+        return logits[int(logits[:, 0].argmax())], len(windows)
+
+    def classify_ngrams(self, text: str) -> NgramReading:
+        """What needs no encoder."""
+        return run_steps_inline(self.classify_ngrams_steps(text))
+
+    def classify_ngrams_steps(self, text: str) -> Steps[NgramReading]:
+        """The same, pausing now and then, so that a long text lets others pass."""
+        passages = jailbreak_head.split_passages(text)
+        rows, han_share = [], 0.0
+        for at, passage in enumerate(passages):
+            if at and at % _PASSAGES_A_STEP == 0:
+                yield
+            features = text_features(passage, self._buckets)
+            rows.append(self._ngram_logits(features))
+            han_share += features.han_share / len(passages)
+        return NgramReading(passages, np.stack(rows), min(1.0, han_share / HAN_ALONE))
+
+    def _ngram_logits(self, features: TextFeatures) -> Floats:
+        columns, values = weighted_ngrams(features, self._rarity)
+        logits: Floats = self._ngrams_bias + (values @ self._ngrams[columns].astype(np.float32)) * self._scale
+        return logits
+
+
+def _attack_share(logits: Floats) -> float:
+    return float(logits[0])
+
+
+def _read_array(head: HeadFile, name: str, *shape: int) -> Floats:
+    array = head.arrays[name]
+    if array.shape != shape:
+        raise EncoderError(f"the jailbreak head's {name} has shape {array.shape}, not {shape}")
+    return array.astype(np.float32)
+
+
+WINDOW, STEP = 8, 4
+"""Blocks."""
+CLOSER = 2
+CHARACTERS, OVERLAP = 1500, 200
+"""Of the parts whose words are counted."""
+
+Spans = NDArray[np.int64]
+
+
+def segment_spans(blocks: int) -> tuple[Spans, Spans]:
+    """[n, 2] and [m, 2]: the first block and one after the last, of each window and each closer look."""
+    begins = np.arange(0, max(blocks - WINDOW, 0) + STEP, STEP) if blocks > WINDOW else np.zeros(1, np.int64)
+    windows = np.stack([begins, np.minimum(begins + WINDOW, blocks)], axis=1)
+    if blocks <= CLOSER:
+        return windows, np.zeros((0, 2), np.int64)
+    begins = np.arange(blocks - CLOSER + 1)
+    return windows, np.stack([begins, begins + CLOSER], axis=1)
+
+
+def pool_segments(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
+    """[n, 5 · size]: of each part what `blocks` has of each block: means by tokens, and maxima."""
+    fifth = blocks.shape[1] // 5
+    means = np.r_[0 : 2 * fifth, 4 * fifth : 5 * fifth]
+    totals = np.zeros((len(blocks) + 1, len(means)), np.float32)
+    np.cumsum(blocks[:, means] * tokens[:, None].astype(np.float32), axis=0, out=totals[1:])
+    counts = np.concatenate([[0], np.cumsum(tokens)]).astype(np.float32)
+    begins, ends = parts[:, 0], parts[:, 1]
+    found = np.empty((len(parts), 5 * fifth), np.float32)
+    found[:, means] = (totals[ends] - totals[begins]) / (counts[ends] - counts[begins])[:, None]
+    most = blocks[:, 2 * fifth : 4 * fifth]
+    for row, (begin, end) in enumerate(parts):
+        found[row, 2 * fifth : 4 * fifth] = most[begin:end].max(axis=0)
+    return found
+
+
+def split_passages(text: str) -> list[str]:
+    """The text in parts of at most `CHARACTERS`, each repeating the end of the one before it."""
+    if len(text) <= CHARACTERS:
+        return [text]
+    step = CHARACTERS - OVERLAP
+    return [text[at : at + CHARACTERS] for at in range(0, len(text) - OVERLAP, step)]

@@ -1,0 +1,117 @@
+"""Top-level domains: countries' (ISO 3166, IANA) and the generic ones that people have addresses under.
+
+DOMAIN_NAME: hosts of addresses on the web, and names under a known top-level domain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.gazetteers import read_list
+from radixway.semantics.guard.pii.recognisers.plain_text import ContextWords, PlainText
+
+_MOST_LABELS = 127
+_KNOWN = frozenset(label for line in read_list("top_level_domains") for label in line.split())
+
+
+def is_top_level(label: str) -> bool:
+    """Whether names end so, in any case; punycode's names count."""
+    label = label.lower()
+    return label in _KNOWN or label.startswith("xn--")
+
+
+def known_length(name: str) -> int:
+    """How much of a dotted name ends in a top-level domain: `host.com` of `host.com.Thanks`; 0: nothing.
+
+    Linear: only as many labels are looked at as a name may have.
+    """
+    for _ in range(_MOST_LABELS):
+        head, dot, last = name.rpartition(".")
+        if not dot:
+            return 0
+        if is_top_level(last):
+            return len(name)
+        name = head
+    return 0
+
+
+_LABEL = r"[A-Za-z0-9\u00c0-\u024f]++(?:-++[A-Za-z0-9\u00c0-\u024f]++)*+"
+_NAME = re.compile(rf"(?<![A-Za-z0-9\u00c0-\u024f_.\-]){_LABEL}(?:\.{_LABEL})++")
+_ENDING = re.compile(r"\.[A-Za-z]")
+_SCHEME = "://"
+_SCHEME_BEFORE = re.compile(r"(?<![A-Za-z])(?:https?|ftp|wss?)://$", re.IGNORECASE)
+_LONGEST_SCHEME = len("https://") + 1
+_NOTHING_AFTER = re.compile(r"(/?)(?:[\s,;!?)\]>\"']|\.?$|\.\s|[\u3001\u3002\u4e00-\u9fff\uff0c])")
+_LONGEST = 253
+
+_UNMISTAKABLE = """
+com org net edu gov mil info biz io cn de uk fr jp ru br au ca nl ch se eu kr tw hk ie nz za mx ar cz hu
+fi dk gr pt ua
+"""
+_PLAIN = frozenset(_UNMISTAKABLE.split())
+"""Endings that are hardly a word, a file's or a method's, unlike those of `main.py`, `df.at`, `work.It`."""
+
+_OF_PROSE = """
+dev app ai co me tv es online store shop blog cloud studio tech xyz agency design media news photography
+photos health care clinic restaurant cafe gmbh london berlin paris nyc academy education consulting finance
+hotel law software
+"""
+_PROSE = frozenset(_OF_PROSE.split())
+"""Endings that are attributes in code as well, but hardly a word after a full stop."""
+_CODE = re.compile(r"[=(){}\[\];<>`_\\$]|->|import |def |var |let |const ")
+_CODE_WINDOW = 25
+_FRAMEWORKS = frozenset(["asp.net", "vb.net", "ado.net", "ml.net", "java.net", "paint.net", "socket.io"])
+_SITE_WORDS = ContextWords(
+    "website|web ?site|site|homepage|domain|url|link|visit|browse|hosted|blog|online at|go to|dns|hostname",
+    "网站 网址 域名 官网 链接 主页",
+    before=35,
+    after=15,
+)
+
+
+def find_domains(reading: PlainText) -> Iterator[PersonalDataSpan]:
+    """After `://` or with `www.` 0.95; under an ending that is nothing else 0.85; under another one 0.8
+    beside a word for it, else 0.4.
+    """
+    text = reading.text
+    if _ENDING.search(text) is None:
+        return
+    for match in _NAME.finditer(text):
+        begin = match.start()
+        length = known_length(match[0])
+        if not length or length > _LONGEST:
+            continue
+        end = begin + length
+        confidence = _domain_confidence(text, begin, end)
+        if confidence:
+            yield PersonalDataSpan("DOMAIN_NAME", *_with_scheme(text, begin, end), confidence)
+
+
+def _with_scheme(text: str, begin: int, end: int) -> tuple[int, int]:
+    """With scheme and slash where the address is nothing but a host's."""
+    scheme = _SCHEME_BEFORE.search(text, max(0, begin - _LONGEST_SCHEME), begin)
+    bare = _NOTHING_AFTER.match(text, end)
+    return (scheme.start(), bare.end(1)) if scheme and bare else (begin, end)
+
+
+def _domain_confidence(text: str, begin: int, end: int) -> float:
+    """0: a mailbox, a path, a call, a framework."""
+    name, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
+    if text[begin - 3 : begin] == _SCHEME:
+        return 0.95
+    if (before in ("@", "/", "\\", "$") and begin) or after in ("@", "(", "_") or name.lower() in _FRAMEWORKS:
+        return 0.0
+    if name[:4].lower() == "www.":
+        return 0.95
+    owner, _, ending = name.rpartition(".")
+    if ending.lower() in _PLAIN and (ending.islower() or name.isupper()) and len(owner) > 1:
+        return 0.85
+    if ending in _PROSE and len(owner) > 2 and not _is_in_code(text, begin, end):
+        return 0.75
+    return 0.8 if _SITE_WORDS.near(text, begin, end) and ending.islower() else 0.4
+
+
+def _is_in_code(text: str, begin: int, end: int) -> bool:
+    return _CODE.search(text, max(0, begin - _CODE_WINDOW), end + _CODE_WINDOW) is not None

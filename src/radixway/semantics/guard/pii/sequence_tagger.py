@@ -1,0 +1,149 @@
+"""Tags of words to spans: `B-` begins one, `I-` goes on (Ramshaw and Marcus 1995).
+
+A tagger over words: each one's vector, then convolutions over its neighbours (Collobert et al. 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radixway.semantics.encoders.base import EncoderError, Floats
+from radixway.semantics.guard.pii.labels import SOFT_TYPES
+
+TAGS = ("O", *(f"{side}-{name}" for name in SOFT_TYPES for side in "BI"))
+"""What a head says of a word, in the order of its columns: O, then B and I of each type."""
+
+_IMPOSSIBLE, _LEAST = -1e30, 1e-9
+_WORTH_A_LOOK = 0.02
+"""Likelihood below which neither a word nor a type is looked at: nearly all of them."""
+
+
+@dataclass(slots=True, frozen=True)
+class TaggedSpan:
+    """Words in a row that are one thing."""
+
+    type: str
+    begin: int
+    """In words."""
+    end: int
+    confidence: float
+    """The mean likelihood of its type over its words."""
+
+
+def decode_spans(likely: Floats) -> list[TaggedSpan]:
+    """The likeliest sequence's spans (Viterbi's algorithm), of [words, tags]."""
+    open_words = np.flatnonzero(likely[:, 0] < 1 - _WORTH_A_LOOK)
+    rows = likely[open_words].tolist()
+    found: list[TaggedSpan] = []
+    run: list[list[float]] = []
+    following = [*open_words.tolist(), -1]
+    for row, at, after in zip(rows, following, following[1:], strict=False):
+        run.append(row)
+        if after != at + 1:
+            found += _decode_run(run, at + 1 - len(run))
+            run = []
+    return found
+
+
+def _decode_run(run: list[list[float]], offset: int) -> list[TaggedSpan]:
+    """Of words in a row, the first of which is the `offset`th."""
+    kinds = [
+        kind
+        for kind in range(len(SOFT_TYPES))
+        if any(row[2 * kind + 1] + row[2 * kind + 2] > _WORTH_A_LOOK for row in run)
+    ]
+    tags = [0, *(tag for kind in kinds for tag in (2 * kind + 1, 2 * kind + 2))]
+    path = _likeliest_path([[log(max(row[tag], _LEAST)) for tag in tags] for row in run])
+    spans = []
+    at = 0
+    while at < len(path):
+        tag, begin = path[at], at
+        at += 1
+        if tag:
+            while at < len(path) and path[at] and path[at] % 2 == 0:
+                at += 1
+            kind = kinds[(tag - 1) // 2]
+            sure = sum(row[2 * kind + 1] + row[2 * kind + 2] for row in run[begin:at]) / (at - begin)
+            spans.append(TaggedSpan(SOFT_TYPES[kind], offset + begin, offset + at, min(sure, 1.0)))
+    return spans
+
+
+def _likeliest_path(logs: list[list[float]]) -> list[int]:
+    """Of [words, 1 + 2 · types]: an I, at an even place, follows the B before it or itself."""
+    beginnings = range(1, len(logs[0]), 2)
+    score = [*logs[0]]
+    for begin in beginnings:
+        score[begin + 1] = _IMPOSSIBLE
+    back: list[list[int]] = []
+    for row in logs[1:]:
+        best = max(range(len(score)), key=score.__getitem__)
+        came, new = [best], [score[best] + row[0]]
+        for begin in beginnings:
+            inside = begin + 1 if score[begin + 1] >= score[begin] else begin
+            came += best, inside
+            new += score[best] + row[begin], score[inside] + row[begin + 1]
+        back.append(came)
+        score = new
+    path = [max(range(len(score)), key=score.__getitem__)]
+    for came in reversed(back):
+        path.append(came[path[-1]])
+    return path[::-1]
+
+
+WIDTH = 5
+"""Words that a convolution sees, two on either side."""
+
+
+@dataclass(slots=True, frozen=True)
+class TaggerConvolutions:
+    """Two convolutions and a softmax, over vectors of words."""
+
+    first: Floats
+    """[WIDTH · hidden, hidden]"""
+    first_bias: Floats
+    second: Floats
+    """[WIDTH · hidden, hidden]"""
+    second_bias: Floats
+    out: Floats
+    """[hidden, tags]"""
+    out_bias: Floats
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], prefix: str) -> TaggerConvolutions:
+        """Arrays named `{prefix}_first` …. Raises EncoderError for shapes that do not fit, KeyError."""
+        names = ("first", "first_bias", "second", "second_bias", "out", "out_bias")
+        read = cls(*(arrays[f"{prefix}_{name}"].astype(np.float32) for name in names))
+        hidden = len(read.first_bias)
+        wide = (WIDTH * hidden, hidden)
+        if read.first.shape != wide or read.second.shape != wide or read.out.shape[0] != hidden:
+            raise EncoderError(f"the PII head's {prefix} convolutions do not fit each other")
+        return read
+
+    def likelihoods(self, hidden: Floats) -> Floats:
+        """[words, tags], rows adding up to 1, of [words, hidden]."""
+        seen = hidden + _positive(_convolve(hidden, self.first, self.first_bias))
+        seen = seen + _positive(_convolve(seen, self.second, self.second_bias))
+        logits = seen @ self.out + self.out_bias
+        likely = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares: Floats = likely / likely.sum(axis=1, keepdims=True)
+        return shares
+
+
+def _convolve(rows: Floats, weights: Floats, bias: Floats) -> Floats:
+    side = WIDTH // 2
+    count, size = rows.shape
+    padded = np.zeros((count + 2 * side, size), np.float32)
+    padded[side : side + count] = rows
+    windows: Floats = np.ndarray((count, WIDTH * size), np.float32, padded, strides=padded.strides)
+    result: Floats = windows @ weights + bias
+    return result
+
+
+def _positive(values: Floats) -> Floats:
+    result: Floats = np.maximum(values, 0)
+    return result

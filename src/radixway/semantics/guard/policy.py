@@ -1,0 +1,114 @@
+"""From findings and rules to what is done. Pure and synchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from radixway.core.pipeline import AttackAssessment, PersonalDataSpan
+from radixway.semantics.guard.incident import GuardFinding
+from radixway.semantics.guard.passages import TextPassage, format_place
+from radixway.semantics.guard.rulebook import JailbreakRules, PiiRules
+
+if TYPE_CHECKING:
+    from radixway.core.config.guard import PiiAction
+
+_STRICTEST: tuple[PiiAction, ...] = ("block", "route", "redact", "mask", "report")
+_EDITS = frozenset({"mask", "redact"})
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedPersonalData:
+    """Personal data, and the passage that it stands in."""
+
+    passage: TextPassage
+    found: PersonalDataSpan
+
+    def as_finding(self) -> GuardFinding:
+        """Where it is and what, without the text."""
+        found = self.found
+        return GuardFinding(
+            found.type, format_place(self.passage.place), found.begin, found.end, found.confidence
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PiiVerdict:
+    """What becomes of a request if a model is to answer it."""
+
+    action: PiiAction | None
+    """The strictest of what its types call for; None where the model may be shown all of it."""
+    denied: frozenset[str] = frozenset()
+    """Types that the model may not be shown."""
+    masked: frozenset[str] = frozenset()
+    """Those of them that are replaced by stars."""
+    redacted: frozenset[str] = frozenset()
+    """And by placeholders."""
+
+    @property
+    def edits(self) -> frozenset[str]:
+        """Types that the model is not shown, though the request passes."""
+        return self.masked | self.redacted
+
+
+ALLOWED = PiiVerdict(None)
+
+
+def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> list[LocatedPersonalData]:
+    """What is looked for and sure enough."""
+    return [
+        each
+        for each in found
+        if each.found.confidence >= rules.thresholds.get(each.found.type, rules.threshold)
+        and (not rules.types or each.found.type in rules.types)
+    ]
+
+
+def finding_types(found: Iterable[LocatedPersonalData]) -> frozenset[str]:
+    """The types among findings."""
+    return frozenset(each.found.type for each in found)
+
+
+def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiVerdict:
+    """What becomes of a request with these types if `model` is to answer it; None: not known yet which."""
+    allowance = rules.allowance(model)
+    denied = allowance.denied_types(types)
+    if not denied:
+        return ALLOWED
+    wanted = {name: rules.action_on(name, allowance) for name in denied}
+    action = next(each for each in _STRICTEST if each in wanted.values())
+    if action not in _EDITS:
+        return PiiVerdict(action, denied)
+    return PiiVerdict(
+        action,
+        denied,
+        frozenset(name for name, each in wanted.items() if each == "mask"),
+        frozenset(name for name, each in wanted.items() if each == "redact"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedAttack:
+    """An attack, and the passage that it stands in."""
+
+    passage: TextPassage
+    attack: AttackAssessment
+
+    @property
+    def kind(self) -> str:
+        """The likeliest kind of attack, under its published name."""
+        kinds = self.attack.kinds
+        most = max(kinds, key=kinds.__getitem__, default="jailbreak")
+        return most.strip().lower().replace(" ", "_").replace("-", "_")
+
+    def as_finding(self) -> GuardFinding:
+        """Where it is and what, without the text."""
+        passage = self.passage
+        return GuardFinding(self.kind, format_place(passage.place), 0, len(passage.text), self.attack.risk)
+
+
+def worst_attack(judged: Sequence[LocatedAttack], rules: JailbreakRules) -> LocatedAttack | None:
+    """The passage that is likeliest an attack, if it is one."""
+    most = max(judged, key=lambda each: each.attack.risk, default=None)
+    return most if most is not None and most.attack.risk >= rules.threshold else None

@@ -1,0 +1,247 @@
+"""What the guard is to do for one request: the configuration's many forms brought into one.
+
+`guard` ◂ the tenant's policy ◂ the category ◂ the decision that won. The classic keys stand below `guard`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from radixway.core.config.guard import (
+    GuardConfig,
+    GuardPolicy,
+    JailbreakConfig,
+    PiiConfig,
+    is_guard_ever_requested,
+    is_guard_requested,
+)
+from radixway.semantics.guard.pii.labels import SOFT_TYPES
+
+if TYPE_CHECKING:
+    from radixway.core.config.guard import MaskStyle, OnError, PiiAction
+    from radixway.core.config.semantic import SemanticConfig
+
+S = TypeVar("S", PiiConfig, JailbreakConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class PiiAllowance:
+    """What personal data a model may be shown."""
+
+    everything: bool = False
+    types: frozenset[str] = frozenset()
+    is_given: bool = False
+    """Somebody said what may be shown; all else is denied by name."""
+
+    def denied_types(self, types: frozenset[str]) -> frozenset[str]:
+        """Which of these it may not be shown."""
+        return frozenset() if self.everything else types - self.types
+
+
+@dataclass(frozen=True, slots=True)
+class PiiRules:
+    """Personal data."""
+
+    enabled: bool
+    action: PiiAction
+    threshold: float
+    on_error: OnError
+    actions: Mapping[str, PiiAction] = field(default_factory=dict)
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    types: frozenset[str] = frozenset()
+    cacheable: frozenset[str] = frozenset()
+    mask: MaskStyle = "stars"
+    route_to: str | None = None
+    allowances: Mapping[str, PiiAllowance] = field(default_factory=dict)
+    """By model."""
+    otherwise: PiiAllowance = PiiAllowance()
+    """Of models that are not among them."""
+
+    def allowance(self, model: str | None) -> PiiAllowance:
+        """The model's; of one that is not known yet, what every model may be shown."""
+        if model is not None:
+            return self.allowances.get(model, self.otherwise)
+        named = (self.otherwise, *self.allowances.values())
+        narrow = [each.types for each in named if not each.everything]
+        if not narrow:
+            return PiiAllowance(everything=True)
+        given = any(each.is_given for each in named if not each.everything)
+        return PiiAllowance(types=frozenset.intersection(*narrow), is_given=given)
+
+    def action_on(self, name: str, allowance: PiiAllowance) -> PiiAction:
+        """What becomes of a type that `allowance` denies. A soft one is masked only where somebody named it:
+        under `actions` or `types`, or by saying what the model may be shown.
+        """
+        action = self.actions.get(name)
+        if action is not None:
+            return action
+        is_named = name in self.types or allowance.is_given
+        return "report" if self.action == "mask" and name in SOFT_TYPES and not is_named else self.action
+
+
+@dataclass(frozen=True, slots=True)
+class JailbreakRules:
+    """Attacks."""
+
+    enabled: bool
+    blocks: bool
+    threshold: float
+    on_error: OnError
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """Both."""
+
+    pii: PiiRules
+    jailbreak: JailbreakRules
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is to be looked for."""
+        return self.pii.enabled or self.jailbreak.enabled
+
+
+class GuardRulebook:
+    """The rules of a configuration, for every tenant, category and decision."""
+
+    def __init__(self, guard: GuardConfig, semantic: SemanticConfig | None) -> None:
+        self._guard = guard
+        self._semantic = semantic if semantic is not None and semantic.is_on else None
+        self._allowances = {} if self._semantic is None else _allowances(self._semantic)
+        self.is_on = guard.enabled is not False and (is_guard_ever_requested(guard) or self._is_classic())
+        """Whether any request is looked at."""
+        self._known: dict[tuple[str | None, str | None, str | None], GuardRules] = {}
+
+    def rules_for(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
+        """The rules for a tenant's policy, a category and the decision that won, each where known."""
+        key = (policy, category, decision)  # all three are names of the configuration
+        rules = self._known.get(key)
+        if rules is None:
+            rules = self._known[key] = self._resolve_rules(*key)
+        return rules
+
+    def _is_classic(self) -> bool:
+        if self._semantic is None:
+            return False
+        from radixway.core.config.semantic import requests_guard
+
+        return requests_guard(self._semantic)
+
+    def _resolve_rules(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
+        own = self._guard.policies.get(policy, GuardPolicy()) if policy else GuardPolicy()
+        pii = _overlay_section(self._guard.pii, own.pii)
+        jailbreak = _overlay_section(self._guard.jailbreak, own.jailbreak)
+        asked = is_guard_requested(self._guard)
+        rules = GuardRules(
+            self._pii_rules(pii, asked=asked or own.pii is not None),
+            self._jailbreak_rules(jailbreak, asked=asked or own.jailbreak is not None),
+        )
+        if not self.is_on or self._semantic is None:
+            return rules
+        blocks = "action" not in jailbreak.model_fields_set
+        rules = self._category_rules(rules, self._semantic, category, blocks=blocks)
+        acts = "action" not in pii.model_fields_set
+        return self._decision_rules(rules, self._semantic, decision, blocks=blocks, acts=acts)
+
+    def _pii_rules(self, section: PiiConfig, *, asked: bool) -> PiiRules:
+        allowances, semantic = self._allowances, self._semantic
+        threshold = section.threshold
+        if semantic is not None and "threshold" not in section.model_fields_set:
+            threshold = semantic.classifier.pii_model.threshold
+        return PiiRules(
+            enabled=self.is_on and section.enabled and (asked or bool(allowances)),
+            action="block" if allowances and "action" not in section.model_fields_set else section.action,
+            threshold=threshold,
+            on_error=section.on_error,
+            actions=section.actions,
+            thresholds=section.thresholds,
+            types=frozenset(section.types),
+            cacheable=frozenset(section.cacheable),
+            mask=section.mask,
+            route_to=section.route_to,
+            allowances=_trusted_models(section.route_to) | allowances,
+            otherwise=PiiAllowance(everything=bool(allowances) or not asked),
+        )
+
+    def _jailbreak_rules(self, section: JailbreakConfig, *, asked: bool) -> JailbreakRules:
+        classic = None if self._semantic is None else self._semantic.prompt_guard
+        if classic is not None and not classic.enabled:
+            classic = None
+        threshold = section.threshold
+        if classic is not None and "threshold" not in section.model_fields_set:
+            threshold = classic.threshold
+        return JailbreakRules(
+            enabled=self.is_on and section.enabled and (asked or classic is not None),
+            blocks=classic is not None
+            if "action" not in section.model_fields_set
+            else section.action == "block",
+            threshold=threshold,
+            on_error=section.on_error,
+        )
+
+    def _category_rules(
+        self, rules: GuardRules, semantic: SemanticConfig, name: str | None, *, blocks: bool
+    ) -> GuardRules:
+        category = next((each for each in semantic.categories if each.name == name), None)
+        if category is None:
+            return rules
+        jailbreak = _with_overrides(rules.jailbreak, category.jailbreak_enabled, category.jailbreak_threshold)
+        if category.jailbreak_enabled and blocks:
+            jailbreak = replace(jailbreak, blocks=True)
+        return GuardRules(_with_overrides(rules.pii, category.pii_enabled, category.pii_threshold), jailbreak)
+
+    def _decision_rules(
+        self, rules: GuardRules, semantic: SemanticConfig, name: str | None, *, blocks: bool, acts: bool
+    ) -> GuardRules:
+        """What the decision's plugins say; a guard that they switch on blocks, unless its action is given."""
+        decision = next((each for each in semantic.decisions if each.name == name), None)
+        for plugin in () if decision is None else decision.plugins:
+            said = plugin.configuration
+            if plugin.type == "jailbreak":
+                judged = _with_overrides(rules.jailbreak, said.get("enabled", True), said.get("threshold"))
+                rules = replace(rules, jailbreak=replace(judged, blocks=blocks or judged.blocks))
+            elif plugin.type == "pii":
+                found = _with_overrides(rules.pii, said.get("enabled", True), said.get("threshold"))
+                types = frozenset(said.get("pii_types_allowed", ()))
+                allowed = PiiAllowance(types=types, is_given=True)
+                found = replace(found, allowances=_trusted_models(found.route_to), otherwise=allowed)
+                rules = replace(rules, pii=replace(found, action="block") if acts else found)
+        return rules
+
+
+def _allowances(semantic: SemanticConfig) -> dict[str, PiiAllowance]:
+    """By model; a model's adapters are under its policy."""
+    allowances: dict[str, PiiAllowance] = {}
+    for name, params in semantic.models.items():
+        policy = params.pii_policy
+        if policy is not None:
+            types = frozenset(policy.pii_types_allowed)
+            allowance = PiiAllowance(policy.allow_by_default, types, is_given=True)
+            allowances |= dict.fromkeys((name, *(lora.name for lora in params.loras)), allowance)
+    return allowances
+
+
+def _trusted_models(model: str | None) -> dict[str, PiiAllowance]:
+    return {} if model is None else {model: PiiAllowance(everything=True)}
+
+
+def _overlay_section(below: S, own: S | None) -> S:
+    """The section with what the other one says itself."""
+    if own is None:
+        return below
+    return below.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
+R = TypeVar("R", PiiRules, JailbreakRules)
+
+
+def _with_overrides(rules: R, enabled: bool | None, threshold: float | None) -> R:
+    said: dict[str, Any] = {}
+    if enabled is not None:
+        said["enabled"] = enabled
+    if threshold is not None:
+        said["threshold"] = threshold
+    return replace(rules, **said) if said else rules

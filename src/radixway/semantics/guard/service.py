@@ -1,0 +1,160 @@
+"""The room put together for a gateway: who finds, who judges, and the steps of the road."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from radixway.core.component import Component
+from radixway.core.config import Config
+from radixway.core.net.task_cancellation import cancel_tasks
+from radixway.core.pipeline import (
+    GuardFindings,
+    GuardUnavailableError,
+    ModelStates,
+    PersonalDataFinder,
+    Request,
+    TokenizerOf,
+)
+from radixway.core.telemetry import MetricsRegistry
+from radixway.semantics.encoders import EncoderError
+from radixway.semantics.guard.answers.build import AnswerGuardService
+from radixway.semantics.guard.guard_context import of_this_request
+from radixway.semantics.guard.guard_metrics import GuardMetrics
+from radixway.semantics.guard.incident import IncidentRecorder
+from radixway.semantics.guard.middleware import Guard, GuardEvaluation
+from radixway.semantics.guard.model_clearance import ModelClearanceMiddleware, SessionClearanceMiddleware
+from radixway.semantics.guard.passages import TextPassage
+from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.request_reader import RequestTextReader
+from radixway.semantics.guard.rulebook import GuardRulebook
+from radixway.semantics.guard.text_scanner import ConversationJudge, ScanFailedError, TextScanner
+
+if TYPE_CHECKING:
+    from radixway.core.config.semantic import SemanticConfig
+
+T = TypeVar("T")
+Sections = Callable[[], "SemanticConfig | None"]
+
+
+class GuardService(Component):
+    """What a gateway has of this room."""
+
+    name = "guard"
+
+    def __init__(
+        self,
+        config: Config,
+        semantic: Sections,
+        finder: PersonalDataFinder,
+        judge: ConversationJudge,
+        metrics: MetricsRegistry,
+        states: ModelStates,
+        tokenizer_of: TokenizerOf | None = None,
+        recorder: IncidentRecorder | None = None,
+        *,
+        rehearses: bool = False,
+    ) -> None:
+        """`semantic`: the section in force, which may change while the gateway runs. `rehearses`: classifiers
+        are loaded from the start on, not with the first request.
+        """
+        self._rehearses = rehearses
+        self._rehearsing: list[asyncio.Task[None]] = []
+        self._config = config.guard
+        self._semantic = semantic
+        self._book: tuple[SemanticConfig | None, GuardRulebook] | None = None
+        counts = self.counts = GuardMetrics(metrics)
+        self.scan = TextScanner(finder, judge, counts, wait_s=config.encoders.wait_s)
+        reading = RequestTextReader(tokenizer_of, config.guard.long_texts.max_characters)
+        status = config.guard.block.status
+        self.outer = Guard(self.scan, self.rules, reading, counts, status, recorder)
+        self.judging = GuardEvaluation(counts, states)
+        self.clearing = ModelClearanceMiddleware(counts, states)
+        self.cleared = SessionClearanceMiddleware(reading, counts, states)
+        self.answers = AnswerGuardService(
+            config.guard, finder, metrics, _request_vault, _set_action_header, recorder
+        )
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """Of the encoder, that the guard reads; with every pass, so that one is enough."""
+        from radixway.semantics.guard.pii.pii_head import LAYERS
+
+        return LAYERS
+
+    def rules(self) -> GuardRulebook:
+        """Those in force."""
+        semantic = self._semantic()
+        if self._book is None or self._book[0] is not semantic:
+            self._book = semantic, GuardRulebook(self._config, semantic)
+        return self._book[1]
+
+    async def findings(self, text: str) -> GuardFindings:
+        """What is found in the request that is on its way here; where there is none, in `text`."""
+        review = of_this_request.get()
+        passages = [TextPassage(text, "user", ("text",))]
+        found, judged = await asyncio.gather(
+            _none_if_failed(review.personal_data() if review else self.scan.find_personal_data(passages)),
+            _none_if_failed(review.attacks() if review else self.scan.find_attacks(passages)),
+        )
+        rules = self.rules().rules_for(None, None, None) if review is None else review.rules
+        return GuardFindings(
+            None if found is None else [each.found for each in found],
+            None if judged is None else [each.attack for each in judged],
+            rules.pii.threshold,
+            rules.jailbreak.threshold,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        told = self.counts.describe()
+        for guard, reader in (("pii", self.scan.finder), ("jailbreak", self.scan.judge)):
+            if isinstance(reader, _Describable):
+                told[guard] |= reader.describe()
+        return told | {"answers": self.answers.describe()}
+
+    async def start(self) -> None:
+        """Begin to load what requests will need."""
+        if self._rehearses:
+            self._rehearsing = [asyncio.create_task(self.warm_up())]
+
+    async def stop(self) -> None:
+        """Load no more, and let go of connections."""
+        await cancel_tasks(self._rehearsing)
+        await self.answers.aclose()
+
+    async def warm_up(self) -> None:
+        """Have a text of ours read, so that what cannot be loaded is told before a request needs it."""
+        for read in (self.scan.finder.find, self.scan.judge.judge):
+            with suppress(GuardUnavailableError, EncoderError):
+                await read("Nothing to be found here.")
+
+
+@runtime_checkable
+class _Describable(Protocol):
+    """A finder or judge that says what it reads with."""
+
+    def describe(self) -> dict[str, object]: ...
+
+
+async def _none_if_failed(work: Awaitable[list[T]]) -> list[T] | None:
+    """What was found; None where the guard failed, which has been counted and logged by then."""
+    try:
+        return await work
+    except ScanFailedError:
+        return None
+
+
+def _request_vault(_: Request) -> PlaceholderVault | None:
+    """What turns back the placeholders of the request that is on its way here."""
+    review = of_this_request.get()
+    return None if review is None else review.vault
+
+
+def _set_action_header(action: str) -> None:
+    """For the header of the reply that is on its way back from here."""
+    review = of_this_request.get()
+    if review is not None:
+        review.notes.append(action)

@@ -1,0 +1,81 @@
+"""How hard a question is: by examples, by who answered which like it, and by its words alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from radixway.core.config.semantic import ComplexitySignalConfig
+from radixway.semantics.signals.base import SignalValue
+
+if TYPE_CHECKING:
+    from radixway.semantics.decisions.question import RequestQuestion
+    from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.encoders.base import Floats
+    from radixway.semantics.encoders.heads.quality_head import QualityHead
+    from radixway.semantics.signals.embedding import Vectors
+
+    Leaning = Callable[[Floats], float]
+
+_ASKS_FOR_THOUGHT = re.compile(
+    r"\b(prove|proof|derive|optimi[sz]e|design|architect|debug|refactor|compare|analy[sz]e|evaluate|trade-?offs?"
+    r"|step[ -]by[ -]step|rigorous(?:ly)?|theorem|complexity|algorithm|why)\b"
+    r"|证明|推导|优化|设计|调试|重构|比较|分析|评估|权衡|逐步|定理|算法|为什么",
+    re.IGNORECASE,
+)
+_FORMAL = re.compile(r"[=<>≤≥∑∫√∀∃^{}\[\]\\]|```|\d+\s*[+*/-]\s*\d+")
+_PARTS = re.compile(r"[?？;；\n]|\b(?:and then|then|also|finally)\b|然后|并且|最后", re.IGNORECASE)
+
+
+def lexical_complexity(text: str) -> float:
+    """In [0, 1): from length, words that ask for thought, formal notation, and the number of parts.
+
+    A heuristic that costs microseconds, for rules that only need to tell a greeting from a task.
+    """
+    longish = min(len(text.encode("utf-8", "surrogatepass")) / 2000, 1.0)
+    thought = min(len(_ASKS_FOR_THOUGHT.findall(text)), 4) / 4
+    formal = min(len(_FORMAL.findall(text)), 8) / 8
+    parts = min(len(_PARTS.findall(text)), 6) / 6
+    effort = 1.2 * thought + 0.8 * formal + 0.8 * longish + 0.5 * parts
+    return effort / (effort + 0.6)
+
+
+class ComplexityDetector:
+    """`complexity.score` from the words; `NAME:hard`, `:medium` or `:easy` for configured rules."""
+
+    kind = "complexity"
+
+    def __init__(
+        self, rules: Sequence[ComplexitySignalConfig] = (), leanings: Sequence[Leaning] = ()
+    ) -> None:
+        """`leanings`: per rule, how much a vector leans to its hard side."""
+        self._rules = list(zip(rules, leanings, strict=True))
+        self.needs_encoding = bool(self._rules)
+
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None
+    ) -> Iterator[SignalValue]:
+        """The words' score under the empty name, then one level per rule."""
+        yield SignalValue("complexity", "", lexical_complexity(question.text[:20_000]))
+        if encoding is None:
+            return
+        for rule, leaning in self._rules:
+            by = leaning(encoding.vector)
+            level = "hard" if by > rule.threshold else "easy" if by < -rule.threshold else "medium"
+            yield SignalValue("complexity", f"{rule.name}:{level}", by, True, min(1.0, abs(by) + 0.5))
+
+
+def leaning_by_examples(hard: Vectors, easy: Vectors) -> Leaning:
+    """The likeness to the nearest of the hard examples, less that to the nearest of the easy ones."""
+    return lambda vector: float((hard @ vector).max() - (easy @ vector).max())
+
+
+def leaning_by_head(head: QualityHead) -> Leaning:
+    """How much likelier the last of the head's models is to answer well than the first."""
+
+    def leaning(vector: Floats) -> float:
+        quality = head.predict_quality(vector)
+        return float(quality[-1] - quality[0])
+
+    return leaning

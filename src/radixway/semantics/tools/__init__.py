@@ -1,0 +1,42 @@
+"""Which tools a model is offered: from a database of them, or of a client's long list.
+
+The last user message is compared with what each tool says of itself and with queries that want it.
+"""
+
+from radixway.semantics.tools.database import load_tools
+from radixway.semantics.tools.profile_cache import ToolProfileCache
+from radixway.semantics.tools.tool_definition import ToolDefinition
+from radixway.semantics.tools.tool_index import (
+    ToolIndex,
+    ToolProfile,
+    ToolScores,
+    ToolTexts,
+    build_profile,
+    tool_texts,
+)
+from radixway.semantics.tools.tool_selection import (
+    LEAST_SCORE,
+    ChosenTool,
+    ToolLimits,
+    ToolSelectionResult,
+    select_tools,
+    tool_limits,
+)
+
+__all__ = [
+    "LEAST_SCORE",
+    "ChosenTool",
+    "ToolDefinition",
+    "ToolIndex",
+    "ToolLimits",
+    "ToolProfile",
+    "ToolProfileCache",
+    "ToolScores",
+    "ToolSelectionResult",
+    "ToolTexts",
+    "build_profile",
+    "load_tools",
+    "select_tools",
+    "tool_limits",
+    "tool_texts",
+]

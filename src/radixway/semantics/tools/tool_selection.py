@@ -1,0 +1,148 @@
+"""Which tools a query gets: the best by score, as far as they are good enough.
+
+What became of a request's tools, in words for the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from radixway.core.config.semantic import ClassicTools
+from radixway.semantics.tools.tool_index import ToolIndex, ToolScores
+
+LEAST_SCORE = 0.1
+"""Below it a tool is not offered; see docs/semantic.md for what that costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """How many tools, and how good they must be."""
+
+    top_k: int
+    least_score: float = LEAST_SCORE
+    least_cosine: float | None = None
+    """The published `similarity_threshold`: of the query with the description, or with the examples."""
+    categories: frozenset[str] = frozenset()
+    """Only tools of these; empty: of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTool:
+    """One tool that is offered, and why."""
+
+    number: int
+    """Its place in the index."""
+    name: str
+    score: float
+    description: float
+    examples: float | None
+    words: float
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal."""
+        told = {"name": self.name, "score": self.score, "description": self.description, "words": self.words}
+        if self.examples is not None:
+            told["examples"] = self.examples
+        return {key: round(value, 4) if isinstance(value, float) else value for key, value in told.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSelectionResult:
+    """What a query gets."""
+
+    chosen: tuple[ChosenTool, ...]
+    """The best first."""
+    called: tuple[int, ...]
+    """Places of tools that are offered because the conversation has called them, beyond `chosen`."""
+    best: float
+    """The highest score of all, whether or not it was enough."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Places of all that is offered, in the index's order: the same tools make the same prompt."""
+        return tuple(sorted((*(each.number for each in self.chosen), *self.called)))
+
+
+def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
+    """As configured. Beside the published threshold ours holds only where it is given too."""
+    ours = LEAST_SCORE if section.similarity_threshold is None else -1.0
+    return ToolLimits(
+        top_k=top_k or section.top_k,
+        least_score=ours if section.least_score is None else section.least_score,
+        least_cosine=section.similarity_threshold,
+        categories=frozenset(section.categories),
+    )
+
+
+def select_tools(
+    index: ToolIndex, scores: ToolScores, limits: ToolLimits, called: Collection[str] = ()
+) -> ToolSelectionResult:
+    """The tools to offer. Those that were `called` are, whatever their scores."""
+    enough = scores.total >= limits.least_score
+    if limits.least_cosine is not None:
+        enough &= scores.cosine >= limits.least_cosine
+    if limits.categories:
+        enough &= np.array([tool.category in limits.categories for tool in index.tools], bool)
+    order = np.argsort(-scores.total, kind="stable")
+    chosen = tuple(
+        _chosen_tool(index, scores, int(number)) for number in order[enough[order]][: limits.top_k]
+    )
+    taken = {each.number for each in chosen}
+    places = sorted({index.place[name] for name in called if name in index.place} - taken)
+    return ToolSelectionResult(chosen, tuple(places), float(scores.total.max(initial=0.0)))
+
+
+def _chosen_tool(index: ToolIndex, scores: ToolScores, number: int) -> ChosenTool:
+    examples = float(scores.examples[number])
+    return ChosenTool(
+        number=number,
+        name=index.tools[number].name,
+        score=float(scores.total[number]),
+        description=float(scores.description[number]),
+        examples=None if np.isnan(examples) else examples,
+        words=float(scores.words[number]),
+    )
+
+
+_BYTES_PER_TOKEN = 4
+
+
+@dataclass(slots=True)
+class ToolOffer:
+    """Filled while tools are selected."""
+
+    source: Literal["database", "client"]
+    of: int
+    """How many there were to choose from."""
+    bytes_before: int
+    """Of their definitions."""
+    bytes_after: int = 0
+    """Of those offered."""
+    outcome: str = "selected"
+    """Or `none_good_enough`, `no_text`, `failed`, `unread`: the list is being read for the first time."""
+    names: Sequence[str] = ()
+    selection: ToolSelectionResult | None = None
+    took_s: float = 0.0
+
+    def explain(self) -> dict[str, Any]:
+        """Names of tools and figures, no text. Tokens are estimated as four bytes each."""
+        before, after = self.bytes_before // _BYTES_PER_TOKEN, self.bytes_after // _BYTES_PER_TOKEN
+        told: dict[str, Any] = {
+            "source": self.source,
+            "outcome": self.outcome,
+            "of": self.of,
+            "offered": list(self.names),
+            "tokens_before": before,
+            "tokens_after": after,
+            "tokens_saved": before - after,
+            "took_ms": round(self.took_s * 1e3, 3),
+        }
+        if self.selection is not None:
+            told["called_before"] = len(self.selection.called)
+            told["best_score"] = round(self.selection.best, 4)
+            told["scores"] = [each.explain() for each in self.selection.chosen]
+        return told

@@ -1,9 +1,0 @@
-"""What a text is, over HTTP: vLLM Semantic Router's classification API, for texts that want no answer.
-
-Nothing of the encoders is imported before the first question.
-"""
-
-from radixway.surfaces.classification.opening import LazyClassificationService
-from radixway.surfaces.classification.routes import classification_routes
-
-__all__ = ["LazyClassificationService", "classification_routes"]

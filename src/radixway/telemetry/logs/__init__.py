@@ -1,9 +1,0 @@
-"""Logs: one line for each thing that happened, as JSON or for people, on standard error.
-
-Nobody who logs waits for whoever reads, and neither requests nor answers are ever logged.
-"""
-
-from radixway.telemetry.logs.configuring import configure_logging, flush_logs
-from radixway.telemetry.logs.fields import log_fields
-
-__all__ = ["configure_logging", "flush_logs", "log_fields"]

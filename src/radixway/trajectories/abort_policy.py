@@ -1,0 +1,254 @@
+"""Aborted answers of `/generate`: resumed from the tokens there are, asked for again, or passed on.
+
+client ─► ResumeAborted ─► … ─► worker A   [prompt] ──► 120 tokens, abort (it takes new weights)
+                        └─ … ─► worker B   [prompt + 120 tokens], 80 fewer wanted ──► 80 tokens, stop
+client ◄─ one answer of 200 tokens ◄──────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from radixway.core.config import AbortConfig
+from radixway.core.pipeline import AbortedRequests, Endpoint, Next, Reply, Request, RunningRequest
+from radixway.trajectories.partial_answer import is_aborted
+from radixway.trajectories.resumed_events import ResumedEvents
+from radixway.trajectories.resumption import RequestResumption, WorkerTokenCalls, single_answer_request
+
+_RETRY_WAIT_S = 30.0
+_WORD = b'"abort"'
+"""Replies without it need no closer look."""
+_HAS_N = re.compile(rb'"n"\s*:\s*(?!\s|1\s*[,}]|null)')
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.Decoder().decode
+
+
+class _RequestGlance(msgspec.Struct):
+    """What must be known of every body, without building its tokens."""
+
+    rid: str | list[str] | None = None
+    text: msgspec.Raw = msgspec.Raw(b"")
+    input_ids: msgspec.Raw = msgspec.Raw(b"")
+    sampling_params: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def several(self) -> bool:
+        """It asks for more than one answer."""
+        ids = bytes(memoryview(self.input_ids)[:16])
+        return (
+            bytes(self.text)[:1] == b"["
+            or ids[:1] + ids[1:].lstrip()[:1] == b"[["
+            or bytes(self.sampling_params)[:1] == b"["
+            or _HAS_N.search(bytes(self.sampling_params)) is not None
+        )
+
+
+_glance = msgspec.json.Decoder(_RequestGlance).decode
+
+
+class ResumeAborted:
+    """What becomes of an answer with the finish reason `abort`, by `trajectories.abort.policy`.
+
+    An abort that somebody asked for at this gateway (`AbortedRequests`) is passed on, partial as it is.
+    When the client leaves, the worker that has its request is told so by its `rid`.
+    """
+
+    def __init__(self, section: AbortConfig, aborts: AbortedRequests, workers: WorkerTokenCalls) -> None:
+        self._section = section
+        self._aborts = aborts
+        self._workers = workers
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where workers say exactly which tokens they sampled."""
+        return endpoint.has_token_ids
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The whole answer, or a stream of it; see the class."""
+        several, rids = _request_ids(request)
+        running = self._aborts.register_request(rids, request.id)
+        stream: ResumedEvents | None = None
+        try:
+            if self._section.policy == "retry" and not request.stream:
+                return await self._retry(request, running, call_next)
+            reply = await call_next(request)
+            if reply.chunks is not None:
+                resumable = not several and self._section.policy != "partial"
+                stream = ResumedEvents(self, request, running, reply, call_next, resumable=resumable)
+                request.open_streams.append(stream)
+                reply.chunks = stream
+                return reply
+            if self._section.policy == "resume" and reply.status == 200 and _WORD in reply.body:
+                return await self._resume(request, running, reply, call_next)
+            return reply
+        except asyncio.CancelledError:
+            self.abort_at_workers(request, running)
+            raise
+        finally:
+            if stream is None:
+                self._aborts.unregister_request(running)
+
+    def stream_closed(self, request: Request, running: RunningRequest, *, unfinished: bool) -> None:
+        """A stream was closed, maybe before its end."""
+        self._aborts.unregister_request(running)
+        if unfinished:
+            self.abort_at_workers(request, running)
+
+    def abort_at_workers(self, request: Request, running: RunningRequest) -> None:
+        """Nobody waits for the answer any more. Closing its connection tells most workers, but not all."""
+        for worker in dict.fromkeys(request.attempted_workers):
+            for rid in running.rids:
+                self._workers.abort(worker, rid)
+
+    def start_resumption(self, request: Request, running: RunningRequest) -> RequestResumption:
+        """For the attempts after the first one."""
+        return RequestResumption(request, running, self._section, self._workers)
+
+    async def retry_stream(
+        self, request: Request, running: RunningRequest, call_next: Next, attempt: int
+    ) -> Reply | None:
+        """Policy `retry`, for a stream of which the client has seen nothing: the next attempt, whole."""
+        await running.wait_for_abort(self._retry_wait_s)
+        if running.is_abort_requested:
+            return None
+        request.journal.add("retry_aborted", attempt=attempt)
+        return await call_next(replace(request, tried=[]))
+
+    @property
+    def policy(self) -> str:
+        """`resume`, `retry` or `partial`."""
+        return self._section.policy
+
+    @property
+    def attempts(self) -> int:
+        """At most so many, the first one included."""
+        return self._section.attempts
+
+    @property
+    def _retry_wait_s(self) -> float:
+        return _RETRY_WAIT_S if self._section.wait_s is None else self._section.wait_s
+
+    async def _retry(self, request: Request, running: RunningRequest, call_next: Next) -> Reply:
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
+
+        async def attempt() -> Reply:
+            return await call_next(request)
+
+        def note(state: RetryCallState) -> None:
+            request.journal.add("retry_aborted", attempt=state.attempt_number + 1)
+            request.tried.clear()
+
+        def last_reply(state: RetryCallState) -> Reply:
+            assert state.outcome is not None
+            reply: Reply = state.outcome.result()
+            return reply
+
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self._section.attempts),
+            wait=wait_fixed(self._retry_wait_s),
+            retry=retry_if_result(lambda reply: not running.is_abort_requested and _says_abort(reply)),
+            sleep=running.wait_for_abort,
+            before_sleep=note,
+            retry_error_callback=last_reply,
+        )
+        return await retrying(attempt)
+
+    async def _resume(
+        self, request: Request, running: RunningRequest, reply: Reply, call_next: Next
+    ) -> Reply:
+        said = _decode_reply(reply.body)
+        if isinstance(said, list):
+            return await self._resume_several(request, running, reply, said, call_next)
+        return await self._resume_one(request, running, reply, said, call_next)
+
+    async def _resume_one(
+        self, request: Request, running: RunningRequest, reply: Reply, said: Any, call_next: Next
+    ) -> Reply:
+        """The answer of the last attempt, behind what the earlier ones gave."""
+        if not is_aborted(said) or running.is_abort_requested:
+            return reply
+        resumption = self.start_resumption(request, running)
+        answer = resumption.read_reply(said)
+        if answer is None:
+            return reply
+        first = answer
+        while answer.aborted:
+            if (complete := resumption.complete_by_length(answer)) is not None:
+                answer = complete
+                break
+            next_reply = await resumption.run_attempt(answer, reply.worker, call_next, fresh=True)
+            second = resumption.read_reply(_decode_reply(next_reply.body)) if next_reply is not None else None
+            if next_reply is None or second is None:
+                break
+            reply, answer = next_reply, await resumption.join_answer(second)
+        if answer is not first:
+            reply.body = _encode(answer.reply)
+        return reply
+
+    async def _resume_several(
+        self, request: Request, running: RunningRequest, reply: Reply, said: list[Any], call_next: Next
+    ) -> Reply:
+        """A batch: each aborted answer is resumed by a request of its own."""
+        prompts = _count_prompts(request.body)
+        if not any(map(is_aborted, said)) or not prompts or len(said) % prompts:
+            return reply
+
+        async def whole(index: int, item: Any) -> Any:
+            if not is_aborted(item):
+                return item
+            body = single_answer_request(request.body, index, prompts, len(said) // prompts)
+            alone = replace(request, raw=_encode(body), tried=[], _body=None)
+            part = Reply(200, [], reply.worker, _encode(item))
+            return _decode_reply((await self._resume_one(alone, running, part, item, call_next)).body)
+
+        answers = await asyncio.gather(*(whole(index, item) for index, item in enumerate(said)))
+        reply.body = _encode(answers)
+        return reply
+
+
+def _request_ids(request: Request) -> tuple[bool, list[str]]:
+    """Whether it asks for several answers, and the ids that workers know it by: ours if it has none."""
+    try:
+        glance = _glance(request.raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True, []  # for the worker to refuse
+    several = glance.several
+    if isinstance(glance.rid, list):
+        return several, glance.rid
+    rid = glance.rid
+    if not rid:
+        if several:
+            return True, []  # workers differ in how they take one id for several answers
+        rid = f"{request.id}-{uuid.uuid4().hex[:8]}"  # two requests may bear one x-request-id
+        request.edit(rid=rid)
+    return several, [rid]
+
+
+def _count_prompts(body: dict[str, Any]) -> int:
+    """How many prompts it has."""
+    for name in ("text", "input_ids"):
+        given = body.get(name)
+        if isinstance(given, list) and given:
+            return len(given) if name == "text" or isinstance(given[0], list) else 1
+    return 1
+
+
+def _says_abort(reply: Reply) -> bool:
+    if reply.status != 200 or reply.chunks is not None or _WORD not in reply.body:
+        return False
+    said = _decode_reply(reply.body)
+    return any(map(is_aborted, said)) if isinstance(said, list) else is_aborted(said)
+
+
+def _decode_reply(body: bytes) -> Any:
+    """The JSON in a reply; None for one that has none."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

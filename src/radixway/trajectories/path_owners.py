@@ -1,0 +1,97 @@
+"""Whose the recorded paths are, so that they can be forgotten when somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.trajectories.store import TrajectoryStore
+from radixway.trajectories.text_match import Place
+
+_TIDIED_EVERY = 1024
+"""Records that are noted between two looks for those that are gone."""
+_MOST_OWNERS = 100_000
+"""Beyond them it is forgotten of which session the oldest are, not whose."""
+
+
+class PathOwner(NamedTuple):
+    """Who sent a request that was recorded."""
+
+    tenant: str
+    user: str | None
+    session: str | None
+
+
+class PathOwners(Component):
+    """Where each owner's records end, as far as they are still there.
+
+    A path that others' records go on from, or end on, is theirs as well: it stays.
+    """
+
+    name = "trajectories"
+    erasable_by = frozenset({"tenant", "user", "session"})
+
+    def __init__(self) -> None:
+        self._ends: dict[PathOwner, dict[Place, TrajectoryStore]] = {}
+        """By owner, the first one first."""
+        self._noted = 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def record_owner(self, owner: PathOwner, store: TrajectoryStore, end: Place) -> None:
+        """A record of `owner` ends there now."""
+        self._ends.setdefault(owner, {})[end] = store
+        self._noted += 1
+        if self._noted % _TIDIED_EVERY == 0:
+            self._drop_evicted()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many records. Raises CannotErase while requests go on from some of them."""
+        chosen = [owner for owner in self._ends if _matches_subject(owner, subject)]
+        ends = {end: store for owner in chosen for end, store in self._ends[owner].items() if end.parent}
+        others = {end for owner in self._ends if owner not in chosen for end in self._ends[owner]}
+        for owner in chosen:
+            for store in set(self._ends[owner].values()):
+                if owner.session is not None:
+                    store.forget_session(owner.session)
+        held = remove_paths(ends, others)
+        if held:
+            raise CannotErase(f"{held} records are in use")
+        for owner in chosen:
+            del self._ends[owner]
+        return len(ends)
+
+    def _drop_evicted(self) -> None:
+        for owner, ends in list(self._ends.items()):
+            self._ends[owner] = {end: store for end, store in ends.items() if end.attached}
+            if not self._ends[owner]:
+                del self._ends[owner]
+        surplus = len(self._ends) - _MOST_OWNERS
+        for owner in [owner for owner in self._ends if owner.session is not None][: max(surplus, 0)]:
+            ends = self._ends.pop(owner)
+            self._ends.setdefault(owner._replace(session=None), {}).update(ends)
+
+
+def remove_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = ()) -> int:
+    """Remove paths from their ends upwards, as far as nothing else is on them; how many are held.
+
+    `ends`: each with its store. `others`: nodes at which somebody else's records end.
+    """
+    theirs, held = set(others), 0
+    for end in sorted(ends, key=lambda node: node.end, reverse=True):  # children before their parents
+        node: Place | None = end
+        held += end.attached and bool(end.pins)
+        while node is not None and node.parent is not None and not node.children and not node.pins:
+            if node in theirs:
+                break
+            above = node.parent
+            ends[end].remove_leaf(node)
+            node = above
+    return held
+
+
+def _matches_subject(owner: PathOwner, subject: Subject) -> bool:
+    wanted = (subject.tenant, subject.user, subject.session)
+    return all(value is None or value == mine for value, mine in zip(wanted, owner, strict=True))

@@ -1,0 +1,313 @@
+"""Recording on `/generate`: text goes in as the tokens it is known by, and what comes back is kept.
+
+client ─ "…Hi!<|im_end|>\\n<|im_start|>user…" ─► RadixTreeMiddleware ─ input_ids ─► … ─► worker
+                 known tokens ───────────────┘ └─ only the rest is tokenized
+client ◄─ the worker's own bytes ◄──────────────  ids, log-probabilities and versions are stored
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+
+from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, Request, Services
+from radixway.trajectories.generate_replies import (
+    MultiAnswerReader,
+    SampledTokens,
+    SingleAnswerReader,
+    UnusableReplyError,
+    read_sampled_tokens,
+)
+from radixway.trajectories.memory_budget import StoreFullError
+from radixway.trajectories.path_owners import PathOwner
+from radixway.trajectories.retrieval import stable_match
+from radixway.trajectories.store import PathHold, TrajectoryStore
+from radixway.trajectories.token_records import TokenLabel, join_spans
+from radixway.trajectories.token_segment import TokenSegment
+from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
+from radixway.trajectories.trajectory_metrics import TrajectoryMetrics
+from radixway.trajectories.trie_registry import TrieRegistry
+
+_SHORT = 4096
+"""Bytes of text that are tokenized here and now; more of them in a thread."""
+_LONGEST = 2**22
+"""Characters of text; a longer one is no model's prompt, and not worth tokenizing here."""
+_OTHER_INPUT = ("image_data", "video_data", "audio_data", "input_embeds")
+"""Fields that put more before the model than the text's tokens."""
+_LAST_EVENT = b"[DONE]"
+
+
+@dataclass(slots=True)
+class RecordedPrompt:
+    """What the worker is sent: the tokens of a held path, and those behind it."""
+
+    hold: PathHold | None
+    """None where all of `ids` are new."""
+    known: array[int]
+    ids: list[int]
+    """Behind the known ones."""
+    text: bytes
+    """What `ids` stand for."""
+
+
+class RadixTreeMiddleware:
+    """Sends tokens in place of text, and records the tokens that come back. Slime's name for it.
+
+    The client's bytes reach the worker but for `text`, which becomes `input_ids`, and `return_logprob`, which
+    is set; the worker's bytes reach the client as they are. What cannot be recorded passes all the same, and
+    its journal says why.
+    """
+
+    def __init__(self, services: Services) -> None:
+        if services.tokenizer_of is None:
+            raise TypeError("there is nobody to tell which tokenizer a model has")
+        self.tries = TrieRegistry(services.config.trajectories, services.tokenizer_of)
+        self._counts = TrajectoryMetrics(services.metrics, self.tries)
+        self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where workers say exactly which tokens they sampled."""
+        return endpoint.has_token_ids
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The worker's reply."""
+        recording = await self._start_recording(request)
+        if recording is None:
+            return await call_next(request)
+        try:
+            reply = await call_next(request)
+        except BaseException:
+            recording.drop_recording()
+            raise
+        if reply.chunks is not None:
+            words = MultiAnswerReader() if _asks_for_several(request.body) else SingleAnswerReader()
+            heard = RecordedStream(reply.chunks, recording, words)
+            request.open_streams.append(heard)
+            reply.chunks = heard
+        elif reply.status == 200:
+            recording.record_answers(lambda: read_sampled_tokens(reply.body))
+        else:
+            recording.drop_recording()
+        return reply
+
+    async def _start_recording(self, request: Request) -> AnswerRecording | None:
+        body = request.body
+        text, ids = body.get("text"), body.get("input_ids")
+        trie, session = await self.tries.trie_for(request.model), self._session_id(request)
+        if session is not None:
+            trie.store.register_session(session)
+        if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
+            _note_skipped(request, "several prompts in one request")
+            return None
+        if any(body.get(field) for field in _OTHER_INPUT):
+            _note_skipped(request, "there is more in it than text")
+            return None
+        if trie.encoder is None:
+            _note_skipped(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
+            return None
+        try:
+            if isinstance(text, str):
+                prompt = await self._tokenize_text(text, trie.store, trie.encoder, session, trie.count_lookup)
+                self._counts.count_lookup(len(prompt.known), len(prompt.known) + len(prompt.ids))
+            else:
+                prompt = _client_tokens(ids or [], trie.encoder)
+        except ValueError as error:  # for the worker to refuse
+            _note_skipped(request, str(error))
+            return None
+        sent = [*prompt.known, *prompt.ids]
+        request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
+        request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
+        request.journal.session = session
+        owner = PathOwner(request.tenant, request.user_or_claimed, session)
+
+        def note(hold: PathHold) -> None:
+            self.tries.owners.record_owner(owner, trie.store, hold.node)
+
+        return AnswerRecording(request, trie.store, prompt, session, trie.make_room, note)
+
+    def _session_id(self, request: Request) -> str | None:
+        """Whose conversation it is, if it says so."""
+        for name, value in request.headers:
+            if name in self._session_headers:
+                return value.decode("latin-1")
+        named = request.body.get("session_id")
+        return named if isinstance(named, str) and named else None
+
+    async def _tokenize_text(
+        self,
+        text: str,
+        store: TrajectoryStore,
+        encoder: TokenizerAdapter,
+        session: str | None,
+        count: Callable[[Any], None],
+    ) -> RecordedPrompt:
+        """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
+        if not text:
+            raise ValueError("the text is empty")
+        if len(text) > _LONGEST:
+            raise ValueError("the text is too long for any model")
+        found = store.match_prefix(text, session)
+        count(found)
+        found = stable_match(store, found, encoder, text.encode())
+        hold, known = store.hold_path(found), store.token_ids(found)
+        try:
+            raw = text.encode()[found.text :]
+            rest, first = raw.decode(), not found.tokens
+            if len(raw) <= _SHORT:
+                ids = encoder.encode(rest, first=first) if rest else []
+            else:
+                ids = await asyncio.to_thread(encoder.encode, rest, first=first)
+        except BaseException:
+            store.release_hold(hold)
+            raise
+        return RecordedPrompt(hold, known, ids, raw)
+
+
+def _note_skipped(request: Request, reason: str) -> None:
+    """Why it is not recorded."""
+    request.journal.add("trajectory", recorded=False, reason=reason)
+
+
+def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
+    """The client's own tokens. Raises ValueError for what is no token id."""
+    if not all(type(token) is int and 0 <= token < 2**32 for token in ids):
+        raise ValueError("input_ids are no token ids")
+    pieces = encoder.token_bytes
+    return RecordedPrompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
+
+
+def _asks_for_several(body: dict[str, Any]) -> bool:
+    """Is it one prompt with several answers?"""
+    sampling = body.get("sampling_params") or {}
+    return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
+
+
+class AnswerRecording:
+    """One request, from its prompt to its answer's end: `record` or `drop`, which may come again."""
+
+    def __init__(
+        self,
+        request: Request,
+        store: TrajectoryStore,
+        prompt: RecordedPrompt,
+        session: str | None,
+        make_room: Callable[[int, Any], None],
+        note: Callable[[PathHold], None] = lambda hold: None,
+    ) -> None:
+        """`note`: told of the end of each record."""
+        self._request = request
+        self._store = store
+        self._prompt = prompt
+        self._session = session
+        self._make_room = make_room
+        self._note_end = note
+        self._hold = prompt.hold
+        self._open = True
+
+    def record_answers(self, read: Callable[[], list[SampledTokens]], *, whole: bool = True) -> None:
+        """Keep what `read` finds in the reply; the journal says what became of it.
+
+        `whole`: the answer has come to its end. One that was cut is kept as the tokens that there are.
+        """
+        if not self._open:
+            return
+        try:
+            answers = read()
+            for left, answer in zip(range(len(answers), 0, -1), answers, strict=True):
+                self._store_answer(answer, last=left == 1)
+        except (UnusableReplyError, StoreFullError, ValueError) as error:
+            _note_skipped(self._request, str(error))
+        else:
+            tokens = sum(len(a.ids) for a in answers)
+            self._request.journal.add("trajectory", recorded=True, tokens=tokens, whole=whole)
+        self.drop_recording()
+
+    def drop_recording(self) -> None:
+        """Keep nothing more."""
+        if self._open and self._hold is not None:
+            self._store.release_hold(self._hold)
+        self._open = False
+
+    def _store_answer(self, answer: SampledTokens, *, last: bool) -> None:
+        prompt, store = self._prompt, self._store
+        new, made = len(prompt.ids), len(answer.ids)
+        given = TokenSegment.from_labels(
+            [*prompt.ids, *answer.ids],
+            prompt.text + answer.text.encode("utf-8", "surrogatepass"),
+            array("f", bytes(4 * new)) + answer.logprobs,
+            join_spans(((new, TokenLabel("prompt", 0)),) if new else (), answer.spans),
+            ((new + made, answer.experts),) if answer.experts is not None else (),
+        )
+        self._make_room(new + made, answer.version)
+        hold = self._hold
+        if hold is None:
+            hold = store.insert(given, answer.version, session=self._session)
+        else:
+            if last:
+                self._hold = None
+            else:
+                hold = store.hold_path(hold)
+            hold = store.extend_path(hold, given, answer.version, session=self._session)
+        self._note_end(hold)
+        store.release_hold(hold)
+
+
+class RecordedStream:
+    """A stream that passes through; recorded at its end, or when it is closed before that.
+
+    Whoever has its last bytes finds it recorded.
+    """
+
+    def __init__(
+        self, chunks: Chunks, recording: AnswerRecording, words: SingleAnswerReader | MultiAnswerReader
+    ) -> None:
+        self._chunks = chunks
+        self._recording = recording
+        self._words = words
+        self._ended = False
+        """The answer has come to its end."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The worker's next bytes."""
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._ended = True
+            raise
+        self._read_chunk(chunk)
+        return chunk
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        """Await `send` for every chunk."""
+
+        async def hear_and_send(chunk: bytes) -> None:
+            self._read_chunk(chunk)
+            await send(chunk)
+
+        await self._chunks.pass_on(hear_and_send)
+        self._ended = True
+
+    async def aclose(self) -> None:
+        """Let go of the worker, and keep what came."""
+        self._record_stream()
+        await self._chunks.aclose()
+
+    def _read_chunk(self, chunk: bytes) -> None:
+        try:
+            self._words.read_chunk(chunk)
+        except UnusableReplyError:
+            self._recording.drop_recording()
+        if _LAST_EVENT in chunk[-16:]:
+            self._ended = True
+            self._record_stream()
+
+    def _record_stream(self) -> None:
+        self._recording.record_answers(self._words.answers, whole=self._ended)

@@ -1,0 +1,82 @@
+"""The ways that sessions took through the tree: of several records of one text, a session's own is meant."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from radixway.trajectories.text_match import Place, TextPosition
+
+_MOST_SESSIONS = 100_000
+_MOST_WAYS = 64
+"""Per session: the samples of a prompt, and what was said before an edit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPath:
+    """The path to where one of a session's records ends."""
+
+    end: Place
+    strides: int
+    """From the root; the edge of `end` may have grown beyond them since."""
+
+    @property
+    def nodes(self) -> set[Place]:
+        """All on the path."""
+        return set(self.end.path_from_root())
+
+    def extends_path(self, earlier: SessionPath) -> bool:
+        """Is the end of `earlier` on the path?"""
+        node: Place | None = self.end
+        while node is not None and node is not earlier.end and node.end >= earlier.strides:
+            node = node.parent
+        return node is earlier.end and earlier.strides <= self.strides
+
+
+class SessionPaths:
+    """Where each session's records end, as far as they are still there."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[Hashable, list[SessionPath]] = OrderedDict()
+        """The latest last."""
+
+    def register_session(self, session: Hashable) -> None:
+        """It is there, whatever becomes of its records."""
+        self._sessions.setdefault(session, [])
+        self._sessions.move_to_end(session)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def record_end(self, session: Hashable, end: Place) -> None:
+        """A record of `session` ends where `end` does now."""
+        new = SessionPath(end, end.end)
+        self.register_session(session)
+        ways = [way for way in self._sessions[session] if way.end.attached and not new.extends_path(way)]
+        self._sessions[session] = [*ways[1 - _MOST_WAYS :], new]
+
+    def __contains__(self, session: Hashable) -> bool:
+        """Was it met, whether it has records now or not?"""
+        return session is not None and session in self._sessions
+
+    def own_position(
+        self, session: Hashable, reached: Sequence[TextPosition]
+    ) -> tuple[TextPosition, set[Place], int] | None:
+        """The one of `reached` furthest on a way of `session`, with that way's nodes and strides."""
+        best: tuple[TextPosition, set[Place], int] | None = None
+        for way in reversed(self._sessions.get(session, ())):
+            nodes = way.nodes
+            mine = [place for place in reached if place.node in nodes and place.strides <= way.strides]
+            if mine:
+                furthest = max(mine, key=lambda place: (place.text, place.strides))
+                if best is None or furthest.text > best[0].text:
+                    best = furthest, nodes, way.strides
+        return best
+
+    def forget_session(self, session: Hashable) -> None:
+        """It will not come back."""
+        self._sessions.pop(session, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._sessions.clear()

@@ -1,0 +1,143 @@
+"""Training samples of a session: one for each leaf of its tree.
+
+Branches share the tokens before they part. A sampled token that several of them share has mask 1 in the first
+of them, in the order in which leaves ended, and 0 in the others: there it is context. So over all samples of
+a session each sampled token is trained on exactly once.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from math import isnan
+from typing import Any
+
+import msgspec
+
+from radixway.trajectories.sessions.call import Message, SessionCall
+from radixway.trajectories.sessions.session import AgentSession
+from radixway.trajectories.token_records import Version
+
+
+class SampleSpan(msgspec.Struct):
+    """Tokens [start, end) that have all of this in common."""
+
+    start: int
+    end: int
+    source: str
+    """`prompt` or `sampled`, by this session."""
+    loss_mask: int
+    version: Version | None
+
+
+class SampleExperts(msgspec.Struct):
+    """Routed experts as a worker sent them: for the tokens [start, end)."""
+
+    call: str
+    start: int
+    end: int
+    data: str
+    """Base64."""
+
+
+class CallPart(msgspec.Struct):
+    """Where one call's tokens are in the sample: its prompt from `start`, its answer from `sampled_at`."""
+
+    id: str
+    start: int
+    sampled_at: int
+    end: int
+    trained: bool
+    finish_reason: str
+    reward: float | None
+
+
+class TrainingSample(msgspec.Struct):
+    """One conversation of a session, from its beginning to a leaf. Lists are per token."""
+
+    session_id: str
+    id: str
+    """Of the leaf's call."""
+    model: str
+    tokens: list[int]
+    loss_mask: list[int]
+    logprobs: list[float | None]
+    """0 for tokens that were not sampled, null where the worker told none."""
+    versions: list[Version | None]
+    spans: list[SampleSpan]
+    routed_experts: list[SampleExperts]
+    calls: list[CallPart]
+    messages: list[Message]
+    finish_reason: str
+    reward: float | None
+    """The leaf's, else the session's."""
+    exact: bool
+    deviations: list[str]
+    metadata: dict[str, Any]
+
+
+def make_samples(session: AgentSession) -> Iterator[TrainingSample]:
+    """A sample for each leaf. Raises ValueError once the session is collected."""
+    trained: set[SessionCall] = set()
+    for leaf in session.leaves:
+        yield _make_sample(session, leaf, trained)
+
+
+def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionCall]) -> TrainingSample:
+    if leaf.hold is None:
+        raise ValueError(f"the session {session.id!r} has been collected")
+    told = session.store.trajectory(leaf.hold)
+    path = leaf.path()
+    count = len(told.ids)
+    mask, ours = bytearray(count), bytearray(count)
+    versions: list[Version | None] = [None] * count
+    logprobs: list[float | None] = [0.0] * count
+    parts = []
+    of_store = told.versions
+    for call in path:
+        sampled = slice(call.sampled_at, call.end)
+        first = call not in trained
+        trained.add(call)
+        size = call.end - call.sampled_at
+        ours[sampled] = b"\1" * size
+        mask[sampled] = bytes([first]) * size
+        versions[sampled] = of_store[sampled]
+        logprobs[sampled] = [None if isnan(value) else value for value in told.logprobs[sampled]]
+        parts.append(
+            CallPart(call.id, call.begin, call.sampled_at, call.end, first, call.finish, call.reward)
+        )
+    return TrainingSample(
+        session.id,
+        leaf.id,
+        leaf.model,
+        told.ids.tolist(),
+        list(mask),
+        logprobs,
+        versions,
+        list(_make_spans(ours, mask, versions)),
+        [experts for call in path if (experts := _call_experts(call)) is not None],
+        parts,
+        leaf.history(),
+        leaf.finish,
+        leaf.reward if leaf.reward is not None else session.reward,
+        all(call.exact for call in path),
+        list(dict.fromkeys(text for call in path for text in call.deviations)),
+        session.metadata,
+    )
+
+
+def _make_spans(ours: bytearray, mask: bytearray, versions: list[Version | None]) -> Iterator[SampleSpan]:
+    start = 0
+    for end in range(1, len(ours) + 1):
+        same = end < len(ours) and (
+            ours[end] == ours[start] and mask[end] == mask[start] and versions[end] == versions[start]
+        )
+        if not same:
+            yield SampleSpan(start, end, "sampled" if ours[start] else "prompt", mask[start], versions[start])
+            start = end
+
+
+def _call_experts(call: SessionCall) -> SampleExperts | None:
+    if call.experts is None:
+        return None
+    return SampleExperts(call.id, call.experts_start, call.end - 1, b64encode(call.experts).decode("ascii"))

@@ -1,0 +1,213 @@
+"""Finding the tokens of a text: a walk down a tree of tokens that looks at their text.
+
+Edges are compared as a whole, with one memcmp. Only where several edges go on from a node does the walk ask
+which tokens the text may begin with there; several may do so (`in`, `int`, `international`), so the walk
+follows all of them and tells of every end that it reaches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
+
+from radixway.core.radix import RadixNode, common_prefix
+from radixway.trajectories.token_keys import STRIDE, chunk_stride, is_boundary, is_chunk
+from radixway.trajectories.token_run import TokenRun
+
+Place: TypeAlias = RadixNode[bytes, TokenRun]
+
+_FEW = 4
+"""Children that are tried one by one rather than looked up."""
+
+
+@dataclass(slots=True)
+class TextPosition:
+    """A position in the tree to which a text leads."""
+
+    node: Place
+    strides: int
+    """From the root: the end of `node`, or within its edge."""
+    text: int
+    """Bytes of the text up to here; tokens that the text leaves out have none."""
+    tokens: int
+    """Tokens up to here."""
+
+
+Fits = Callable[[Place, int], bool]
+"""May the walk go on through this node, with so many tokens before it?"""
+
+
+class StrideIndex:
+    """Which strides begin with which text; learnt from the edges that were laid."""
+
+    def __init__(self) -> None:
+        self._strides: dict[bytes, tuple[bytes, ...]] = {}
+        """Mostly one each, for as many pieces as there are words: a set would take four times the memory."""
+        self._lengths: dict[int, tuple[int, ...]] = {}
+        """By first byte, the lengths of the pieces that begin with it."""
+        self._hidden: set[bytes] = set()
+        """Strides of tokens that texts may leave out."""
+        self._chunks: set[int] = set()
+        """Lengths of the chunks of text that edges begin with."""
+
+    def add_edge(self, node: Place) -> None:
+        """Note how the edge of `node` begins."""
+        stride, run = node.key[:STRIDE], node.payload
+        if is_chunk(stride, 0):
+            self._chunks.add(run.widths[0])
+            return
+        if run.labels[0].hidden:
+            self._hidden.add(stride)
+        piece = run.text[: run.widths[0]]
+        known = self._strides.get(piece, ())
+        if stride not in known:
+            self._strides[piece] = (*known, stride)
+        if piece:
+            lengths = self._lengths.get(piece[0], ())
+            if len(piece) not in lengths:
+                self._lengths[piece[0]] = (*lengths, len(piece))
+
+    def matching_children(self, node: Place, text: bytes, at: int) -> list[Place]:
+        """Those whose edges may begin as `text` goes on at byte `at`."""
+        children = node.children
+        if len(children) <= _FEW:
+            return list(children.values())
+        found = [
+            child
+            for length in (self._lengths.get(text[at], ()) if at < len(text) else ())
+            for child in _children_by_stride(node, self._strides.get(text[at : at + length]))
+        ]
+        found += _children_by_stride(node, self._strides.get(b""))
+        found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
+        if self._chunks:
+            strides = (chunk_stride(text[at : at + length]) for length in self._chunks)
+            found += [children[stride] for stride in strides if stride in children]
+        return found
+
+
+def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[Place]:
+    """The children of `node` that begin with one of `strides`."""
+    if not strides:
+        return []
+    children = node.children
+    if len(strides) <= len(children):
+        return [children[stride] for stride in strides if stride in children]
+    return [child for stride, child in children.items() if stride in strides]
+
+
+def walk_text(
+    start: TextPosition, text: bytes, pieces: StrideIndex, fits: Fits | None = None
+) -> Iterator[TextPosition]:
+    """Every position where an edge ends, or parts from `text`; `start` included, parents before children.
+
+    A position is behind a whole token and never within a character. With `fits` only ends of whole edges.
+    """
+    stack = [start]
+    while stack:
+        here = stack.pop()
+        if (ending := here if _is_token_end(here, text) else _last_boundary(here, text)) is not None:
+            yield ending
+        for child in pieces.matching_children(here.node, text, here.text):
+            if fits is not None and not fits(child, here.tokens):
+                continue
+            run = child.payload
+            size = strides = len(run.widths)
+            at = here.text + len(run.text)
+            if not text.startswith(run.text, here.text):
+                strides, at = _follow_edge(child, text, here.text)
+                if not strides:
+                    continue
+            tokens = here.tokens + strides - min(run.chunks, strides)
+            reached = TextPosition(child, here.strides + strides, at, tokens)
+            if strides == size:
+                stack.append(reached)
+            elif fits is None:
+                yield reached
+
+
+def is_ancestor(upper: TextPosition, lower: TextPosition) -> bool:
+    """Is `upper` a position on the way to `lower`?"""
+    node: Place | None = lower.node
+    while node is not None and node is not upper.node:
+        node = node.parent
+    return node is not None and upper.strides <= lower.strides
+
+
+def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
+    """How many strides of the edge `text` leads along from byte `at`, and to which byte.
+
+    edge    ▁sat | <|im_end|> | \n | <|im_start|> …        <|im_end|> is hidden
+    text    ▁sat              | \n | <|im_start|> …        goes on behind it
+    """
+    run = node.payload
+    if not run.labels[0].hidden and not text.startswith(run.text[: run.widths[0]], at):
+        return 0, at
+    ends = list(accumulate(run.widths))
+    done = 0
+    while True:
+        begun = ends[done - 1] if done else 0
+        same = _common_bytes(run.text, begun, text, at)
+        if begun + same == len(run.text):  # maybe within a character, which goes on below
+            return len(ends), at + same
+        done = _last_token_end(node, ends, done, begun + same, text, at - begun)
+        at += (ends[done - 1] if done else 0) - begun
+        after = run.skip_hidden(done)
+        if after == done or at >= len(text):
+            return done, at
+        done = after
+        if done == len(ends):
+            return done, at
+
+
+def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
+    """Bytes that `edge[begin:]` and `text[at:]` have in common at their beginnings."""
+    if edge[begin : begin + 1] != text[at : at + 1] or begin >= len(edge):
+        return 0
+    same: int = common_prefix(edge[begin:], text, at, 1)
+    return same
+
+
+def _last_token_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, base: int) -> int:
+    """The strides, `done` at least, after which a token ends and of whose text no more than `limit` is used.
+
+    `base`: where in `text` the edge would begin.
+    """
+    most = bisect_right(ends, limit)
+    if most <= done:
+        return done
+    first = max(bisect_left(ends, ends[most - 1]), done) + 1
+    chunks: int = node.payload.chunks
+    candidates: tuple[int, ...] = (
+        *range(first, most + 1),
+        *range(first - 1, max(done, chunks), -1),
+    )
+    for strides in candidates:
+        if is_boundary(node.key, strides) and not within_character(text, base + ends[strides - 1]):
+            return strides
+    return done
+
+
+def _is_token_end(here: TextPosition, text: bytes) -> bool:
+    key = here.node.key
+    return not key or (is_boundary(key, len(key) // STRIDE) and not within_character(text, here.text))
+
+
+def _last_boundary(here: TextPosition, text: bytes) -> TextPosition | None:
+    """The last position on the edge where a token ends."""
+    run = here.node.payload
+    strides, at = len(run.widths), here.text
+    while strides > run.chunks + 1:
+        strides -= 1
+        at -= run.widths[strides]
+        if is_boundary(here.node.key, strides) and not within_character(text, at):
+            tokens = here.tokens - run.tokens + strides - min(run.chunks, strides)
+            return TextPosition(here.node, here.node.start + strides, at, tokens)
+    return None
+
+
+def within_character(text: bytes, at: int) -> bool:
+    """Does a character go on at this byte?"""
+    return at < len(text) and 0x80 <= text[at] < 0xC0

@@ -1,0 +1,64 @@
+"""The recorded trajectories of a gateway: one trie for each model it serves."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from radixway.core.config import TrajectoriesConfig
+from radixway.core.pipeline import TokenizerOf
+from radixway.trajectories.memory_budget import MemoryBudget
+from radixway.trajectories.path_owners import PathOwners
+from radixway.trajectories.store import TrajectoryStore
+from radixway.trajectories.string_radix_trie import StringRadixTrie
+
+_MOST_MODELS = 64
+
+
+class TrieRegistry:
+    """Finds a model's trie, made when it is first asked for. All keep to `max_bytes` together.
+
+    There are 64 at most, for under one tokenizer for all models any name is one: an empty one goes first,
+    else the one used longest ago.
+    """
+
+    def __init__(self, section: TrajectoriesConfig, tokenizer_of: TokenizerOf) -> None:
+        self._section = section
+        self.memory = MemoryBudget(section.max_bytes)
+        self._tokenizer_of = tokenizer_of
+        self._tries: OrderedDict[str, StringRadixTrie] = OrderedDict()
+        """The one used longest ago first."""
+        self.owners = PathOwners()
+
+    async def trie_for(self, model: str | None) -> StringRadixTrie:
+        """The trie of `model`, or of what the workers serve if it is None."""
+        name, tokenizer = await self._tokenizer_of(model)
+        trie = self._tries.get(name)
+        if trie is None or (trie.tokenizer is None and tokenizer is not None):
+            trie = self._tries[name] = StringRadixTrie(
+                self._section.max_cache_size,
+                self._section.gc_threshold_k,
+                tokenizer,
+                memory=self.memory,
+            )
+        self._tries.move_to_end(name)
+        if len(self._tries) > _MOST_MODELS:
+            older = [other for other in self._tries if other != name]
+            del self._tries[next((other for other in older if not self._tries[other].store.tokens), older[0])]
+        return trie
+
+    def stores_by_model(self) -> dict[str, TrajectoryStore]:
+        """The stores by their models' names."""
+        return {name: trie.store for name, trie in self._tries.items()}
+
+    def get_stats(self) -> dict[str, Any]:
+        """All tries' figures, added up."""
+        told = [trie.get_stats() for trie in self._tries.values()]
+        if not told:
+            told = [StringRadixTrie(self._section.max_cache_size, self._section.gc_threshold_k).get_stats()]
+        total = dict(told[0])
+        for name in ("total_entries", "cache_hits", "cache_misses", "cur_cache_size", "cache_size_mb"):
+            total[name] = sum(stats[name] for stats in told)
+        lookups = total["cache_hits"] + total["cache_misses"]
+        total["hit_rate"] = total["cache_hits"] / lookups if lookups else 0.0
+        return total

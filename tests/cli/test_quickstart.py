@@ -1,0 +1,125 @@
+"""`radixway up` and an engine that does not do what it should."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+WITH_ENGINE = """
+import sys
+
+import radixway.gateway.engine_supervisor
+from radixway.cli import main
+
+engine, *sys.argv[1:] = sys.argv[1:]
+radixway.gateway.engine_supervisor.sys.executable = engine
+radixway.gateway.engine_supervisor._STOP_WITHIN_S = 600
+main()
+"""
+
+
+def scripted_engine(directory: Path, script: str) -> Path:
+    """A shell script to run instead of an engine."""
+    path = directory / "engine"
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
+    return path
+
+
+@asynccontextmanager
+async def up(engine: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`radixway up` with this for an engine."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", WITH_ENGINE, engine, "up", "--port", str(port)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"},
+    )
+    try:
+        async with asyncio.timeout(120):
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def test_an_engine_killed_while_it_loads_ends_it_with_one_sentence(
+    tmp_path: Path, free_port: int
+) -> None:
+    async with up(scripted_engine(tmp_path, "kill -KILL $$"), free_port) as process:
+        _, told = await process.communicate()
+        assert process.returncode == 2
+        assert b"the engine was ended by signal 9 (Killed) before it was ready" in told
+        assert b"Traceback" not in told
+
+
+async def test_a_second_signal_does_not_wait_for_the_engine(tmp_path: Path, free_port: int) -> None:
+    stubborn = "trap '' TERM\necho loading\nexec cat"  # until `up` ends
+    async with up(scripted_engine(tmp_path, stubborn), free_port) as process:
+        assert process.stdout is not None
+        while b"loading" not in await process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        await until_refused(free_port)
+        await end(process)
+
+
+async def test_the_engine_publishes_to_this_gateway_alone(tmp_path: Path, free_port: int) -> None:
+    script = 'for word in "$@"; do case $word in ipc://*) echo ${word#ipc://};; esac; done\nexec cat'
+    async with up(scripted_engine(tmp_path, script), free_port) as process:
+        assert process.stdout is not None
+        sockets = []
+        while len(sockets) < 2:
+            if (line := (await process.stdout.readline()).decode().strip()).startswith("/"):
+                sockets.append(Path(line))
+        private = sockets[0].parent
+        assert sockets[1].parent == private and private.stat().st_mode & 0o077 == 0
+        await end(process)
+    assert not private.exists()
+
+
+async def test_an_engine_that_is_configured_to_publish_elsewhere_does(
+    tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY__ENGINE__KV_EVENTS_ENDPOINT", "tcp://*:5557")
+    async with up(scripted_engine(tmp_path, 'echo "given $*"\nexec cat'), free_port) as process:
+        assert process.stdout is not None
+        while not (line := await process.stdout.readline()).startswith(b"given"):
+            pass
+        assert b"kv-events" not in line
+        await end(process)
+
+
+async def test_a_gateway_that_cannot_start_ends_it_and_the_engine(
+    tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    monkeypatch.setenv("RADIXWAY__CHAT__DATABASE", "postgresql://nobody@127.0.0.1:1/nothing")
+    async with up(scripted_engine(tmp_path, "exec cat"), free_port) as process:
+        _, told = await process.communicate()
+        assert process.returncode == 2
+        assert b"chat.database" in told and b"Traceback" not in told
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Stop it as Ctrl-C does."""
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 0
+
+
+async def until_refused(port: int) -> None:
+    """Wait until nobody listens there any more."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            return
+        except ConnectionResetError:  # accepted into a backlog that was closed
+            continue
+        writer.close()

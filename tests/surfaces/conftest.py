@@ -1,5 +1,0 @@
-"""Fixtures of several files here."""
-
-from chat_stores import chat_stores, postgres, valkey
-
-__all__ = ["chat_stores", "postgres", "valkey"]
