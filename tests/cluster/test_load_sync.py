@@ -204,7 +204,7 @@ async def test_gateways_with_one_key_hear_each_other_and_nobody_else(four_worker
             b"",
             stranger.encode_message(SyncMessage(1, "g", "n", 0, True, {"http://a": LoadShare(1, 1)})),
         ):
-            one.gateway.load_sync.hear(data)
+            one.gateway.load_sync.receive_message(data)
         assert one.gateway.metrics.registry.get_sample_value("radixway_load_sync_bad_total") == 3
         assert [peer.id for peer in one.gateway.load_sync.peers] == [two.gateway.load_sync.id]
         asked = asyncio.create_task(one.chat())

@@ -91,7 +91,7 @@ def router_of(handle):
 async def settled(handle):
     """Nothing is in hand: completions reach the router's own loop after their answers reach the caller's."""
     router = router_of(handle)
-    workers = [router._fleet.worker(name) for name in router._fleet.seen.replicas]
+    workers = [router._fleet.find_worker(name) for name in router._fleet.seen.replicas]
     async with asyncio.timeout(60):
         while any(worker.load.requests for worker in workers):
             await asyncio.wrap_future(

@@ -35,19 +35,19 @@ def house():
 
 
 def test_workers_appear_and_vanish_as_their_source_says(house):
-    house.members.tell("dns", found(A, B))
+    house.members.set_members("dns", found(A, B))
     assert house.states() == {A: "joining", B: "joining"}
-    house.members.tell("dns", found(B))
+    house.members.set_members("dns", found(B))
     assert house.states() == {B: "joining"}
     assert house.registry.get(B).sources == ("dns",)
     assert house.members.changes == {"appeared": 2, "drained": 0, "returned": 0, "vanished": 1}
 
 
 def test_one_that_vanishes_with_requests_in_hand_drains_first(house):
-    house.members.tell("dns", found(A))
+    house.members.set_members("dns", found(A))
     house.ready(A)
     lease = LoadLedger().reserve(house.registry.get(A))
-    house.members.tell("dns", [])
+    house.members.set_members("dns", [])
     house.members.retire()
     assert house.states() == {A: "draining"}
     lease.release()
@@ -56,10 +56,10 @@ def test_one_that_vanishes_with_requests_in_hand_drains_first(house):
 
 
 def test_one_that_comes_back_while_it_leaves_stays(house):
-    house.members.tell("dns", found(A))
+    house.members.set_members("dns", found(A))
     lease = LoadLedger().reserve(house.registry.get(A))
-    house.members.tell("dns", [])
-    house.members.tell("dns", found(A))
+    house.members.set_members("dns", [])
+    house.members.set_members("dns", found(A))
     lease.release()
     house.members.retire()
     assert house.states() == {A: "joining"}
@@ -67,69 +67,69 @@ def test_one_that_comes_back_while_it_leaves_stays(house):
 
 
 def test_a_draining_worker_stays_listed_and_comes_back_when_it_drains_no_more(house):
-    house.members.tell("kubernetes", found(A))
+    house.members.set_members("kubernetes", found(A))
     house.ready(A)
-    house.members.tell("kubernetes", found(A, draining=True))
+    house.members.set_members("kubernetes", found(A, draining=True))
     house.members.retire()
     assert house.states() == {A: "draining"}
-    house.members.tell("kubernetes", found(A))
+    house.members.set_members("kubernetes", found(A))
     assert house.states() == {A: "joining"}
 
 
 def test_one_that_drains_as_it_is_first_heard_of_is_not_taken_in(house):
-    house.members.tell("kubernetes", found(A, draining=True))
+    house.members.set_members("kubernetes", found(A, draining=True))
     assert house.states() == {}
-    house.members.tell("kubernetes", found(A))
+    house.members.set_members("kubernetes", found(A))
     assert house.states() == {A: "joining"}
 
 
 def test_one_that_is_named_twice_drains_only_if_it_does_both_times(house):
     for both in ([*found(A), *found(A, draining=True)], [*found(A, draining=True), *found(A)]):
-        house.members.tell("kubernetes", both)
+        house.members.set_members("kubernetes", both)
         assert house.states() == {A: "joining"}
 
 
 def test_a_worker_stays_while_anybody_names_it(house):
-    house.members.tell("dns", found(A))
-    house.members.join(API, WorkerSettings(url=A))
+    house.members.set_members("dns", found(A))
+    house.members.join_worker(API, WorkerSettings(url=A))
     assert house.registry.get(A).sources == ("dns", API)
-    house.members.tell("dns", found(A, draining=True))
-    house.members.tell("dns", [])
+    house.members.set_members("dns", found(A, draining=True))
+    house.members.set_members("dns", [])
     assert house.states() == {A: "joining"}
     house.members.leave(API, A)
     assert house.states() == {}
 
 
 def test_who_alone_wanted_it_to_go_on_leaves_and_it_drains(house):
-    house.members.tell("kubernetes", found(A))
+    house.members.set_members("kubernetes", found(A))
     house.members.name("registered", *found(A))
-    house.members.tell("kubernetes", found(A, draining=True))
+    house.members.set_members("kubernetes", found(A, draining=True))
     assert house.states() == {A: "joining"}
     house.members.leave("registered", A)
     assert house.states() == {A: "draining"}
 
 
 def test_the_same_set_again_leaves_alone_what_an_administrator_did(house):
-    house.members.tell("dns", found(A, B))
+    house.members.set_members("dns", found(A, B))
     house.registry.set_state(house.registry.get(A), WorkerState.DRAINING)
     house.registry.remove(B)
-    house.members.tell("dns", found(A, B))
+    house.members.set_members("dns", found(A, B))
     assert house.states() == {A: "draining"}
-    house.members.join(API, WorkerSettings(url=A))
+    house.members.join_worker(API, WorkerSettings(url=A))
     assert house.states() == {A: "joining"}
 
 
 def test_a_removed_worker_that_a_call_had_added_is_its_sources_alone_again(house):
-    house.members.join(API, WorkerSettings(url=A))
+    house.members.join_worker(API, WorkerSettings(url=A))
     house.registry.remove(A)
-    house.members.tell("dns", found(A))
-    house.members.tell("dns", [])
+    house.members.set_members("dns", found(A))
+    house.members.set_members("dns", [])
     assert house.states() == {}
 
 
 def test_new_particulars_reach_a_worker_that_is_known(house):
-    house.members.tell("registered", found(A))
-    house.members.tell("registered", [DiscoveredWorker(WorkerSettings(url=A, max_batch_size=4))])
+    house.members.set_members("registered", found(A))
+    house.members.set_members("registered", [DiscoveredWorker(WorkerSettings(url=A, max_batch_size=4))])
     assert house.registry.get(A).max_batch_size == 4
 
 

@@ -54,7 +54,7 @@ async def examine(ward, worker):
 
 
 async def test_a_worker_that_answers_becomes_ready_with_what_it_says_of_itself(ward):
-    worker = ward.registry.add(WorkerSettings(url="http://a"))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     assert worker.state is WorkerState.JOINING
     await examine(ward, worker)
     assert worker.state is WorkerState.READY
@@ -62,13 +62,13 @@ async def test_a_worker_that_answers_becomes_ready_with_what_it_says_of_itself(w
 
 
 async def test_what_the_operator_gave_is_not_overwritten(ward):
-    worker = ward.registry.add(WorkerSettings(url="http://a", models=("mine",), kv_tokens=7))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a", models=("mine",), kv_tokens=7))
     await examine(ward, worker)
     assert (worker.models, worker.kv_tokens, worker.max_batch_size) == (("mine",), 7, 8)
 
 
 async def test_one_failed_probe_is_forgiven_two_are_not_and_recovery_is_noticed(ward):
-    worker = ward.registry.add(WorkerSettings(url="http://a"))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     await examine(ward, worker)
     ward.probe.well = False
     assert not await examine(ward, worker)
@@ -84,7 +84,7 @@ async def test_one_failed_probe_is_forgiven_two_are_not_and_recovery_is_noticed(
 
 
 async def test_health_checks_leave_the_load_alone_and_draining_stays_draining(ward):
-    worker = ward.registry.add(WorkerSettings(url="http://a"))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     await examine(ward, worker)
     worker.load.requests = 3
     ward.registry.set_state(worker, WorkerState.DRAINING)
@@ -94,7 +94,7 @@ async def test_health_checks_leave_the_load_alone_and_draining_stays_draining(wa
 
 
 async def test_a_worker_that_takes_no_connection_is_out_at_once_and_back_after_one_probe(ward):
-    worker = ward.registry.add(WorkerSettings(url="http://a"))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     back = asyncio.Event()
     ward.registry.on_state.append(lambda w: back.set() if w.state is WorkerState.READY else None)
     async with asyncio.timeout(5):
@@ -107,7 +107,7 @@ async def test_a_worker_that_takes_no_connection_is_out_at_once_and_back_after_o
 
 
 async def test_a_removed_worker_is_watched_no_longer(ward):
-    worker = ward.registry.add(WorkerSettings(url="http://a"))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     ward.registry.remove("http://a")
     ward.monitor.report_failure(worker, gone=True)
     assert not ward.monitor._tasks
@@ -115,14 +115,14 @@ async def test_a_removed_worker_is_watched_no_longer(ward):
 
 async def test_a_worker_added_again_is_asked_for_its_version_however_the_probes_fall(ward):
     ward.probe.findings = ServerInfo(models=("m",), weight_version="2")
-    worker = ward.registry.add(WorkerSettings(url="http://a"))
+    worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     await examine(ward, worker)
     ward.weights.expect("2")
     old, new = ward.probe.describe, ServerInfo(models=("m",), weight_version="1")
 
     async def restarted_meanwhile(asked):
         found = await old(asked)
-        ward.registry.add(WorkerSettings(url="http://a"))
+        ward.registry.add_worker(WorkerSettings(url="http://a"))
         ward.probe.describe, ward.probe.findings = old, new
         return found
 

@@ -330,7 +330,7 @@ def test_vllms_decode_workers_are_candidates_alone_and_prefill_workers_never():
 def test_our_own_engine_says_itself_what_it_was_started_for(role):
     registry = registry_of({"url": "http://w"})
     worker = registry.get_worker("http://w")
-    registry.learn(worker, ServerInfo(models=("m",), engine="radixway", role=role, bootstrap_port=9000))
+    registry.update_info(worker, ServerInfo(models=("m",), engine="radixway", role=role, bootstrap_port=9000))
     assert (worker.role, worker.dialect, worker.bootstrap_port) == (role, "radixway", 9000)
     assert registry.candidates("m") == ((worker,) if role == "decode" else ()), "it can answer alone"
 
@@ -338,7 +338,7 @@ def test_our_own_engine_says_itself_what_it_was_started_for(role):
 def test_our_own_engine_given_another_role_than_it_was_started_for_does_both(caplog):
     registry = registry_of(P)
     worker = registry.get_worker("http://p")
-    registry.learn(worker, ServerInfo(models=("m",), engine="radixway"))
+    registry.update_info(worker, ServerInfo(models=("m",), engine="radixway"))
     assert worker.role == "any" and registry.candidates("m") == (worker,)
     assert registry.prefillers("m") == ()
     assert "not started to prefill only" in caplog.text

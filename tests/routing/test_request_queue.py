@@ -26,14 +26,14 @@ def serve(line, places=1, now=0.0, uncached=lambda waiting: waiting.uncached_tok
             return True
         return False
 
-    line.serve(place, uncached, now)
+    line.fill_free_slots(place, uncached, now)
     line.check()
     return served
 
 
 def fill(line, *several):
     for one in several:
-        assert line.push(one) is None
+        assert line.enqueue(one) is None
         line.check()
 
 

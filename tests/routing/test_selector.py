@@ -71,9 +71,9 @@ def test_a_worker_that_has_gone_is_forgotten_and_its_place_is_used_again(policy)
         request = prompt(1, 2, number, text=f"same beginning {number}", session="s")
         selector.reserve(selector.select_worker(request, candidates)).release()
     gone = candidates.pop(0)
-    selector.forget(gone)
+    selector.remove_worker(gone)
     newcomer = workers(4)[3]
-    selector.enroll(newcomer)
+    selector.add_worker(newcomer)
     candidates.append(newcomer)
     for _ in range(10):
         request = prompt(1, 2, 3, text="same beginning", session="s")

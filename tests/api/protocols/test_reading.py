@@ -130,9 +130,9 @@ def test_an_answer_is_read_as_its_request_allows():
     assert ask.answer_format(family, prompt) == AnswerFormat("before", "hermes")
     assert read(CHAT, messages=[USER]).answer_format(family, prompt) == AnswerFormat("before", None)
     single = read(CHAT, **{**BODIES[CHAT], "parallel_tool_calls": False})
-    assert single.reading(family, prompt).most_calls == 1
+    assert single.answer_format(family, prompt).most_calls == 1
     unused = read(CHAT, **{**BODIES[CHAT], "tool_choice": "none"})
-    assert unused.visible_tools is None and unused.reading(family, prompt).tools is None
+    assert unused.visible_tools is None and unused.answer_format(family, prompt).tools is None
     assert read(COMPLETIONS, prompt="x").reading(family, "x") == AnswerFormat()
 
 

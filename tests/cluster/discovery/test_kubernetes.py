@@ -49,7 +49,7 @@ def at_once():
 @asynccontextmanager
 async def followed(source, told):
     """The task that follows it, until it fails."""
-    task = asyncio.create_task(source.follow(told))
+    task = asyncio.create_task(source.follow_workers(told))
     try:
         yield task
     finally:

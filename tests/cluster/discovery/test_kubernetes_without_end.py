@@ -33,7 +33,7 @@ async def answering(answer):
 async def failure(source):
     with pytest.raises(DiscoverySourceError) as told:
         async with asyncio.timeout(30):
-            await source.follow(lambda found: None)
+            await source.follow_workers(lambda found: None)
     return str(told.value)
 
 

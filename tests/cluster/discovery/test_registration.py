@@ -38,24 +38,24 @@ def house():
 def test_a_worker_is_there_as_long_as_it_says_so(house):
     assert house.register(A) == 30
     assert house.register(B, ttl_s=5) == 5
-    assert house.registry.get(A).sources == ("registered",)
+    assert house.registry.get_worker(A).sources == ("registered",)
     house.now = 5
-    assert house.registrations.expire() == 25
+    assert house.registrations.expire_leases() == 25
     assert house.states() == {A: "joining"}
     house.register(A)
     house.now = 34
-    assert house.registrations.expire() == 1
+    assert house.registrations.expire_leases() == 1
     assert house.registrations.lease_left_s(A) == 1
     house.now = 35
-    assert house.registrations.expire() is None
+    assert house.registrations.expire_leases() is None
     assert (house.states(), house.registrations.lease_left_s(A)) == ({}, None)
 
 
 def test_one_that_is_silent_with_requests_in_hand_drains_and_comes_back_when_it_is_heard(house):
     house.register(A)
-    lease = LoadLedger().reserve(house.registry.get(A))
+    lease = LoadLedger().reserve(house.registry.get_worker(A))
     house.now = 31
-    house.registrations.expire()
+    house.registrations.expire_leases()
     assert house.states() == {A: "draining"}
     house.register(A)
     lease.release()
@@ -65,7 +65,7 @@ def test_one_that_is_silent_with_requests_in_hand_drains_and_comes_back_when_it_
 
 def test_a_heartbeat_leaves_alone_what_an_administrator_did_and_new_words_do_not(house):
     house.register(A)
-    house.registry.set_state(house.registry.get(A), WorkerState.DRAINING)
+    house.registry.set_state(house.registry.get_worker(A), WorkerState.DRAINING)
     house.register(A)
     assert house.states() == {A: "draining"}
     house.registry.remove(A)
@@ -73,20 +73,20 @@ def test_a_heartbeat_leaves_alone_what_an_administrator_did_and_new_words_do_not
     assert house.states() == {}
     house.register(A, max_batch_size=4)
     assert house.states() == {A: "joining"}
-    assert house.registry.get(A).max_batch_size == 4
+    assert house.registry.get_worker(A).max_batch_size == 4
 
 
 def test_who_leaves_drains_even_if_somebody_else_names_it(house):
-    house.members.join("dns", WorkerSettings(url=A))
+    house.members.join_worker("dns", WorkerSettings(url=A))
     house.register(A)
-    house.registrations.deregister_worker(house.registry.get(A))
-    assert (house.states(), house.registry.get(A).sources) == ({A: "draining"}, ("dns",))
+    house.registrations.deregister_worker(house.registry.get_worker(A))
+    assert (house.states(), house.registry.get_worker(A).sources) == ({A: "draining"}, ("dns",))
 
 
 def test_leases_hold_for_longer_by_the_time_in_which_the_gateway_slept(house):
     house.register(A)
     house.now = 100
-    assert house.registrations.expire(late_s=75) == 5
+    assert house.registrations.expire_leases(late_s=75) == 5
     assert house.states() == {A: "joining"}
 
 

@@ -20,7 +20,7 @@ def looks(planned, seconds, per_s, fleet=CALM, begin=0.0, **more):
     plan = None
     for step in range(1, round(seconds / SECONDS) + 1):
         fleets = fleet if isinstance(fleet, dict) else {"any": fleet}
-        plan = planned.look(begin + step * SECONDS, traffic(per_s, **more), fleets)
+        plan = planned.update_plan(begin + step * SECONDS, traffic(per_s, **more), fleets)
     return plan
 
 
@@ -55,7 +55,7 @@ def test_a_queue_adds_replicas_at_once_and_a_calm_one_none():
     planned = planner()
     looks(planned, 60, 5)
     waiting = RoleReplicas(ready=4, prefill_tokens=800_000)
-    plan = planned.look(65, traffic(5), {"any": waiting})
+    plan = planned.update_plan(65, traffic(5), {"any": waiting})
     assert plan.roles["any"].pressure > 1
     assert plan.roles["any"].replicas > 4
 
@@ -63,7 +63,7 @@ def test_a_queue_adds_replicas_at_once_and_a_calm_one_none():
 def test_requests_in_the_gateways_queue_weigh_as_much_as_usual_prompts():
     planned = planner()
     looks(planned, 60, 5, prompt=8000)
-    plan = planned.look(65, traffic(5), {"any": RoleReplicas(ready=4, waiting=60)})
+    plan = planned.update_plan(65, traffic(5), {"any": RoleReplicas(ready=4, waiting=60)})
     assert plan.roles["any"].replicas > 4
 
 
@@ -76,8 +76,8 @@ def test_many_that_decode_add_replicas():
 def test_one_burst_that_is_over_at_once_adds_nobody():
     planned = planner()
     looks(planned, 60, 1)
-    planned.look(65, traffic(1), {"any": CALM})
-    burst = planned.look(70, traffic(1), {"any": RoleReplicas(ready=4, prefill_tokens=150_000)})
+    planned.update_plan(65, traffic(1), {"any": CALM})
+    burst = planned.update_plan(70, traffic(1), {"any": RoleReplicas(ready=4, prefill_tokens=150_000)})
     assert burst.roles["any"].pressure < 1
 
 

@@ -34,7 +34,7 @@ class Worker:
         self.engine = CachingEngine(self.size)
         self.runs = 0
         self.live = []
-        self.index, self.slot = index, index.enroll()
+        self.index, self.slot = index, index.add_slot()
         self.following = WorkerKvFeed(index, self.slot, SIZE, KvEventCounts(), can_replay=True)
         self.follower = self.following.sequencers[0]
         self.answers = None

@@ -84,7 +84,7 @@ def degraded(hearing):
     """Nothing is claimed of the worker, and it goes by our own decisions."""
     hearing.settle()
     assert not hearing.index.blocks_in_tier(hearing.slot)
-    hearing.index.sent(hearing.slot, [1], 0.0, told=True)
+    hearing.index.predict_blocks(hearing.slot, [1], 0.0, told=True)
     assert hearing.index.match([1], 1e9).device == {hearing.slot: 1}
     return hearing.state is KvEventsState.DEGRADED
 

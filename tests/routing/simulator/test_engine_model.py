@@ -44,7 +44,7 @@ def finish(model):
 def test_a_prompt_takes_as_many_steps_as_its_chunks_and_an_answer_one_for_each_further_token():
     model, _ = engine()
     asked = job(1, 2, 3, 4, 5, output=3)
-    model.submit(asked, 10.0)
+    model.submit_request(asked, 10.0)
     finish(model)
     first = 10 + (1 + 16 * 0.1) + (1 + 5 * 0.1)
     assert asked.first_token == pytest.approx(first)
@@ -55,11 +55,11 @@ def test_a_prompt_takes_as_many_steps_as_its_chunks_and_an_answer_one_for_each_f
 
 def test_a_cached_prefix_is_not_computed_but_the_last_token_always_is():
     model, _ = engine()
-    model.submit(job(1, 2, 3), 0.0)
+    model.submit_request(job(1, 2, 3), 0.0)
     finish(model)
     longer, whole = job(1, 2, 3, 4), job(1, 2, 3, extra=0)
     for asked, cached in ((longer, 12), (whole, 11)):
-        model.submit(asked, model.now)
+        model.submit_request(asked, model.now)
         finish(model)
         assert asked.cached_tokens == cached
     assert model.prefilled_tokens == 13 + 5 + 1
@@ -68,27 +68,27 @@ def test_a_cached_prefix_is_not_computed_but_the_last_token_always_is():
 def test_a_prefilled_token_attends_to_those_before_it_cached_or_not():
     constants = EngineConstants(step_s=1.0, prefill_s=0, attention_s=0.01, step_tokens=8)
     model, _ = engine(constants=constants)
-    model.submit(cold := job(1, 2, 3), 0.0)
+    model.submit_request(cold := job(1, 2, 3), 0.0)
     finish(model)
     assert cold.first_token == pytest.approx(2 + 0.01 * (13 * 12 / 2))
-    model.submit(warm := job(1, 2, 3, 4), model.now)
+    model.submit_request(warm := job(1, 2, 3, 4), model.now)
     finish(model)
     assert warm.first_token - warm.arrived == pytest.approx(1 + 0.01 * (5 * 12 + 5 * 4 / 2))
 
 
 def test_decoding_requests_slow_a_prefill_and_wait_for_its_step():
     model, _ = engine()
-    model.submit(job(1, output=4), 0.0)
-    model.submit(late := job(2, 3), 0.0)
+    model.submit_request(job(1, output=4), 0.0)
+    model.submit_request(late := job(2, 3), 0.0)
     finish(model)
     assert late.first_token == pytest.approx((1 + 0.5) + (1 + 0.9 + 0.01))
 
 
 def test_a_request_waits_for_room_and_those_behind_it_wait_too():
     model, _ = engine(kv_tokens=10 * BLOCK)
-    model.submit(first := job(1, 2, 3, 4, 5, output=2), 0.0)
-    model.submit(large := job(6, 7, 8, 9, output=2), 0.0)
-    model.submit(small := job(10, output=1), 0.0)
+    model.submit_request(first := job(1, 2, 3, 4, 5, output=2), 0.0)
+    model.submit_request(large := job(6, 7, 8, 9, output=2), 0.0)
+    model.submit_request(small := job(10, output=1), 0.0)
     finish(model)
     assert large.first_token > first.finished
     assert small.first_token >= large.first_token
@@ -97,22 +97,22 @@ def test_a_request_waits_for_room_and_those_behind_it_wait_too():
 def test_the_least_recently_used_blocks_go_first_and_the_end_of_a_prompt_before_its_beginning():
     model, events = engine(kv_tokens=8 * BLOCK)
     for asked in (job(1, 2, 3), job(4, 5), job(1, 2, 6)):
-        model.submit(asked, model.now)
+        model.submit_request(asked, model.now)
         finish(model)
     assert events.held == {1, 2, 3, 4, 5, 6}
     for asked, gone in ((job(7, 8), {3}), (job(9), {5})):
         before = set(events.held)
-        model.submit(asked, model.now)
+        model.submit_request(asked, model.now)
         finish(model)
         assert before - events.held == gone
 
 
 def test_what_an_empty_cache_has_no_room_for_is_refused():
     model, _ = engine(kv_tokens=4 * BLOCK)
-    assert model.fits(12, 4)
-    assert not model.fits(12, 5)
+    assert model.fits_request(12, 4)
+    assert not model.fits_request(12, 5)
     with pytest.raises(ValueError, match="does not fit"):
-        model.submit(job(1, 2, 3, output=4), 0.0)
+        model.submit_request(job(1, 2, 3, output=4), 0.0)
 
 
 @st.composite
@@ -149,7 +149,7 @@ def test_laws_of_the_engine(asked, capacity, max_running):
     for now, blocks, tokens, output in asked:
         work(now)
         jobs.append(SimulatedRequest(blocks, tokens, output, now))
-        model.submit(jobs[-1], now)
+        model.submit_request(jobs[-1], now)
         model.check()
     work(float("inf"))
     assert order == jobs, "first tokens come in the order of the requests"
@@ -172,7 +172,7 @@ def test_looking_at_the_engine_in_between_changes_nothing(asked, looks):
                 happened += model.run_until(looks.pop(0))
             happened += model.run_until(now)
             jobs.append(SimulatedRequest(blocks, tokens, output, now))
-            model.submit(jobs[-1], now)
+            model.submit_request(jobs[-1], now)
         happened += model.run_until(float("inf"))
         return [(job.first_token, job.finished) for job in jobs]
 

@@ -24,7 +24,7 @@ async def test_personal_data_ends_as_published(monkeypatch):
         assert told["id"] == f"chatcmpl-pii-violation-{told['created']}" and told["model"] == "m"
         assert told["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         assert EMAIL not in json.dumps([told, await steps(gateway, headers)])
-        metrics = gateway.gateway.metrics.render().decode()
+        metrics = gateway.gateway.metrics.render_text().decode()
         assert 'llm_pii_violations_total{model="m",pii_type="EMAIL_ADDRESS"} 1.0' in metrics
         assert 'llm_request_errors_total{model="m",reason="pii_policy_denied"} 1.0' in metrics
 
@@ -39,7 +39,7 @@ async def test_an_attack_ends_as_published(monkeypatch):
         assert headers["x-vsr-jailbreak-confidence"] == "0.910"
         content = told["choices"][0]["message"]["content"]
         assert "type: instruction_override, confidence: 0.910" in content
-        metrics = gateway.gateway.metrics.render().decode()
+        metrics = gateway.gateway.metrics.render_text().decode()
         assert 'llm_request_errors_total{model="m",reason="jailbreak_block"} 1.0' in metrics
         status, _, headers = await gateway.post("/v1/chat/completions", chat("Hello"))
         assert status == 200 and len(worker.requests) == 1 and "x-radixway-guard" not in headers
@@ -136,7 +136,7 @@ async def test_what_the_guard_cannot_read_passes_or_not_as_configured(monkeypatc
         assert (status, told["error"]["code"]) == (503, "guard_failed")
         assert headers["x-radixway-guard"] == "error jailbreak" and headers["retry-after"] == "1"
         assert len(worker.requests) == 1
-        metrics = gateway.gateway.metrics.render().decode()
+        metrics = gateway.gateway.metrics.render_text().decode()
         assert 'radixway_guard_errors_total{guard="pii"} 1.0' in metrics
         assert 'radixway_guard_errors_total{guard="jailbreak"} 1.0' in metrics
         _, health = await gateway.get("/health")

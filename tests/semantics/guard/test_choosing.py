@@ -182,7 +182,7 @@ async def test_text_with_personal_data_never_reaches_the_cache(monkeypatch):
                 await gateway.post("/v1/chat/completions", chat(ATTACK, temperature=0))
             gateway.finder.broken = True
             await gateway.post("/v1/chat/completions", chat("Who is it?", temperature=0))
-            await room.middleware.settle()
+            await room.middleware.wait_for_writes()
             assert room.describe()["entries_in_memory"] == 0
 
 

@@ -48,7 +48,7 @@ async def test_no_text_of_a_request_can_be_reached_from_its_journal(monkeypatch)
                 body = chat(f"{text} of {EMAIL}", model="auto")
                 await gateway.post("/v1/chat/completions", body)
             await gateway.post("/v1/chat/completions", chat(f"classified {EMAIL}", model="public"))
-            journals = gateway.gateway.journals.before(None, 3)
+            journals = gateway.gateway.journals.journals_before(None, 3)
             assert len(journals) == 3
             for journal in journals:
                 entries = [said for step, _, said in journal.entries if step == "semantic"]

@@ -137,7 +137,7 @@ def test_however_an_answer_is_divided_the_same_is_restored(answer, data):
         parts = restorer.restore_delta(answer[at:end])
         said += "".join(part.text for part in parts)
         at = end
-    said += "".join(part.text for part in restorer.end())
+    said += "".join(part.text for part in restorer.restore_rest())
     assert said == vault.restore_text(answer)
 
 

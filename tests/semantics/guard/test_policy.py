@@ -36,12 +36,12 @@ def test_nothing_is_looked_for_until_something_is_configured():
     assert not book().is_on and not book(classic(model_config={})).is_on
     assert book(enabled=True).is_on and book(pii={}).is_on and book(classic()).is_on
     assert not book(classic(), enabled=False).is_on
-    rules = book(pii={}).of(None, None, None)
+    rules = book(pii={}).rules_for(None, None, None)
     assert rules.pii.enabled and rules.pii.action == "report" and not rules.jailbreak.blocks
 
 
 def test_the_published_policy_blocks_and_a_model_without_one_may_see_everything():
-    rules = book(classic()).of(None, None, None)
+    rules = book(classic()).rules_for(None, None, None)
     assert actions(rules.pii) == ["block", None, None] and not rules.jailbreak.enabled
     allowing = {"public": {"pii_policy": {"pii_types_allowed": ["EMAIL_ADDRESS"]}}}
     rules = book(classic(model_config=allowing)).of(None, None, None)
@@ -53,20 +53,20 @@ def test_the_published_policy_blocks_and_a_model_without_one_may_see_everything(
 
 def test_an_adapter_is_under_the_policy_of_its_model():
     model = PUBLIC | {"loras": [{"name": "public-law"}]}
-    rules = book(classic(model_config={"public": model})).of(None, None, None)
+    rules = book(classic(model_config={"public": model})).rules_for(None, None, None)
     assert actions(rules.pii, models=("public-law",)) == ["block"]
 
 
 def test_actions_go_by_type_and_the_strictest_counts():
     pii = {"action": "mask", "actions": {"PHONE_NUMBER": "redact", "US_SSN": "block"}}
-    rules = book(pii=pii).of(None, None, None).pii
+    rules = book(pii=pii).rules_for(None, None, None).pii
     both = judge_pii(rules, "m", BOTH)
     assert (both.action, both.masked, both.redacted) == ("redact", EMAIL, {"PHONE_NUMBER"})
     assert judge_pii(rules, "m", EMAIL | {"US_SSN"}).action == "block"
 
 
 def test_a_private_model_may_be_shown_what_is_routed_to_it():
-    rules = book(pii={"action": "route", "route_to": "private"}).of(None, None, None)
+    rules = book(pii={"action": "route", "route_to": "private"}).rules_for(None, None, None)
     assert actions(rules.pii) == ["route", None, "route"]
 
 
@@ -77,7 +77,7 @@ def test_findings_count_by_type_and_threshold():
         LocatedPersonalData(here, PersonalDataSpan(kind, 0, 1, sure))
         for kind, sure in (("PERSON", 0.5), ("PERSON", 0.4), ("AGE", 0.79), ("AGE", 0.8), ("GPE", 0.9))
     ]
-    counted = filter_findings(found, rules.of(None, None, None).pii)
+    counted = filter_findings(found, rules.rules_for(None, None, None).pii)
     assert [(each.found.type, each.found.confidence) for each in counted] == [("PERSON", 0.5), ("AGE", 0.8)]
 
 
@@ -89,7 +89,7 @@ def test_categories_have_switches_and_thresholds_of_their_own():
     ]
     guard = {"prompt_guard": {"enabled": True, "threshold": 0.6}}
     rules = book(classic(categories=categories, **guard))
-    law, math, health = (rules.of(None, name, None) for name in ("law", "math", "health"))
+    law, math, health = (rules.rules_for(None, name, None) for name in ("law", "math", "health"))
     assert (law.jailbreak.threshold, health.jailbreak.threshold, health.pii.threshold) == (0.9, 0.6, 0.4)
     assert not math.jailbreak.enabled and not math.pii.enabled and law.pii.enabled
     assert law.jailbreak.blocks, "a classic guard blocks"
@@ -103,7 +103,7 @@ def test_plugins_of_the_decision_that_won_go_before_its_category():
         {"type": "jailbreak", "configuration": {"enabled": True, "threshold": 0.3}},
     ]
     decision = {"name": "strict", "modelRefs": [{"model": "private"}], "plugins": plugins}
-    rules = book(classic(model_config={}, decisions=[decision])).of(None, None, "strict")
+    rules = book(classic(model_config={}, decisions=[decision])).rules_for(None, None, "strict")
     assert (rules.jailbreak.blocks, rules.jailbreak.threshold) == (True, 0.3)
     assert actions(rules.pii, EMAIL, ("private",)) == [None]
     assert actions(rules.pii, BOTH, ("private",)) == ["block"]
@@ -119,8 +119,8 @@ def test_plugins_of_the_decision_that_won_go_before_its_category():
 def test_a_tenants_policy_changes_what_it_names_and_leaves_the_rest():
     policies = {"lax": {"pii": {"enabled": False}}, "strict": {"pii": {"action": "block"}}}
     rules = book(pii={"action": "mask", "threshold": 0.5}, policies=policies)
-    assert not rules.of("lax", None, None).pii.enabled
-    strict = rules.of("strict", None, None).pii
+    assert not rules.rules_for("lax", None, None).pii.enabled
+    strict = rules.rules_for("strict", None, None).pii
     assert (strict.action, strict.threshold) == ("block", 0.5)
 
 
@@ -141,7 +141,7 @@ def test_mistakes_are_told_by_place(tmp_path, text, told):
 
 
 def test_soft_types_are_reported_and_only_what_has_a_form_is_masked():
-    rules = book(pii={"action": "mask"}).of(None, None, None).pii
+    rules = book(pii={"action": "mask"}).rules_for(None, None, None).pii
     assert judge_pii(rules, "m", frozenset(SOFT_TYPES)).action == "report"
     both = judge_pii(rules, "m", EMAIL | {"PERSON", "AGE"})
     assert (both.action, both.edits, both.denied) == ("mask", EMAIL, EMAIL | {"PERSON", "AGE"})
@@ -150,14 +150,18 @@ def test_soft_types_are_reported_and_only_what_has_a_form_is_masked():
 
 @pytest.mark.parametrize("pii", [{"types": ["AGE", "EMAIL_ADDRESS"]}, {"actions": {"AGE": "mask"}}])
 def test_a_soft_type_that_is_named_is_masked(pii):
-    rules = book(pii={"action": "mask"} | pii).of(None, None, None).pii
+    rules = book(pii={"action": "mask"} | pii).rules_for(None, None, None).pii
     assert judge_pii(rules, "m", frozenset({"AGE"})).masked == {"AGE"}
     assert judge_pii(rules, "m", frozenset({"PERSON"})).action == "report"
 
 
 def test_whoever_says_what_a_model_may_be_shown_names_everything_else():
     allowing = {"pii_policy": {"allow_by_default": False, "pii_types_allowed": ["PERSON"]}}
-    rules = book(classic(model_config={"public": allowing}), pii={"action": "mask"}).of(None, None, None).pii
+    rules = (
+        book(classic(model_config={"public": allowing}), pii={"action": "mask"})
+        .rules_for(None, None, None)
+        .pii
+    )
     for model in ("public", None):
         assert judge_pii(rules, model, frozenset({"PERSON", "AGE"})).masked == {"AGE"}
     plugin = {"type": "pii", "configuration": {"pii_types_allowed": ["AGE"]}}
@@ -174,5 +178,5 @@ def test_whoever_says_what_a_model_may_be_shown_names_everything_else():
 
 @pytest.mark.parametrize("action", ["block", "redact", "report"])
 def test_the_other_actions_are_for_soft_types_as_for_all(action):
-    rules = book(pii={"action": action}).of(None, None, None).pii
+    rules = book(pii={"action": action}).rules_for(None, None, None).pii
     assert judge_pii(rules, "m", frozenset({"AGE"})).action == action

@@ -62,7 +62,7 @@ async def test_whole_answers_and_streams_are_guarded_alike(monkeypatch, section,
         assert (said["content"], ended) == (expected, finish)
         (step,) = [step for step in (await steps(gateway, headers)).items() if step[0] == "guard_answer"]
         assert (step[1]["rule"], step[1]["action"]) == (f"answers.{rule}", part["action"])
-        metrics = gateway.gateway.metrics.render().decode()
+        metrics = gateway.gateway.metrics.render_text().decode()
         assert (
             f'radixway_guard_answers_total{{action="{part["action"]}",rule="answers.{rule}"}} 2.0' in metrics
         )
@@ -85,7 +85,7 @@ async def test_an_answer_with_personal_data_is_not_kept_for_others(monkeypatch):
                 async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
                     assert "x-vsr-cache-hit" not in response.headers
                     await response.read()
-                await gateway.gateway.cache.middleware.settle()
+                await gateway.gateway.cache.middleware.wait_for_writes()
         assert len(worker.requests) == 4
 
 
@@ -112,7 +112,7 @@ async def test_a_kept_answer_is_read_again_for_whoever_is_given_it(monkeypatch):
             body = chat("where is the office?") | {"temperature": 0}
             status, answer, got = await gateway.post("/v1/chat/completions", body, headers=headers)
             assert status == 200, answer
-            await gateway.gateway.cache.middleware.settle()
+            await gateway.gateway.cache.middleware.wait_for_writes()
             said.append((answer["choices"][0]["message"]["content"], got.get("x-vsr-cache-hit")))
         assert said == [
             ("See https://a.example/?d=where+is+the+office now.", None),

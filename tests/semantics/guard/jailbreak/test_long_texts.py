@@ -29,7 +29,7 @@ async def encoders(one_encoder):
 def read(encoders, monkeypatch):
     """What the encoder is given to read."""
     texts = []
-    steps = encoders.read
+    steps = encoders.encode_unshared
 
     async def noting(text, *, layers=()):
         texts.append(text)

@@ -28,7 +28,7 @@ async def encoders(one_encoder):
 def windows(one_encoder, monkeypatch):
     """Ids of every window that the encoder reads."""
     read = []
-    run = type(one_encoder._backbone).run
+    run = type(one_encoder._backbone).run_window
 
     def noting(self, ids, layers):
         read.append(len(ids))
@@ -102,7 +102,7 @@ async def test_a_damaged_head_of_words_leaves_the_whole_pass_and_is_told_once(en
 
 async def test_the_stretches_with_most_doubt_are_read(one_encoder):
     text = "word " * 4000
-    (pieces,) = [_run(one_encoder.pieces(text))]
+    (pieces,) = [_run(one_encoder.split_pieces(text))]
     at = [pieces.offsets[stretch * STRETCH + 5, 0] for stretch in range(16)]
     found = [PersonalDataSpan("PERSON", int(begin), int(begin) + 4, 0.99) for begin in at]
     assert most_doubtful_stretches(found, pieces) == []
