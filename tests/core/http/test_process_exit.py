@@ -18,7 +18,7 @@ async def answer(scope, receive, send):
 
 def serve(started=asyncio.Event.wait, last=lambda: None, **options):
     async def serving():
-        server = AppServer(answer, bind("127.0.0.1", 0), drain_s=0)
+        server = AppServer(answer, bind_tcp("127.0.0.1", 0), drain_s=0)
         with server.stopped_by_signals():
             print("starting", flush=True)
             await started(asyncio.Event())
@@ -27,7 +27,7 @@ def serve(started=asyncio.Event.wait, last=lambda: None, **options):
         last()
         return 0
 
-    return run_to_end(serving(), **options)
+    return run_until_exit(serving(), **options)
 
 
 async def at_once(_):
@@ -71,7 +71,7 @@ def test_nor_does_it_where_nobody_reads_what_is_told_of_it() -> None:
             os.write(writer, bytes(4096))
     except BlockingIOError:
         os.set_blocking(writer, True)
-    with program("end_process_within(0.1); threading.Event().wait()", writer) as process:
+    with program("exit_process_within(0.1); threading.Event().wait()", writer) as process:
         assert process.wait(60) == -signal.SIGALRM
     os.close(reader)
     os.close(writer)

@@ -134,7 +134,12 @@ def in_order(reading: AnswerFormat, pieces: Sequence[str]) -> list[tuple[str, st
 
 def test_what_is_said_around_calls_keeps_its_place() -> None:
     text = f"<think>Hm.</think>Wait. <tool_call>{TOOL}</tool_call> Done."
-    order = [("ThinkingPart", "Hm."), ("Text", "Wait."), ("CallDelta0", ARGUMENTS), ("Text", " Done.")]
+    order = [
+        ("ThinkingPart", "Hm."),
+        ("TextPart", "Wait."),
+        ("CallDelta0", ARGUMENTS),
+        ("TextPart", " Done."),
+    ]
     assert in_order(AnswerFormat("before", "hermes"), [text]) == order
 
 

@@ -11,7 +11,7 @@ LATE = """
 import gc
 from radixway.core.telemetry import HeapFreezer
 
-HeapFreezer(long_collection_s=LONG_S, max_late_freezes=2).freeze_started()
+HeapFreezer(long_collection_s=LONG_S, max_late_freezes=2).freeze_startup_objects()
 counts = [gc.get_freeze_count()]
 loaded = []
 for _ in range(4):
@@ -25,19 +25,19 @@ print(*counts)
 
 SERVED = """
 import gc, os, sys
-from radixway import up
+from radixway.cli import quickstart
 from radixway.cli import main
 
-begin = up._begin
+announce = quickstart._announce
 
 
 def told(url, gateway):
-    begin(url, gateway)
+    announce(url, gateway)
     print("frozen", gc.get_freeze_count(), *gc.get_threshold(), flush=True)
     os._exit(0)
 
 
-up._begin = told
+quickstart._announce = told
 sys.argv = ["radixway", "serve", "--port", "0"]
 main()
 """

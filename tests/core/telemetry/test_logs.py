@@ -127,7 +127,7 @@ def test_what_was_logged_last_is_written_when_the_process_ends() -> None:
     program = (
         "import logging; from radixway.core.config import LogsConfig\n"
         "from radixway.core.telemetry import *\n"
-        "configure_logging(LogsSection())\n"
+        "configure_logging(LogsConfig())\n"
         "logging.getLogger('radixway.x').info('the %s words', 'last')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
@@ -155,7 +155,7 @@ if sys.argv[1] == "atexit":
 from radixway.core.config import LogsConfig
 from radixway.core.telemetry import configure_logging, flush_logs
 
-configure_logging(LogsSection())
+configure_logging(LogsConfig())
 if "again" in sys.argv:
     log.info("earlier words")
     flush_logs()
@@ -195,7 +195,7 @@ def test_a_process_whose_lines_nobody_reads_ends() -> None:
         "import atexit, logging; log = logging.getLogger('radixway.x')\n"
         "atexit.register(lambda: [log.info('x' * 100) for _ in range(1000)])\n"
         "from radixway.core.config import LogsConfig; from radixway.core.telemetry import *\n"
-        "configure_logging(LogsSection())\n"
+        "configure_logging(LogsConfig())\n"
         "class Late:\n"
         "    def __del__(self): log.info('late')\n"
         "late = Late()\n"

@@ -112,15 +112,15 @@ from pathlib import Path
 from radixway.core.telemetry import MetricsRegistry
 
 directory = Path(sys.argv[1])
-metrics = Metrics()
-metrics.retried("busy")
+metrics = MetricsRegistry()
+metrics.record_retry("busy")
 for name, left in (("counter_1.db", b""), ("counter_2.db", b"xxxx"), ("histogram_3.db", b"\\xff" * 64)):
     (directory / name).write_bytes(left)
-assert b'radixway_retries_total{reason="busy"} 1.0' in metrics.render()
+assert b'radixway_retries_total{reason="busy"} 1.0' in metrics.render_text()
 shutil.rmtree(directory)
-metrics.hedged("won")
-metrics.exchanges.answered("s", "m", 200, 0.1, 0.2)
-assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render()
+metrics.record_hedge("won")
+metrics.exchanges.record_completed("s", "m", 200, 0.1, 0.2)
+assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render_text()
 """
 
 

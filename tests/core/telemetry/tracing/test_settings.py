@@ -123,7 +123,7 @@ def test_messages_that_another_package_has_written_over_are_told_with_their_cure
         "sys.modules[name] = types.ModuleType(name)\n"
         "from radixway.core.config.telemetry import TracingConfig\n"
         "from radixway.core.telemetry.tracing import build_tracing\n"
-        "build_tracing(TracingSection(endpoint='http://127.0.0.1:4318'))\n"
+        "build_tracing(TracingConfig(endpoint='http://127.0.0.1:4318'))\n"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install --no-deps --force-reinstall opentelemetry-proto" in told.stderr
