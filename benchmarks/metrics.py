@@ -103,7 +103,7 @@ class Roads:
     async def exchange(self, pipeline: Pipeline, end: Callable[[Request], None], *, stream: bool) -> None:
         """One request and its answer."""
         request = Request(id="r", endpoint=CHAT_COMPLETIONS, path="/", journal=Journal("r"), headers=[])
-        request.stream, request.resolved_model = stream, "m"
+        request.stream, request.routing.resolved_model = stream, "m"
         reply = await pipeline(request)
         if reply.chunks is not None:
             await reply.chunks.pass_on(send)

@@ -286,7 +286,7 @@ async def test_a_request_that_holds_personal_data_is_neither_looked_up_nor_kept(
     class Guard:
         async def __call__(self, request, call_next):
             if b"secret" in request.raw:
-                request.uncacheable = "pii"
+                request.cache.bypass_reason = "pii"
             return await call_next(request)
 
     async with cached() as asking:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from radixway.core.config.guard.answer_rules import AnswersConfig
-from radixway.core.pipeline import ENDPOINTS, Chunks, Reply, Request
+from radixway.core.pipeline import ENDPOINTS, Chunks, Reply, Request, RoutingContext
 from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.semantics.guard.answers.guard_report import AnswerGuardMetrics
 from radixway.semantics.guard.answers.middleware import AnswerGuard, AnswerSections
@@ -64,7 +64,12 @@ def request_of(surface="openai.chat", messages=None, **fields):
     messages = messages or [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "hello there"}]
     body = {"model": "m", "messages": messages, **fields}
     return Request(
-        "r1", ENDPOINTS[surface], "/", Journal("r1"), raw=msgspec.json.encode(body), metrics_model="m"
+        "r1",
+        ENDPOINTS[surface],
+        "/",
+        Journal("r1"),
+        raw=msgspec.json.encode(body),
+        routing=RoutingContext(metrics_model="m"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from radixway.api.trusted_proxies import TrustedProxies
 from radixway.core.config import DEFAULT_TENANT
 from radixway.core.http import AttemptLimiter, Scope
-from radixway.core.pipeline import ForbiddenError, Request, TenantPolicy, UnauthorizedError
+from radixway.core.pipeline import Caller, ForbiddenError, Request, TenantPolicy, UnauthorizedError
 from radixway.core.tenants import KeyRing, KnownKey, request_keys
 
 _TENANT = b"x-tenant-id"
@@ -54,10 +54,11 @@ class CallerAuthenticator:
         except UnauthorizedError:
             self.count_wrong_key(scope)
             raise
+        policy = None
         if self._tenancies:
-            request.tenant_policy = tenancy = self._tenancies[name]
-            request.journal.add("tenant", tenancy)
-        request.tenant, request.user = name, user
+            policy = self._tenancies[name]
+            request.journal.add("tenant", policy)
+        request.caller = Caller(name, user, policy)
         return trusted
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:

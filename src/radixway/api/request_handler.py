@@ -34,6 +34,7 @@ from radixway.core.pipeline import (
     Pipeline,
     Reply,
     Request,
+    RoutingContext,
     StreamBrokenError,
 )
 from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
@@ -99,7 +100,7 @@ class RequestHandler:
             path=_path_with_query(scope),
             journal=Journal(request_id),
             headers=headers,
-            forwarder=scope.get(FORWARDER),
+            routing=RoutingContext(scope.get(FORWARDER)),
         )
         if self._tracing is not None:
             caller = scope.get(CALLER_SPAN) or caller
@@ -175,14 +176,14 @@ class RequestHandler:
             raise MethodNotAllowedError(scope["path"], scope["method"], allowed)
         self._via.check_loop(scope)
         trusted = self._callers.any and self._callers.authenticate(request, scope)
-        request.journal.tenant, request.journal.user = request.tenant, request.user
+        request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await read_body(scope, receive, self._max_body_bytes)
         asked = self._endpoint.read(raw)
         model, stream, priority, ttft_slo_ms = asked[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
         if (
             model == DEFAULT_MODEL
-            and (named := self._default_model.resolve_default_model(request.tenant_policy)) is not None
+            and (named := self._default_model.resolve_default_model(request.caller.policy)) is not None
         ):
             request.model = named
             request.edit(model=named)
@@ -206,20 +207,24 @@ class RequestHandler:
         return bool(trusted)
 
     def _record_metrics(self, request: Request, sent: _ResponseSender, failure: HttpError | None) -> None:
-        surface, model, exchanges = self._endpoint.name, request.metrics_model, self._metrics.exchanges
+        surface, model, exchanges = (
+            self._endpoint.name,
+            request.routing.metrics_model,
+            self._metrics.exchanges,
+        )
         exchanges.record_completed(
             surface,
             model,
             sent.status,
             sent.first_byte_s,
             request.journal.elapsed_s(),
-            tenant=None if request.tenant_policy is None else request.tenant_policy.name,
+            tenant=None if request.caller.policy is None else request.caller.policy.name,
             trace_id=request.journal.trace_id,
         )
         if failure is not None:
             exchanges.record_error(surface, model, failure.code or "unknown")
         elif sent.status >= 400 and sent.status != CLIENT_LEFT:
-            kind = f"worker_{sent.status // 100}xx" if request.attempted_workers else "refused"
+            kind = f"worker_{sent.status // 100}xx" if request.routing.attempted_workers else "refused"
             exchanges.record_error(surface, model, kind)
 
     async def _send_failure(self, request: Request, sent: _ResponseSender, error: HttpError) -> None:

@@ -45,9 +45,13 @@ class RequestSummary(NamedTuple):
 
 def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:
     """The end of a request for which nobody does anything any more."""
-    known = None if request.metrics_model == "unknown" else request.metrics_model
+    known = None if request.routing.metrics_model == "unknown" else request.routing.metrics_model
     return RequestSummary(
-        status, first_byte_s, request.resolved_model or known, request.category, request.decision
+        status,
+        first_byte_s,
+        request.routing.resolved_model or known,
+        request.semantics.category,
+        request.semantics.decision,
     )
 
 
@@ -63,15 +67,15 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
     fields: dict[str, Any] = {
         "request": request.id,
         "trace": None if journal.trace is None else journal.trace.id,
-        "tenant": request.tenant,
+        "tenant": request.caller.tenant,
         "surface": request.endpoint.name,
-        "model": request.metrics_model,
-        "worker": request.attempted_workers[-1] if request.attempted_workers else None,
+        "model": request.routing.metrics_model,
+        "worker": request.routing.attempted_workers[-1] if request.routing.attempted_workers else None,
         "status": status,
         "error": error,
         "total_ms": round(journal.elapsed_s() * 1e3, 3),
         "first_byte_ms": None if first_byte_s is None else round(first_byte_s * 1e3, 3),
-        "attempts": len(request.attempted_workers),
+        "attempts": len(request.routing.attempted_workers),
     }
     for step, _, said in reversed(journal.entries):
         if step == "tokens" and isinstance(said, TokenUsage):
@@ -103,10 +107,10 @@ def deferred_request_spans(
         operation=request.endpoint.operation,
         method=method,
         path=path,
-        tenant=request.tenant,
+        tenant=request.caller.tenant,
         model=request.model,
-        resolved_model=request.resolved_model,
-        workers=tuple(request.attempted_workers),
+        resolved_model=request.routing.resolved_model,
+        workers=tuple(request.routing.attempted_workers),
         status=status,
         error=error,
         first_byte_s=first_byte_s,

@@ -122,7 +122,11 @@ class FleetControl:
             self._aborted.mark_all_aborted()
         elif isinstance(said.rid, str) and said.rid:
             self._aborted.mark_aborted(said.rid)
-            names = {name for found in self._in_hand.match_requests(said.rid) for name in found.workers}
+            names = {
+                name
+                for found in self._in_hand.match_requests(said.rid)
+                for name in found.routing.active_workers
+            }
             workers = [worker for worker in self._registry if worker.name in names]
         if named or not workers:
             workers = self._named_workers(named)

@@ -14,7 +14,7 @@ from radixway.chat.local_workers import CompletionRefusedError
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
 from radixway.core.http.server_sent_events import iterate_data
-from radixway.core.pipeline import CHAT_COMPLETIONS, ForbiddenError, GatewayError, Reply, Request
+from radixway.core.pipeline import CHAT_COMPLETIONS, Caller, ForbiddenError, GatewayError, Reply, Request
 from radixway.core.telemetry import Journal
 
 PipelineCall = Callable[[Request], Awaitable[Reply]]
@@ -168,7 +168,7 @@ def make_completion_request(
         model=model,
         stream=bool(body.get("stream")),
         priority=priority,
-        user=user_id,
+        caller=Caller(user=user_id),
     )
     request.journal.add("receive", surface=surface, model=model, **noted)
     return request

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -102,7 +101,7 @@ class ResumeAborted:
 
     def abort_at_workers(self, request: Request, running: RunningRequest) -> None:
         """Nobody waits for the answer any more. Closing its connection tells most workers, but not all."""
-        for worker in dict.fromkeys(request.attempted_workers):
+        for worker in dict.fromkeys(request.routing.attempted_workers):
             for rid in running.rids:
                 self._workers.abort(worker, rid)
 
@@ -118,7 +117,7 @@ class ResumeAborted:
         if running.is_abort_requested:
             return None
         request.journal.add("retry_aborted", attempt=attempt)
-        return await call_next(replace(request, tried=[]))
+        return await call_next(request.copy(forget_failures=True))
 
     @property
     def policy(self) -> str:
@@ -142,7 +141,7 @@ class ResumeAborted:
 
         def note(state: RetryCallState) -> None:
             request.journal.add("retry_aborted", attempt=state.attempt_number + 1)
-            request.tried.clear()
+            request.routing.failed_workers.clear()
 
         def last_reply(state: RetryCallState) -> Reply:
             assert state.outcome is not None
@@ -203,7 +202,7 @@ class ResumeAborted:
             if not is_aborted(item):
                 return item
             body = single_answer_request(request.body, index, prompts, len(said) // prompts)
-            alone = replace(request, raw=_encode(body), tried=[], _body=None)
+            alone = request.copy(forget_failures=True, raw=_encode(body), _body=None)
             part = Reply(200, [], reply.worker, _encode(item))
             return _decode_reply((await self._resume_one(alone, running, part, item, call_next)).body)
 

@@ -123,7 +123,7 @@ class RadixTreeMiddleware:
         request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
         request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
         request.journal.session = session
-        owner = PathOwner(request.tenant, request.user_or_claimed, session)
+        owner = PathOwner(request.caller.tenant, request.user_or_claimed, session)
 
         def note(hold: PathHold) -> None:
             self.tries.owners.record_owner(owner, trie.store, hold.node)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from radixway.core.config import AbortConfig
@@ -119,7 +118,7 @@ class RequestResumption:
         if hindered_by is not None and not fresh:
             self._note_attempt(reason=f"{hindered_by} cannot be continued")
             return None
-        request = replace(self._request)
+        request = self._request.copy()
         self._pin_model(request, worker)
         if hindered_by is None:
             prompt_ids = await self._find_prompt_ids(answer, worker) if answer.ids else None
@@ -135,7 +134,7 @@ class RequestResumption:
             self._attempts += 1
             self._between = None
             self._note_attempt(attempt=self._attempts, tokens=kept, exact=exact)
-            reply, later = await self._call_worker(replace(request, tried=[]), call_next)
+            reply, later = await self._call_worker(request.copy(forget_failures=True), call_next)
             if reply is not None or not later:
                 return reply
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from radixway.chat.accounts import UserAccounts
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.local_completions import PipelineCall
-from radixway.core.pipeline import ForbiddenError, Reply, Request, TenantPolicy
+from radixway.core.pipeline import Caller, ForbiddenError, Reply, Request, TenantPolicy
 
 
 async def send_as_tenant(
@@ -19,13 +19,14 @@ async def send_as_tenant(
     does.
     """
     try:
-        user = await accounts.find_user(request.user or "")
+        user = await accounts.find_user(request.caller.user or "")
     except ChatNotFoundError:
         raise ForbiddenError("there is no such user any more") from None
-    request.tenant, request.user = user.tenant, user.gateway_user
+    policy = None
     if tenancies:
         if user.tenant not in tenancies:
             raise ForbiddenError(f"there is no tenant {user.tenant!r} any more")
-        request.tenant_policy = tenancies[user.tenant]
-        request.journal.add("tenant", request.tenant_policy)
+        policy = tenancies[user.tenant]
+        request.journal.add("tenant", policy)
+    request.caller = Caller(user.tenant, user.gateway_user, policy)
     return await road(request)

@@ -95,8 +95,8 @@ def worker_headers(
     """The headers that a worker gets, as from the gateway itself, and the names of those to be taken off."""
     headers = [header for header in request.headers if header[0] != b"via"]
     passed = b", ".join(value for name, value in request.headers if name == b"via")
-    if request.resolved_model and not any(name == MODEL for name, _ in headers):
-        headers.append((MODEL, request.resolved_model.encode("utf-8", "replace")))
+    if request.routing.resolved_model and not any(name == MODEL for name, _ in headers):
+        headers.append((MODEL, request.routing.resolved_model.encode("utf-8", "replace")))
     headers += [
         (DESTINATION, destination.encode("ascii")),
         (b"content-type", b"application/json"),
@@ -105,7 +105,7 @@ def worker_headers(
         (b"via", b"%b, %b" % (passed, via) if passed else via),
     ]
     if request.journal.trace is not None:
-        headers += request.journal.trace.propagation_headers(len(request.attempted_workers))
+        headers += request.journal.trace.propagation_headers(len(request.routing.attempted_workers))
     if api_key is not None:
         headers.append((b"authorization", b"Bearer " + api_key.encode()))
     target = (base_path + request.path).encode("latin-1")

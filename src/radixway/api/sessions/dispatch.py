@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,7 +129,7 @@ class SessionDispatcher:
     async def __call__(self, request: Request) -> Reply:
         """The reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.parse_request(request.raw)
-        tenant = None if request.tenant_policy is None else request.tenant_policy.name
+        tenant = None if request.caller.policy is None else request.caller.policy.name
         session = await self._keeper.session_for_call(
             session_id_in_path(request.path), tenant, request.user_or_claimed
         )
@@ -147,7 +147,7 @@ class SessionDispatcher:
                 tokens=call.prompt_tokens,
             )
             reply = await self._pipeline(inner)
-            request.metrics_model = inner.metrics_model
+            request.routing.metrics_model = inner.routing.metrics_model
             if reply.status != 200:
                 raise worker_refused(reply.status, reply.body)
             if reply.chunks is None:
@@ -201,8 +201,7 @@ class SessionDispatcher:
             body["top_logprobs_num"] = ask.top_logprobs
         name = call.session.id.encode("ascii")
         headers = [header for header in request.headers if header[0] != self._session_header]
-        return replace(
-            request,
+        return request.copy(
             endpoint=GENERATE,
             path=GENERATE.path,
             raw=msgspec.json.encode(body),

@@ -37,7 +37,7 @@ class TrafficObserver:
         return traffic
 
     async def _dispatch_observed(self, request: Request, model: str) -> Reply:
-        if not request.tried:
+        if not request.routing.failed_workers:
             self._traffic[model].on_arrival()
         self._inside[model] += 1
         try:

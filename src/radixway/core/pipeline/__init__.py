@@ -1,6 +1,13 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
 from radixway.core.pipeline.completeness import IncompleteReplyError, StreamEndDetector, check_complete_reply
+from radixway.core.pipeline.contexts import (
+    CacheContext,
+    Caller,
+    DataPlane,
+    RoutingContext,
+    SemanticContext,
+)
 from radixway.core.pipeline.endpoints import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
@@ -69,7 +76,10 @@ __all__ = [
     "AttackAssessment",
     "AttackJudge",
     "BadRequest",
+    "CacheContext",
+    "Caller",
     "Chunks",
+    "DataPlane",
     "DeadlineExceededError",
     "Endpoint",
     "FailureReason",
@@ -98,7 +108,9 @@ __all__ = [
     "ReplyForm",
     "Request",
     "Retry",
+    "RoutingContext",
     "RunningRequest",
+    "SemanticContext",
     "Services",
     "StreamBrokenError",
     "StreamEndDetector",

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 import msgspec
 
+from radixway.core.pipeline.contexts import (
+    ANONYMOUS,
+    UNCLASSIFIED,
+    CacheContext,
+    Caller,
+    RoutingContext,
+    SemanticContext,
+)
 from radixway.core.pipeline.endpoints import Endpoint
 from radixway.core.pipeline.errors import BadRequest
 from radixway.core.pipeline.interfaces import GuardClearance
 from radixway.core.pipeline.reply import Chunks
-from radixway.core.pipeline.tenant_policy import TenantPolicy
 from radixway.core.telemetry import Journal
 
 T = TypeVar("T")
@@ -27,7 +34,7 @@ _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """What was understood of a request at its endpoint, and what the road adds to it.
+    """The wire facts of a request, and one context per layer for what that layer adds.
 
     The body travels as the bytes that came. A middleware that edits it changes the fields it names; all
     others, unknown to us or not, reach the worker in their own spelling.
@@ -45,72 +52,40 @@ class Request:
     """The model asked for; None where the protocol or the client names none."""
     stream: bool = False
     answers: int | None = 1
-    """How many answers the body asks for; None: several, and it is not known how many."""
+    """Number of answers that the body asks for; None: several, and it is not known how many."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """The client's headers that travel on to the worker, names in lower case; none that describe the body or
     the connection, which the transport writes itself."""
+    rids: tuple[str, ...] = ()
+    """The body's own names for the request, beside `id`."""
+    claimed_user: str | None = None
+    """The user that the body names."""
     priority: int = 0
     """As the client gave it; the queue says which sense it has and how far it reaches."""
     ttft_s: float | None = None
     """The client's objective for its first token."""
     max_staleness: int | None = None
-    """How many versions a worker's weights may be behind the fleet's."""
+    """Number of versions that a worker's weights may be behind the fleet's."""
     min_weight_version: str | None = None
     """The oldest version of weights that will do."""
-    rids: tuple[str, ...] = ()
-    """What the body calls the request, beside `id`."""
-    workers: list[str] = field(default_factory=list)
-    """Names of the workers that have it in hand now."""
     pinned: str | None = None
-    """Name or URL of the only worker that may answer, by the word of a trusted hop."""
-    forwarder: object | None = None
-    """Who brings it to its worker in place of the gateway's own connections; for the dispatch alone."""
+    """Name or URL of the only worker that may answer, as a trusted proxy says."""
     preference: str | None = None
-    """What the client's header says matters in the choice of a model: `best`, `fast` or `cheap`."""
-    fallback: str | None = None
-    """The model that answers in place of the one asked for."""
-    tried: list[str] = field(default_factory=list)
-    """Names of the workers that failed this request already."""
-    attempted_workers: list[str] = field(default_factory=list)
-    """Names of the workers it was carried to, in that order."""
-    open_streams: list[Chunks] = field(default_factory=list)
-    """Streams opened for this request. Whoever made the request closes them, whatever became of the reply."""
-    tenant: str = "default"
-    """Whose request it is; what one tenant was answered, another never sees."""
-    tenant_policy: TenantPolicy | None = None
-    """What follows from that; None where no tenants are configured."""
-    user: str | None = None
-    """Who of the tenant asks, where the gateway knows it better than the body."""
-    claimed_user: str | None = None
-    """Who asks by the body's own word."""
+    """The header's word on what matters in the choice of a model: `best`, `fast` or `cheap`."""
     cache_control: str | None = None
-    """What the client says of kept answers: `cache-control` and `x-vsr-cache-control`."""
-    uncacheable: str | None = None
-    """Why neither this request nor its answer may be kept: a short reason, set by whoever found personal data
-    in them or blocked them."""
-    category: str | None = None
-    """What the request is about, where the semantic layer has judged it by now."""
-    decision: str | None = None
-    """The rule that decided about it, where one did."""
-    clearance: GuardClearance | None = None
-    """What the guard says of models that may be shown it; None: nothing of theirs was found in it."""
-    cache_threshold: float | None = None
-    """Least cosine at which a kept answer will do, where the category has one of its own."""
-    cache_status: Literal["miss", "bypass"] | None = None
-    """What a cache of answers that it has passed made of it; None where there is no cache."""
-    meaning: object | None = None
-    """What the semantic layer found of it before its turn to decide came; for itself alone."""
+    """The headers `cache-control` and `x-vsr-cache-control`, joined."""
     is_dry_run: bool = False
-    """Nobody asks: it is only to be seen what would become of it. Decisions on it are not counted, and what
-    the guard finds is no incident."""
-    metrics_model: str = "unknown"
-    """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
-    resolved_model: str | None = None
-    """The model that its worker was asked for, by name; None until then, or where that is not known."""
-    prompt_tokens: int | None = None
-    """How long its prompt is, where routing had it tokenized."""
-    inside_s: float = 0.0
-    """What the step of the road that is at work now has spent in those after it."""
+    """No client waits for an answer. Decisions are not counted, and the guard's findings are no incident."""
+    caller: Caller = ANONYMOUS
+    routing: RoutingContext = field(default_factory=RoutingContext)
+    semantics: SemanticContext = UNCLASSIFIED
+    clearance: GuardClearance | None = None
+    """The guard's word on models that may be shown the request; None: it found nothing to hide."""
+    open_streams: list[Chunks] = field(default_factory=list)
+    """Streams opened for this request. Its maker closes them, whatever became of the reply."""
+    inner_steps_s: float = 0.0
+    """The pipeline's own clock: what the middleware that runs now has spent in those after it."""
+    _cache: CacheContext | None = None
     _body: dict[str, Any] | None = None
 
     @property
@@ -119,16 +94,27 @@ class Request:
         return self.endpoint.name
 
     @property
-    def cache_namespace(self) -> str:
-        """Whose kept answers it may be given."""
-        return (
-            self.tenant if self.tenant_policy is None else self.tenant_policy.cache_namespace or self.tenant
-        )
+    def user_or_claimed(self) -> str | None:
+        """The caller's user as authentication knows it, else as the body claims."""
+        return self.caller.user or self.claimed_user
 
     @property
-    def user_or_claimed(self) -> str | None:
-        """Who asks, as far as anybody says."""
-        return self.user or self.claimed_user
+    def cache(self) -> CacheContext:
+        """The semantic cache's context, made when first asked for."""
+        if self._cache is None:
+            self._cache = CacheContext()
+        return self._cache
+
+    def copy(self, *, forget_failures: bool = False, **changes: Any) -> Self:
+        """Return a copy with `changes` for another attempt.
+
+        It has the journal, the open streams and the lists of workers in common with this one, but a model of
+        its own. `forget_failures`: workers that failed may be asked again.
+        """
+        routing = replace(self.routing)
+        if forget_failures:
+            routing.failed_workers = []
+        return replace(self, routing=routing, **changes)
 
     @property
     def body(self) -> dict[str, Any]:

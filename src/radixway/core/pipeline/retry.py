@@ -11,11 +11,11 @@ from radixway.core.pipeline.request import Request
 
 
 class Retry:
-    """Nothing has reached the client yet, so the request can be given to another worker as it is.
+    """Gives a request whose answer has not begun to another worker, as it is.
 
-    The dispatch prefers workers that are not in `request.tried`. Another worker is asked at once; where there
-    is none left, the next round waits a little, because a worker that restarts needs a moment. The number of
-    attempts is small on purpose: a request that kills workers must not be carried to every one of them.
+    The dispatch prefers workers outside `request.routing.failed_workers`. Another worker is asked at once;
+    where there is none left, the next round waits a little, because a worker that restarts needs a moment.
+    The number of attempts is small on purpose: a request that kills workers must not reach every one of them.
     """
 
     def __init__(self, services: Services) -> None:
@@ -37,8 +37,8 @@ class Retry:
                 if not error.is_worker_fault:
                     raise
                 failure = error.with_traceback(None)  # that holds this frame, and with it the request
-                elsewhere = error.worker not in request.tried
-                request.tried.append(error.worker)
+                elsewhere = error.worker not in request.routing.failed_workers
+                request.routing.failed_workers.append(error.worker)
             except NoWorkersError:
                 if failure is None:
                     raise

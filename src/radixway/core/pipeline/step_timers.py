@@ -29,13 +29,13 @@ class TimedStep:
 
     async def __call__(self, request: Request) -> Reply:
         """The reply."""
-        before, request.inside_s, began = request.inside_s, 0.0, perf_counter()
+        before, request.inner_steps_s, began = request.inner_steps_s, 0.0, perf_counter()
         try:
             return await self._call(request)
         finally:
             took_s = perf_counter() - began
-            self._times.observe_value(max(0.0, took_s - request.inside_s))
-            request.inside_s = before + took_s
+            self._times.observe_value(max(0.0, took_s - request.inner_steps_s))
+            request.inner_steps_s = before + took_s
 
 
 class TimedDispatch:
@@ -52,7 +52,7 @@ class TimedDispatch:
         try:
             return await self._call(request)
         finally:
-            request.inside_s += perf_counter() - began
+            request.inner_steps_s += perf_counter() - began
 
 
 def trace_step(

@@ -65,7 +65,7 @@ class TenantLimits:
             ModelNotFound: the tenant may not use the model.
             LimitReached: it may not use more now.
         """
-        tenancy = request.tenant_policy
+        tenancy = request.caller.policy
         if tenancy is None:
             return await call_next(request)
         account = self._accounts[tenancy.name]
@@ -75,7 +75,7 @@ class TenantLimits:
         try:
             reply = await call_next(request)
         except BaseException as failure:
-            left = isinstance(failure, asyncio.CancelledError) and bool(request.attempted_workers)
+            left = isinstance(failure, asyncio.CancelledError) and bool(request.routing.attempted_workers)
             self._settle_request(
                 request, account, estimate, estimate_usage_by_size(request, 0) if left else None
             )
@@ -107,11 +107,11 @@ class TenantLimits:
         self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
     ) -> None:
         """The request is over. `used` None: it has failed, and cost nothing."""
-        now, kept = self._clock(), not request.attempted_workers
+        now, kept = self._clock(), not request.routing.attempted_workers
         model = (
-            request.resolved_model
-            if request.attempted_workers and request.resolved_model
-            else request.metrics_model
+            request.routing.resolved_model
+            if request.routing.attempted_workers and request.routing.resolved_model
+            else request.routing.metrics_model
         )
         figures = UsageTotals(
             requests=1, failed=int(used is None), kept_answers=int(kept and used is not None)
@@ -127,7 +127,9 @@ class TenantLimits:
         self._home.settle_usage(
             account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts
         )
-        self._book.record_usage(now, account.tenant, model, request.category or "", currency, figures)
+        self._book.record_usage(
+            now, account.tenant, model, request.semantics.category or "", currency, figures
+        )
 
 
 class SessionAdmission:
@@ -143,8 +145,8 @@ class SessionAdmission:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of whoever comes next. Raises LimitReached."""
-        if request.tenant_policy is not None:
-            self._accounts[request.tenant_policy.name].check_limits(self._clock())
+        if request.caller.policy is not None:
+            self._accounts[request.caller.policy.name].check_limits(self._clock())
         return await call_next(request)
 
 
@@ -162,7 +164,9 @@ def _complete_usage(request: Request, used: TokenUsage) -> TokenUsage:
     if not used.estimated or used.prompt_tokens:
         return used
     prompt = (
-        request.prompt_tokens if request.prompt_tokens is not None else estimate_prompt_tokens(request.raw)
+        request.routing.prompt_tokens
+        if request.routing.prompt_tokens is not None
+        else estimate_prompt_tokens(request.raw)
     )
     return TokenUsage(prompt, used.completion_tokens, estimated=True)
 
@@ -178,7 +182,7 @@ class CacheSalting:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of whoever comes next. Raises BadRequest for a salt of the client's that is no text."""
-        tenancy = request.tenant_policy
+        tenancy = request.caller.policy
         if tenancy is not None and tenancy.cache_salt is not None:
             name = request.endpoint.salt_field
             own = request.body.get(name) if name.encode() in request.raw else None

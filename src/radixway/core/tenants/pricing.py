@@ -106,7 +106,9 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
 def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
     """Of a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
     prompt = (
-        request.prompt_tokens if request.prompt_tokens is not None else estimate_prompt_tokens(request.raw)
+        request.routing.prompt_tokens
+        if request.routing.prompt_tokens is not None
+        else estimate_prompt_tokens(request.raw)
     )
     answer = answer_bytes // BYTES_PER_TOKEN if request.endpoint.generates else 0
     return TokenUsage(prompt, answer, estimated=True)

@@ -110,7 +110,7 @@ class AdmissionController:
         candidates = self._ready_workers(request)
         if not candidates:
             raise self._no_candidate_error(request)
-        request.metrics_model = request.model or "default"
+        request.routing.metrics_model = request.model or "default"
         prompt = self._read_prompt(request, candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
@@ -118,7 +118,7 @@ class AdmissionController:
             if not candidates:
                 raise self._no_candidate_error(request)
         if prompt.source in _COUNTED:
-            request.prompt_tokens = prompt.tokens
+            request.routing.prompt_tokens = prompt.tokens
         if request.ttft_s is not None:
             self._check_ttft_objective(request, request.ttft_s, prompt, candidates)
         if self._limits.on:
@@ -133,7 +133,7 @@ class AdmissionController:
 
     def _candidates(self, request: Request) -> Sequence[Worker]:
         """The ready workers of its model, as far as its tenant may use them."""
-        found, tenancy = self._registry.candidates(_candidate_model(request.model)), request.tenant_policy
+        found, tenancy = self._registry.candidates(_candidate_model(request.model)), request.caller.policy
         if tenancy is None or not tenancy.restricts_workers:
             return found
         return tuple(worker for worker in found if tenancy.may_use_worker(worker.pools, worker.models))
@@ -146,7 +146,7 @@ class AdmissionController:
             for worker in self._weights.filter_fresh(request, self._candidates(request))
             if worker is not first.worker
             and worker.answers_alone
-            and worker.name not in request.tried
+            and worker.name not in request.routing.failed_workers
             and not worker.breaker.tripped
             and worker.models[:1] == models  # the body names one of them where it asked for any
         ]
@@ -172,16 +172,19 @@ class AdmissionController:
         if request.pinned is not None:
             return self._pinned_workers(request)
         ready = self._pairing.filter_usable(
-            request.model, self._candidates(request), tenancy=request.tenant_policy
+            request.model, self._candidates(request), tenancy=request.caller.policy
         )
         ready = self._weights.filter_fresh(request, ready)
-        if request.tried:
-            ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
+        if request.routing.failed_workers:
+            ready = (
+                tuple(worker for worker in ready if worker.name not in request.routing.failed_workers)
+                or ready
+            )
         return self._breakers.filter_admitted(ready)
 
     def _pinned_workers(self, request: Request) -> Sequence[Worker]:
         usable = self._pairing.filter_usable(
-            request.model, self._candidates(request), tenancy=request.tenant_policy
+            request.model, self._candidates(request), tenancy=request.caller.policy
         )
         return tuple(
             worker
@@ -208,8 +211,8 @@ class AdmissionController:
             return ModelNotServedError(model)
         if self._candidates(request) and (refusal := self._stale_weights_error(request)) is not None:
             return refusal
-        if request.tenant_policy is not None and request.tenant_policy.pools:
-            return self._no_pool_candidate_error(request.tenant_policy.pools, model)
+        if request.caller.policy is not None and request.caller.policy.pools:
+            return self._no_pool_candidate_error(request.caller.policy.pools, model)
         return NoWorkersError(_explain_no_candidate(self._registry, model))
 
     def _no_pool_candidate_error(self, pools: frozenset[str], model: str | None) -> GatewayError:
@@ -363,7 +366,7 @@ class AdmissionController:
             self._kept.update(candidates)
             return False
         waited_s = self._selector.ledger.clock() - waiter.since
-        self._metrics.record_queue_time(request.metrics_model, waited_s)
+        self._metrics.record_queue_time(request.routing.metrics_model, waited_s)
         request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
         waiter.place.set_result(self._assign_from(request, waiter.prompt, free))
         return True
@@ -388,7 +391,7 @@ class AdmissionController:
         if request.model in self._config.fallbacks and request.pinned is None:
             return False
         model, pinned = _candidate_model(request.model), request.pinned
-        tenancy = request.tenant_policy
+        tenancy = request.caller.policy
         return any(
             worker.state is not WorkerState.DRAINING
             and (tenancy is None or tenancy.may_use_worker(worker.pools, worker.models))

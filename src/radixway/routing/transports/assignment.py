@@ -112,8 +112,8 @@ class PairAssigner:
 
     def _prefillers(self, request: Request, prompt: RoutingRequest) -> Iterator[Sequence[Worker]]:
         """Who may prefill: those against whom nothing speaks; else, for who cannot do without, any."""
-        ready = _within_tenancy(self._registry.prefillers(None), request.tenant_policy)
-        untried = tuple(worker for worker in ready if worker.name not in request.tried)
+        ready = _within_tenancy(self._registry.prefillers(None), request.caller.policy)
+        untried = tuple(worker for worker in ready if worker.name not in request.routing.failed_workers)
         yield self._limits.filter_with_capacity(self._breakers.filter_admitted(untried), prompt)
         yield self._limits.filter_with_capacity(ready, prompt)
         yield ready

@@ -47,7 +47,7 @@ class MeasuredAttempt:
     async def __call__(self, request: Request, place: WorkerAssignment) -> Reply:
         """What the worker answers. Raises WorkerFailedError."""
         worker, choice = place.worker, place.choice
-        model = request.resolved_model or request.metrics_model
+        model = request.routing.resolved_model or request.routing.metrics_model
         answers = self._attempts.series_for(worker.name, model, choice.policy)
         if worker.removed:
             self._attempts.forget_worker(worker.name)  # it left while the request was on its way to it
@@ -67,7 +67,7 @@ class MeasuredAttempt:
         if reply.chunks is not None:
             answers.first_token.observe_value(request.journal.elapsed_s(), request.journal.trace_id)
             several = request.endpoint.has_token_ids
-            reply.chunks = MeasuredStream(reply.chunks, over, request.prompt_tokens, several=several)
+            reply.chunks = MeasuredStream(reply.chunks, over, request.routing.prompt_tokens, several=several)
             request.open_streams.append(reply.chunks)
         elif reply.status < 300:
             reply.used = read_usage(reply.body, generates=request.endpoint.generates)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any, Protocol
 
 from radixway.core.pipeline import Reply, Request, WorkerFailedError
@@ -131,7 +130,7 @@ class DisaggregatedDispatch:
 
     async def _run_prefill(self, request: Request, leg: PairLeg) -> Reply:
         """The prefill worker's answer, whole: it is short, however it comes."""
-        return await self._carry(replace(request, stream=False), leg.worker, leg.lease, prefill_only=True)
+        return await self._carry(request.copy(stream=False), leg.worker, leg.lease, prefill_only=True)
 
     def _journal_prefill(
         self, request: Request, leg: PairLeg, status: int | None, *, handed_on: bool

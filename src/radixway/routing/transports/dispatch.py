@@ -117,21 +117,21 @@ class RequestDispatcher:
             raise
         request.journal.add("answer", worker=reply.worker, status=reply.status)
         journal_token_usage(request, reply)
-        if request.fallback is not None:
-            reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
+        if request.routing.fallback_model is not None:
+            reply.headers.append((b"x-radixway-fallback", request.routing.fallback_model.encode()))
         return reply
 
     def _settle_model(self, request: Request, worker: Worker) -> None:
         """Settle which of its models the worker is asked for: one that the tenant may use."""
-        tenancy, models = request.tenant_policy, worker.models
+        tenancy, models = request.caller.policy, worker.models
         if tenancy is not None and tenancy.models is not None:
             models = tuple(model for model in models if tenancy.allows_model(model))
         first = models[0] if models else None
         if request.model == ANY_MODEL or (request.model is None and len(models) < len(worker.models)):
             request.edit(model=first or UNSET)
-            request.resolved_model = first
+            request.routing.resolved_model = first
         else:
-            request.resolved_model = request.model or first
+            request.routing.resolved_model = request.model or first
 
     async def _assign_worker(self, request: Request) -> tuple[WorkerAssignment, GatewayError | None]:
         """A place in the pool of the model asked for, or of the first fallback that has one.
@@ -157,7 +157,7 @@ class RequestDispatcher:
         raise refusal
 
     def _note_fallback(self, request: Request, asked: str, model: str, refusal: GatewayError) -> None:
-        request.fallback = model
+        request.routing.fallback_model = model
         request.edit(model=model)
         request.journal.add("fallback", model=asked, fallback=model, reason=refusal.code)
         self._metrics.record_fallback(asked, model)
@@ -172,11 +172,11 @@ class RequestDispatcher:
     async def _send_attempt(
         self, request: Request, worker: Worker, lease: WorkerLease, *, prefill_only: bool = False
     ) -> Reply:
-        request.workers.append(worker.name)
-        request.attempted_workers.append(worker.name)
-        carrier = request.forwarder
+        request.routing.active_workers.append(worker.name)
+        request.routing.attempted_workers.append(worker.name)
+        carrier = request.routing.data_plane
         journal = request.journal
-        began_s, number = journal.elapsed_s(), len(request.attempted_workers)
+        began_s, number = journal.elapsed_s(), len(request.routing.attempted_workers)
         log.debug("request %s goes to %s", request.id, worker.name)
         try:
             if isinstance(carrier, RequestForwarder) and carrier.is_free and not prefill_only:
@@ -186,7 +186,7 @@ class RequestDispatcher:
                 reply = await self._transport.send_request(request, worker, lease, prefill_only=prefill_only)
                 is_over = reply.chunks is None
         except BaseException as failure:
-            request.workers.remove(worker.name)
+            request.routing.active_workers.remove(worker.name)
             if journal.trace is not None and journal.trace.sampled:
                 error = failure.reason if isinstance(failure, WorkerFailedError) else type(failure).__name__
                 journal.trace.add_stage(
@@ -227,7 +227,7 @@ def _describe_address(worker: Worker) -> dict[str, Any]:
 
 
 def _may_fall_back(request: Request, model: str) -> bool:
-    tenancy, clearance = request.tenant_policy, request.clearance
+    tenancy, clearance = request.caller.policy, request.clearance
     return (tenancy is None or tenancy.allows_model(model)) and (
         clearance is None or clearance.may_show(model)
     )

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
-from radixway.core.pipeline import Reply, Request
+from radixway.core.pipeline import DataPlane, Reply, Request
 from radixway.routing import Worker, WorkerLease
 
 
-class RequestForwarder(ABC):
-    """A data plane in front of the gateway that takes requests to workers itself (`Request.carrier`)."""
-
-    @property
-    @abstractmethod
-    def is_free(self) -> bool:
-        """It has not been given anything to carry. It takes one request once: what is asked again after that
-        (the rest of an aborted answer) goes over the gateway's own connections."""
+class RequestForwarder(DataPlane):
+    """A data plane in front of the gateway that takes requests to workers itself."""
 
     @abstractmethod
     async def forward_request(self, request: Request, worker: Worker, lease: WorkerLease) -> Reply:

@@ -45,16 +45,16 @@ class HedgedDispatch:
         else:
             reply = await self._race_attempts(request, place, delay_s)
         self._hedging.record_first_byte(
-            request.metrics_model, request.stream, request.journal.elapsed_s() - began_s
+            request.routing.metrics_model, request.stream, request.journal.elapsed_s() - began_s
         )
         return reply
 
     def _delay_s(self, request: Request) -> float | None:
-        if request.pinned is not None or request.tried:
+        if request.pinned is not None or request.routing.failed_workers:
             return None
-        if request.forwarder is not None:
+        if request.routing.data_plane is not None:
             return None  # it carries one copy
-        return self._hedging.delay_s(request.metrics_model, request.stream)
+        return self._hedging.delay_s(request.routing.metrics_model, request.stream)
 
     async def _race_attempts(self, request: Request, place: WorkerAssignment, delay_s: float) -> Reply:
         running: _Running = {}
@@ -103,7 +103,7 @@ async def _wait_first_answer(request: Request, running: _Running) -> asyncio.Tas
             failure = task.exception()
             if not (pending and isinstance(failure, WorkerFailedError)):
                 task.result()  # raises it
-            request.tried.append(running[task].worker.name)
+            request.routing.failed_workers.append(running[task].worker.name)
 
 
 async def _cancel_losers(losers: _Running) -> None:

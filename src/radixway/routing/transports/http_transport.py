@@ -233,7 +233,7 @@ def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via:
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
     if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number
-        headers += trace.propagation_lines(len(request.attempted_workers))
+        headers += trace.propagation_lines(len(request.routing.attempted_workers))
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
     body = request.raw

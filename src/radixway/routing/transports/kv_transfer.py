@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Container
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -152,7 +151,7 @@ def _parse_split_fields(request: Request) -> _SplitFields:
 
 def _copy_with_fields(request: Request, **fields: Any) -> Request:
     """A copy for one worker: what was asked stays as it is, for the next attempt."""
-    copy = replace(request)
+    copy = request.copy()
     copy.edit(**fields)
     return copy
 

@@ -53,7 +53,7 @@ class SemanticCache:
         """A kept answer, or the answer of whoever comes next."""
         allowed = read_directives(request.cache_control)
         question = self._read_question(request, allowed)
-        request.cache_status = "bypass"
+        request.cache.status = "bypass"
         if question is None:
             return await call_next(request)
         found: CacheLookup | None = None
@@ -64,7 +64,7 @@ class SemanticCache:
             self._record_lookup(request, question, found)
             if found.match is not None:
                 return self._cached_reply(request, found.match)
-            request.cache_status = "miss"
+            request.cache.status = "miss"
         reply = await call_next(request)
         if allowed.may_keep:
             self._capture_reply(request, question, found, reply, allowed)
@@ -73,8 +73,12 @@ class SemanticCache:
     def _least_similarity(self, request: Request) -> float:
         """The least similarity: what the request's category says, else what is said for all."""
         config = self._config
-        usual = config.similarity_threshold if request.cache_threshold is None else request.cache_threshold
-        return config.category_thresholds.get(request.category or "", usual)
+        usual = (
+            config.similarity_threshold
+            if request.cache.min_similarity is None
+            else request.cache.min_similarity
+        )
+        return config.category_thresholds.get(request.semantics.category or "", usual)
 
     async def wait_for_writes(self) -> None:
         """Wait until every answer that came is kept."""
@@ -97,11 +101,11 @@ class SemanticCache:
 
     def _read_question(self, request: Request, allowed: CacheDirectives) -> CacheQuestion | None:
         try:
-            if request.uncacheable is not None:
-                raise NotCacheableError(request.uncacheable)
+            if request.cache.bypass_reason is not None:
+                raise NotCacheableError(request.cache.bypass_reason)
             if not (allowed.may_answer or allowed.may_keep):
                 raise NotCacheableError("no_store")
-            return self.read_body(request.body, request.cache_namespace, request.user)
+            return self.read_body(request.body, request.caller.cache_namespace, request.caller.user)
         except NotCacheableError as reason:
             self._counts.count_bypass(str(reason))
             request.journal.add("semantic_cache", outcome="passed", reason=str(reason))
@@ -123,7 +127,7 @@ class SemanticCache:
 
     def _cached_reply(self, request: Request, match: EntryMatch) -> Reply:
         stored, now = match.entry.answer, self._clock()
-        request.metrics_model = match.entry.model or request.metrics_model
+        request.routing.metrics_model = match.entry.model or request.routing.metrics_model
         headers = [(b"x-vsr-cache-hit", b"true")]
         if not request.stream:
             headers.append((b"content-type", b"application/json"))
@@ -174,9 +178,9 @@ class SemanticCache:
 
         async def keep() -> None:
             try:
-                if request.uncacheable is not None:  # found out in the answer, or on the way to it
-                    raise NotStorableError(request.uncacheable)
-                if request.fallback is not None:
+                if request.cache.bypass_reason is not None:  # found out in the answer, or on the way to it
+                    raise NotStorableError(request.cache.bypass_reason)
+                if request.routing.fallback_model is not None:
                     raise NotStorableError("fallback")
                 answer = self._storable_answer(request, status, body)
                 vector = found.vector if found else None

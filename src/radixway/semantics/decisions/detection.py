@@ -8,7 +8,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from radixway.core.pipeline import Endpoint, GatewayError, Next, Reply, Request
+from radixway.core.pipeline import Endpoint, GatewayError, Next, Reply, Request, SemanticContext
 from radixway.semantics.decisions.cache_rules import CacheDefault
 from radixway.semantics.decisions.question import RequestQuestion, question_of
 from radixway.semantics.decisions.signal_reader import SignalReader
@@ -17,7 +17,7 @@ from radixway.semantics.decisions.verdict import DecisionVerdict, judge_blocks, 
 from radixway.semantics.signals.base import SignalSet
 
 NOT_CACHED = "category"
-"""`Request.uncacheable` where the category, or the rule, is not to be cached."""
+"""`CacheContext.bypass_reason` where the category, or the rule, is not to be cached."""
 
 
 class RuleBlockedError(GatewayError):
@@ -28,8 +28,8 @@ class RuleBlockedError(GatewayError):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestMeaning:
-    """What was found of a request whose model is left to the gateway."""
+class RequestMeaning(SemanticContext):
+    """The findings about a request whose model is left to the gateway."""
 
     snapshot: SemanticSnapshot
     question: RequestQuestion
@@ -103,13 +103,13 @@ class Detect:
         wanted = None if self._cache is None else self._cache.enabled
         if snapshot.is_auto(request.model):
             if snapshot.blocks or snapshot.guard_by_category or self._depends_on_category(snapshot):
-                request.meaning = meaning = await find_meaning(snapshot, self._reader, request)
-                said, request.cache_threshold = snapshot.cache_rules.rule_for(meaning.verdict)
+                meaning = await find_meaning(snapshot, self._reader, request)
+                said, request.cache.min_similarity = snapshot.cache_rules.rule_for(meaning.verdict)
                 wanted = wanted if said is None else said
         elif snapshot.blocks:
             await self._check_blocks(snapshot, request)
-        if wanted is False and request.uncacheable is None:
-            request.uncacheable = NOT_CACHED
+        if wanted is False and request.cache.bypass_reason is None:
+            request.cache.bypass_reason = NOT_CACHED
         return await call_next(request)
 
     def _depends_on_category(self, snapshot: SemanticSnapshot) -> bool:
@@ -140,9 +140,17 @@ async def find_meaning(snapshot: SemanticSnapshot, reader: SignalReader, request
     if verdict.action == "block":
         request.journal.add("semantic", BlockedDecision(snapshot, signals, verdict))
         raise _blocked_error(snapshot, verdict)
-    request.category = verdict.category
-    request.decision = verdict.rule.name if verdict.rule else None
-    return RequestMeaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
+    request.semantics = meaning = RequestMeaning(
+        verdict.category,
+        verdict.rule.name if verdict.rule else None,
+        snapshot,
+        question,
+        signals,
+        verdict,
+        tuple(failed),
+        perf_counter() - began,
+    )
+    return meaning
 
 
 def _time_signals(request: Request, signals: SignalSet) -> None:

@@ -63,7 +63,7 @@ class Semantic:
             Blocked: a rule says so (`Detect` finds it earlier).
             BadRequest: `preference` is none.
         """
-        meaning = request.meaning
+        meaning = request.semantics
         snapshot = meaning.snapshot if isinstance(meaning, RequestMeaning) else self._snapshot()
         preference = _pop_preference(request, snapshot.section.preference.default)
         if not snapshot.is_auto(request.model):
@@ -91,8 +91,8 @@ class Semantic:
         wish = SelectionPreferences(
             preference, _session_key(request, body), _completion_tokens(snapshot, body)
         )
-        if request.tenant_policy is not None:
-            wish = replace(wish, allows=request.tenant_policy.allows_model)
+        if request.caller.policy is not None:
+            wish = replace(wish, allows=request.caller.policy.allows_model)
         clearance = request.clearance
         if clearance is None:
             return self._plan_for(meaning, wish)
@@ -132,7 +132,7 @@ class Semantic:
             rule = plan.verdict.rule
             judged_as = rule.name if rule is not None and rule.refs else plan.verdict.category or ""
             self._counts.count_applied(plan, applied, asked)
-            self._feedback.remember_decision(request.id, judged_as, applied.model, request.tenant)
+            self._feedback.remember_decision(request.id, judged_as, applied.model, request.caller.tenant)
             set_decision_headers(reply, applied)
             return reply
         assert refusal is not None
@@ -164,7 +164,9 @@ async def _pass_through(request: Request, call_next: Next) -> Reply:
     """A request that names its model: nothing is changed here."""
     asked = request.model
     reply = await call_next(request)
-    answering = request.model if request.fallback is None else asked  # the guard may have seen to another
+    answering = (
+        request.model if request.routing.fallback_model is None else asked
+    )  # the guard may have seen to another
     if answering is not None:
         set_decision_headers(reply, AppliedDecision(answering, None, False, None, False))
     return reply

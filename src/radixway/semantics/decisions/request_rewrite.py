@@ -68,7 +68,7 @@ def apply_plan(plan: DecisionPlan, candidate: ModelCandidate, request: Request) 
     rule = plan.verdict.rule
     mutation = {} if rule is None else rule.plugins.get("header_mutation", {})
     headers = mutate_headers(drop_headers(request.headers, OWN_REQUEST_HEADERS), mutation)
-    request.headers = (*headers, *_request_headers(applied, request.cache_status))
+    request.headers = (*headers, *_request_headers(applied, request.cache.status))
     return applied
 
 

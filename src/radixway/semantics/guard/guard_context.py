@@ -117,7 +117,14 @@ class GuardContext:
         said: Mapping[str, str] | None = notes or None
         self._recorder.record_incident(
             GuardIncident(
-                request.id, request.tenant, request.user_or_claimed, model, rule, action, findings, said
+                request.id,
+                request.caller.tenant,
+                request.user_or_claimed,
+                model,
+                rule,
+                action,
+                findings,
+                said,
             )
         )
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from radixway.semantics.guard.request_reader import RequestTextReader
 
 PRIVATE = "personal_data"
-"""`Request.uncacheable` of requests in which there is some."""
+"""`CacheContext.bypass_reason` of requests in which there is some."""
 UNREAD = "guard_failed"
 """And of those of which nobody knows."""
 _MOST_TOLD = 100
@@ -119,7 +119,7 @@ class GuardEvaluation:
         review = of_this_request.get()
         if review is None:
             return await call_next(request)
-        review.rules = review.rules_of(request.category, request.decision)
+        review.rules = review.rules_of(request.semantics.category, request.semantics.decision)
         await asyncio.gather(self._find_personal_data(request, review), self._judge_attacks(request, review))
         return await call_next(request)
 
@@ -130,7 +130,7 @@ class GuardEvaluation:
         try:
             found = await review.personal_data()
         except ScanFailedError as failed:
-            request.uncacheable = UNREAD
+            request.cache.bypass_reason = UNREAD
             self._handle_failure(request, review, "pii", stops=rules.on_error == "block")
             review.is_partly_read = True
             found = failed.found
@@ -141,7 +141,7 @@ class GuardEvaluation:
             None,
             "report",
         ):
-            request.uncacheable = PRIVATE  # an answer that is kept would be given past the policy
+            request.cache.bypass_reason = PRIVATE  # an answer that is kept would be given past the policy
         request.clearance = review
         request.journal.add(
             "guard_pii",
@@ -166,7 +166,7 @@ class GuardEvaluation:
             judged = await review.attacks()
         except ScanFailedError as failed:
             self._handle_failure(request, review, "jailbreak", stops=rules.on_error == "block")
-            request.uncacheable = UNREAD
+            request.cache.bypass_reason = UNREAD
             judged = failed.judged
         most = worst_attack(judged, rules)
         if most is None:
@@ -223,7 +223,7 @@ def metrics_model(model: str | None, states: ModelStates) -> str:
 
 def tenant_policy(request: Request) -> str | None:
     """The policy that the request's tenant names."""
-    return None if request.tenant_policy is None else request.tenant_policy.guard
+    return None if request.caller.policy is None else request.caller.policy.guard
 
 
 def _guard_header(review: GuardContext) -> tuple[bytes, bytes]:

@@ -113,7 +113,7 @@ def _feasible_action(request: Request, review: GuardContext, verdict: PiiVerdict
     assert action is not None
     if action == "route":
         to = review.rules.pii.route_to
-        allowed = to is not None and (request.tenant_policy is None or request.tenant_policy.allows_model(to))
+        allowed = to is not None and (request.caller.policy is None or request.caller.policy.allows_model(to))
         return action if to is not None and allowed and review.may_show(to) else "block"
     if action in ("mask", "redact"):
         hidden = [each for each in review.found if each.found.type in verdict.edits]

@@ -70,7 +70,7 @@ class ToolSelection:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of what comes next. A part that fails leaves the client's tools as they are."""
-        meaning = request.meaning
+        meaning = request.semantics
         snapshot = meaning.snapshot if isinstance(meaning, RequestMeaning) else self._snapshot()
         section = snapshot.section.tools
         if (

@@ -186,7 +186,7 @@ async def test_a_blocked_stream_ends_with_content_filter_and_leaves_its_worker()
     got, _ = await guarded_stream(guard, request, inner)
     assert said_in(got) == ({"content": "It is "}, "content_filter")
     assert inner.closed
-    assert request.uncacheable == "answers_pii"
+    assert request.cache.bypass_reason == "answers_pii"
     (incident,) = recorder.incidents
     assert (incident.rule, incident.action) == ("answers.pii", "block")
     assert [(each.type, each.where, each.begin, each.end) for each in incident.findings] == [

@@ -70,7 +70,9 @@ class AnswerReport:
             found = judge.take_findings()
             if not found:
                 continue
-            self._request.uncacheable = self._request.uncacheable or judge.rule.replace(".", "_")
+            self._request.cache.bypass_reason = self._request.cache.bypass_reason or judge.rule.replace(
+                ".", "_"
+            )
             kept = self._findings.setdefault(judge.rule, [])
             kept += found[: _MOST_FINDINGS - len(kept)]
             self._many[judge.rule] = self._many.get(judge.rule, 0) + len(found)
@@ -83,7 +85,7 @@ class AnswerReport:
         self._counts.failing[rule] = type(error).__name__
         log.warning("guard: %s could not judge an answer: %s", rule, type(error).__name__)
         self._failed[rule] = outcome
-        self._request.uncacheable = self._request.uncacheable or "guard_failed"
+        self._request.cache.bypass_reason = self._request.cache.bypass_reason or "guard_failed"
         return outcome == "allow"
 
     def report_unreadable(self, error: Exception) -> None:
@@ -121,9 +123,9 @@ class AnswerReport:
         if self._recorder is None:
             return
         request = self._request
-        model = request.resolved_model or request.metrics_model
+        model = request.routing.resolved_model or request.routing.metrics_model
         self._recorder.record_incident(
             GuardIncident(
-                request.id, request.tenant, request.user_or_claimed, model, rule, action, found, notes
+                request.id, request.caller.tenant, request.user_or_claimed, model, rule, action, found, notes
             )
         )

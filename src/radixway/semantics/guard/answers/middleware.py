@@ -123,7 +123,7 @@ class AnswerSections:
 
     def section_for(self, request: Request) -> AnswersConfig:
         """Those for a request."""
-        policy = None if request.tenant_policy is None else request.tenant_policy.guard
+        policy = None if request.caller.policy is None else request.caller.policy.guard
         return self._own.get(policy or "", self._section)
 
 

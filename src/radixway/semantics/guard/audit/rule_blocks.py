@@ -28,7 +28,7 @@ class RuleBlockAudit:
     def _record_block(self, request: Request) -> None:
         rule = _blocking_rule(request)
         notes = None if rule is None else {"rule": rule}
-        whose = (request.tenant, request.user_or_claimed, request.model)
+        whose = (request.caller.tenant, request.user_or_claimed, request.model)
         self._recorder.record_incident(GuardIncident(request.id, *whose, "rules", "block", notes=notes))
 
 

@@ -1,0 +1,91 @@
+"""What each layer keeps of a request: small typed contexts that hang on `Request`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from radixway.core.pipeline.tenant_policy import TenantPolicy
+
+
+class Caller(NamedTuple):
+    """The identity that authentication gives a request."""
+
+    tenant: str = "default"
+    """What one tenant was answered, another never sees."""
+    user: str | None = None
+    """The tenant's user, where the gateway knows it better than the body."""
+    policy: TenantPolicy | None = None
+    """What the tenant may do; None where no tenants are configured."""
+
+    @property
+    def cache_namespace(self) -> str:
+        """The namespace of the cached answers that this caller may be given."""
+        return self.tenant if self.policy is None else self.policy.cache_namespace or self.tenant
+
+
+ANONYMOUS = Caller()
+"""Shared by the requests that nothing is known about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticContext:
+    """The semantic layer's findings that other layers may read; that layer extends it with its own."""
+
+    category: str | None
+    """The subject of the request."""
+    decision: str | None
+    """The rule that decided about it, where one did."""
+
+
+UNCLASSIFIED = SemanticContext(None, None)
+"""Shared by the requests that the semantic layer has not judged."""
+
+
+@dataclass(slots=True, eq=False)
+class CacheContext:
+    """The state of one request at the semantic cache."""
+
+    status: Literal["miss", "bypass"] | None = None
+    """The outcome of the lookup, where the request went on; None where there is no cache."""
+    bypass_reason: str | None = None
+    """Why neither the request nor its answer may be cached: a short word, such as `pii`, of the layer that
+    forbids it."""
+    min_similarity: float | None = None
+    """Least cosine at which a cached answer will do, where the request's category has one of its own."""
+
+
+class DataPlane(ABC):
+    """A proxy in front of the gateway that can carry a request to its worker itself.
+
+    Routing extends it with the call that does so (`routing.transports.RequestForwarder`).
+    """
+
+    @property
+    @abstractmethod
+    def is_free(self) -> bool:
+        """True until it was given a request to carry. It takes one request once: what is asked again after
+        that (the rest of an aborted answer) goes over the gateway's own connections."""
+
+
+@dataclass(slots=True, eq=False)
+class RoutingContext:
+    """The workers and models that routing tried for one request."""
+
+    data_plane: DataPlane | None = None
+    """Carries the request to its worker in place of the gateway's own connections."""
+    active_workers: list[str] = field(default_factory=list)
+    """Names of the workers that are answering it now."""
+    failed_workers: list[str] = field(default_factory=list)
+    """Names of the workers that failed it already; routing prefers others."""
+    attempted_workers: list[str] = field(default_factory=list)
+    """Names of the workers it was sent to, in that order."""
+    metrics_model: str = "unknown"
+    """The model as metrics may name it: as asked for, once it is known that a worker serves it."""
+    resolved_model: str | None = None
+    """The model that its worker was asked for, by name; None until then, or where that is not known."""
+    fallback_model: str | None = None
+    """The model that answers in place of the one asked for."""
+    prompt_tokens: int | None = None
+    """Length of the prompt, where routing had it tokenized."""
