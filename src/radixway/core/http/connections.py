@@ -1,4 +1,4 @@
-"""What the connections of one server share: their limits, who is idle, bodies in memory, whether it ends."""
+"""State that the connections of one server share: limits, idle connections, bytes of bodies, shutdown."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import asyncio
 import logging
 from collections.abc import MutableMapping
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from radixway.core.http.errors import HttpError
 from radixway.core.http.limits import ServerCounts, ServerLimits
-
-if TYPE_CHECKING:
-    from radixway.core.http.http_protocol import HttpProtocol
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +48,22 @@ class ServerStoppingError(HttpError):
         super().__init__("the server is stopping, and its time for finishing requests is over: ask again")
 
 
+class IdleConnection(Protocol):
+    """A connection without a request under way."""
+
+    def close_idle(self) -> None:
+        """Close it now, even if its last answer has not been read."""
+        ...
+
+
 class ConnectionState:
-    """Of one server, in its event loop. Connections enter and leave it themselves."""
+    """The connections of one server, in its event loop. They enter and leave it themselves."""
 
     def __init__(self, limits: ServerLimits, counts: ServerCounts) -> None:
         self.limits = limits
         self.counts = counts
         self.max_connections = limits.effective_max_connections()
-        self.idle: dict[HttpProtocol, None] = {}
+        self.idle: dict[IdleConnection, None] = {}
         """Connections on which no request is being answered, the one that became so first in front."""
         self.refused = 0
         """Clients that are being told that there are too many."""

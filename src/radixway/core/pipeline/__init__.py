@@ -58,12 +58,12 @@ from radixway.core.pipeline.middleware import (
     load_middlewares,
     resolve_slime_path,
 )
-from radixway.core.pipeline.reply import Chunks, Reply
+from radixway.core.pipeline.reply import Chunks, Reply, TokenUsage
 from radixway.core.pipeline.request import ANY_MODEL, Request
 from radixway.core.pipeline.retry import Retry
 from radixway.core.pipeline.step_timers import trace_step
 from radixway.core.pipeline.tenant_policy import TenantPolicy, model_pattern
-from radixway.core.pipeline.usage import MeteredChunks, TokenUsage, count_text_deltas, read_usage
+from radixway.core.pipeline.usage import MeteredChunks, count_text_deltas, read_usage
 
 __all__ = [
     "ANY_MODEL",

@@ -1,13 +1,10 @@
-"""What comes back: whole, or as a stream of chunks."""
+"""Reply: an answer, whole or as a stream of chunks, and the tokens it used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
-
-if TYPE_CHECKING:
-    from radixway.core.pipeline.usage import TokenUsage
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
 
 class Chunks(Protocol):
@@ -30,6 +27,44 @@ class Chunks(Protocol):
     async def aclose(self) -> None:
         """Let go of the worker: stops its work if unfinished, frees its slot. May be called again."""
         ...
+
+
+@dataclass(slots=True)
+class TokenUsage:
+    """Tokens of one request."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the prompt's, those that the worker had cached."""
+    estimated: bool = False
+    """The worker reported no figures, or not all."""
+    tells_cached: bool = field(default=False, compare=False)
+    """The worker says how many were cached, none perhaps."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and answer."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal."""
+        told: dict[str, Any] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+        }
+        if self.tells_cached:
+            told["cached_tokens"] = self.cached_tokens
+        return told | {"estimated": True} if self.estimated else told
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.estimated or other.estimated,
+            self.tells_cached or other.tells_cached,
+        )
 
 
 @dataclass(slots=True, eq=False)

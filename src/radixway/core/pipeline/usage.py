@@ -1,56 +1,16 @@
-"""How many tokens an answer cost: what its worker reports, or, where it reports nothing, an estimate."""
+"""Reads the tokens that an answer cost: as its worker reports, or, where it reports nothing, estimated."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
 import msgspec
 
 from radixway.core.http.server_sent_events import count_events, iterate_data
-from radixway.core.pipeline.reply import Chunks
-
-
-@dataclass(slots=True)
-class TokenUsage:
-    """Tokens of one request."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    """Of the prompt's, those that the worker had cached."""
-    estimated: bool = False
-    """The worker reported no figures, or not all."""
-    tells_cached: bool = field(default=False, compare=False)
-    """The worker says how many were cached, none perhaps."""
-
-    @property
-    def total_tokens(self) -> int:
-        """Prompt and answer."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def explain(self) -> dict[str, Any]:
-        """For the journal."""
-        told: dict[str, Any] = {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-        }
-        if self.tells_cached:
-            told["cached_tokens"] = self.cached_tokens
-        return told | {"estimated": True} if self.estimated else told
-
-    def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.estimated or other.estimated,
-            self.tells_cached or other.tells_cached,
-        )
-
+from radixway.core.pipeline.reply import Chunks, TokenUsage
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
 """More than that is no figure of sense, and would not fit where usage is kept."""

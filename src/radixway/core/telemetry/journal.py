@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from radixway.core.component import Component, Subject
 from radixway.core.telemetry.journal_pages import JournalPage
-
-if TYPE_CHECKING:
-    from radixway.core.telemetry.tracing.trace import TraceRecord
-
+from radixway.core.telemetry.trace_record import TraceRecord
 
 JournalKey = tuple[str | None, str]
 """Of a journal: its tenant, and the request's id."""

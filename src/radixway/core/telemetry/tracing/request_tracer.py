@@ -13,16 +13,16 @@ from radixway.core.component import Component
 from radixway.core.config import ConfigError
 from radixway.core.config.telemetry import TracingConfig
 from radixway.core.telemetry.metrics import MetricsRegistry
-from radixway.core.telemetry.tracing.settings import TracingSettings, is_tracing_configured, resolve_settings
-from radixway.core.telemetry.tracing.span import TraceSpan
-from radixway.core.telemetry.tracing.span_queue import SpanExportQueue
-from radixway.core.telemetry.tracing.trace import (
+from radixway.core.telemetry.trace_record import (
     TRACEPARENT,
     TRACESTATE,
     CallerSpan,
     TraceRecord,
     parse_caller_span,
 )
+from radixway.core.telemetry.tracing.settings import TracingSettings, is_tracing_configured, resolve_settings
+from radixway.core.telemetry.tracing.span import TraceSpan
+from radixway.core.telemetry.tracing.span_queue import SpanExportQueue
 
 log = logging.getLogger(__name__)
 

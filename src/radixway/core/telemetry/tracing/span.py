@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from radixway.core.telemetry.tracing.trace import TimedStage, TraceRecord
+from radixway.core.telemetry.trace_record import TimedStage, TraceRecord
 
 Value = str | bool | int | float | tuple[str, ...]
 Kind = Literal["server", "client", "internal"]

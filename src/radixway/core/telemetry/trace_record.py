@@ -1,8 +1,6 @@
-"""W3C Trace Context: what callers say of the trace that a request belongs to, and what workers are told.
+"""One request's part in a distributed trace: W3C Trace Context, and the stages noted on the way.
 
-Source: https://www.w3.org/TR/trace-context-2/. What is malformed is as if it had not been said.
-
-What one request's journal knows of its trace while the request is on its way.
+Source: https://www.w3.org/TR/trace-context-2/. Malformed headers are ignored.
 """
 
 from __future__ import annotations

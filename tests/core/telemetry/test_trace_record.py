@@ -2,8 +2,8 @@
 
 import pytest
 
+from radixway.core.telemetry.trace_record import format_traceparent
 from radixway.core.telemetry.tracing import parse_caller_span
-from radixway.core.telemetry.tracing.trace import format_traceparent
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SOUND = f"00-{TRACE}-{SPAN}-01".encode()
