@@ -59,7 +59,7 @@ class UserAccounts:
     ) -> User:
         """The user whom the provider knows by that name; a new one, with `new_id`, where there is none.
 
-        Who was deleted comes back as somebody new to whom nothing of old belongs, under another id. Raises
+        A deleted user who logs in again gets a new account, under another id. Raises
         NotFound: the id is somebody else's.
         """
         identity = {"tenant": tenant, "provider": provider, "provider_account_id": account}

@@ -1,4 +1,4 @@
-"""Documented import paths that have moved: they keep working, and warn of the new one.
+"""Import paths that documentation has named and that have moved: they keep working, with a warning.
 
 Ray, `serve run` and `pipeline.middlewares` name classes by dotted paths that stand in files of users.
 """
@@ -15,41 +15,54 @@ from types import ModuleType
 
 RENAMED_MODULES = {
     "radixway.embedded": "radixway.gateway.embedded",
+    "radixway.encoders": "radixway.semantics.encoders",
     "radixway.pipeline": "radixway.core.pipeline",
-    "radixway.pipeline.retry": "radixway.core.pipeline.retry",
     "radixway.radix": "radixway.core.radix",
     "radixway.scale": "radixway.cluster",
-    "radixway.scale.planner": "radixway.cluster.planner",
-    "radixway.scale.ray_router": "radixway.cluster.ray_router",
     "radixway.scale.ray_serve": "radixway.gateway.ray_serve",
     "radixway.tokenizer": "radixway.core.tokenizer",
 }
-"""Old path to new, of what docs and examples have named."""
+"""Old path to new, of modules and of what is within them; the longest old path decides."""
+
+
+def find_renamed_module(name: str) -> str | None:
+    """Return the present path of the module once called `name`; None where it has not moved."""
+    head, tail = name, ""
+    while head != "radixway" and head:
+        if head in RENAMED_MODULES:
+            return RENAMED_MODULES[head] + tail
+        head, dot, last = head.rpartition(".")
+        tail = f"{dot}{last}{tail}"
+    return None
 
 
 class RenamedModuleFinder(MetaPathFinder, Loader):
-    """Finds a module under a path of `RENAMED_MODULES`; it is the very module of the new path."""
+    """Finds modules under old paths. Each is the very module of its new path, never a second copy."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return a spec where `fullname` is an old path, None for all others."""
-        return ModuleSpec(fullname, self) if fullname in RENAMED_MODULES else None
+        if not fullname.startswith("radixway."):
+            return None
+        new = find_renamed_module(fullname)
+        return None if new is None else ModuleSpec(fullname, self, origin=new)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Import the module that `spec` has become, with a DeprecationWarning that names it."""
-        new = RENAMED_MODULES[spec.name]
-        warnings.warn(f"{spec.name} is now {new}", DeprecationWarning, stacklevel=2)
-        module = import_module(new)
-        self._own = module.__spec__
+        """Import the module that `spec` names by its new path, with a DeprecationWarning that says so."""
+        assert spec.origin is not None
+        warnings.warn(f"{spec.name} is now {spec.origin}", DeprecationWarning, stacklevel=2)
+        module = import_module(spec.origin)
+        spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module back its own spec: it has been executed."""
-        module.__spec__ = self._own
+        """Give `module`, which has been executed, its own spec back."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
 
 
 def install_renamed_modules() -> None:
-    """Let old import paths be found from now on."""
+    """Let old import paths be found from now on. It goes first: it knows modules within moved packages."""
     if not any(isinstance(finder, RenamedModuleFinder) for finder in sys.meta_path):
-        sys.meta_path.append(RenamedModuleFinder())
+        sys.meta_path.insert(0, RenamedModuleFinder())

@@ -1,4 +1,4 @@
-"""One road, three ways to it: over HTTP, through Envoy, in process. A request gets the same, to the byte."""
+"""One pipeline, three entrances: over HTTP, through Envoy, in process. The answers are equal to the byte."""
 
 import json
 import re

@@ -80,7 +80,7 @@ class SignalReading(BaseModel):
 
 
 class RequestReplay(BaseModel):
-    """A request of late. `after` is null where only its text, which is not kept, could tell."""
+    """A recent request. `after` is null where only its text, which is not kept, could tell."""
 
     request_id: str
     began_at: float
@@ -103,7 +103,7 @@ class RulesReplayReport(BaseModel):
     """What new rules would do."""
 
     judged: int
-    """Requests of late that could be judged again by what was recorded of them."""
+    """Recent requests that could be replayed by their recorded signals."""
     unchanged: int
     changed: int
     unknown: int

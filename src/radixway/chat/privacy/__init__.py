@@ -1,6 +1,6 @@
 """What becomes of a user's data: all of it told to them, all of it forgotten, in every table and file.
 
-`owners.py` says for each table whose its rows are; nothing else does.
+`row_owners.py` says for each table whose its rows are; nothing else does.
 """
 
 from radixway.chat.privacy.account_export import AccountExport

@@ -71,7 +71,7 @@ class LoadSync(Component):
             )
         )
         metrics.gauge(
-            "radixway_load_sync_peers", "Other gateways heard of late", lambda: len(self.peers), "max"
+            "radixway_load_sync_peers", "Other gateways heard recently", lambda: len(self.peers), "max"
         )
         metrics.gauge(
             "radixway_load_sync_up",

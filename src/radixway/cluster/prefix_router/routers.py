@@ -16,7 +16,9 @@ from radixway.routing.policies import Policy, make_policy
 
 
 class ExpectedTimeRouter(IndexedRouter):
-    """Requests go where their first token is expected soonest (`routing/policies/expected_time.py`).
+    """Sends each request to the replica expected to return its first token soonest.
+
+    See `routing/policies/expected_time.py`.
 
     Queues are those of Ray's cache and, of this router's own requests, the tokens that are to be prefilled.
     Serve does not tell routers of first tokens, so rates are not learnt: they are given here, or by replicas

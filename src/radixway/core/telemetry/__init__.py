@@ -1,6 +1,6 @@
 """What the gateway tells about itself: metrics, traces, logs and the journal of each request.
 
-`scrapes.py` and `figures.py` read a gateway's metrics again, for whoever shows them to people.
+`scrapes.py` and `gateway_stats.py` read a gateway's metrics again, for whoever shows them to people.
 """
 
 from radixway.core.telemetry.gateway_stats import (

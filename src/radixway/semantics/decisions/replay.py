@@ -3,7 +3,7 @@
 Recorded signals still hold where both configurations read them the same way. What the new rules want to know
 beyond that only the text could tell, and then the answer is which kinds of signals are missing.
 
-Rules tried before they are applied: on requests of late, by what was recorded, and on given texts.
+Replays rules before they are applied: on recent requests, by their recorded signals, and on given texts.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class TryoutReport:
     requests: list[DecisionComparison] = field(default_factory=list)
     texts: list[DecisionComparison] = field(default_factory=list)
     unread: int = 0
-    """Requests of late of which no signals were read, as they named their model and no rule blocks."""
+    """Recent requests whose signals were not read, as they named their model and no rule blocks."""
     unread_matter: bool = False
     """Whether the new rules would have read them, as some block."""
 
@@ -250,7 +250,7 @@ class RulesTryout:
         journals: Iterable[Journal],
         texts: Sequence[str],
     ) -> TryoutReport:
-        """`journals`: requests of late; `texts`: what a user might ask for the model `auto`."""
+        """`journals`: recent requests; `texts`: what a user might ask for the model `auto`."""
         trial = TryoutReport(unread_matter=bool(new.blocks))
         by: dict[int, tuple[SemanticSnapshot, SignalReplay]] = {}
         for number, journal in enumerate(journals, 1):

@@ -1,4 +1,4 @@
-"""*Rules*: what judges requests, edited: checked by line, compared, tried on requests of late, applied."""
+"""*Rules*: what judges requests, edited: checked by line, compared, replayed on recent requests, applied."""
 
 from radixway.console.pages.rules.page import PAGE
 

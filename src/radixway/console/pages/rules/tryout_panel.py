@@ -1,4 +1,4 @@
-"""What the edited rules would make of requests of late, and of prompts that are given."""
+"""Replays edited rules on recent requests and on given prompts."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class FeedbackConfig(ConfigSection):
     explore: bool = False
     """Choose by a draw from the posterior (Thompson sampling) rather than by its mean."""
     remembered: int = Field(default=10_000, ge=0)
-    """Decisions of late that may still be judged."""
+    """Recent decisions that may still be scored."""
 
 
 class BlockConfig(ConfigSection):

@@ -1,4 +1,4 @@
-"""Lines on their way to a stream, written by a thread: whoever logs waits for no reader.
+"""Log lines written to a stream by a thread: logging never blocks on a slow reader.
 
 At the end of a process no thread runs any more, nor does one in a forked child. There, whoever logs writes.
 """
