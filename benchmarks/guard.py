@@ -130,7 +130,7 @@ async def _timed(
 # ---------------------------------------------------------------- through gateways
 
 
-def road(count: int, rounds: int) -> dict[str, dict[str, float]]:
+def through_gateway(count: int, rounds: int) -> dict[str, dict[str, float]]:
     """CPU-ms per request of both gateways, by length of the question, and the median difference."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="radixway-bench-")))
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rounds = given.rounds or (2 if given.quick else 5)
-    through = road(60 if given.quick else 200, rounds)
+    through = through_gateway(60 if given.quick else 200, rounds)
     alone = inside(60 if given.quick else 300)
     rows: list[list[Any]] = [[name, *each.values()] for name, each in alone.items()]
     print_table("From text to findings, ms, one core", ["", "p50", "p99", "CPU p50"], rows)

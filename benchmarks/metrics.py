@@ -1,4 +1,4 @@
-"""What the metrics add to a request: the same road with an instant worker, bare and measured, in one process.
+"""The cost of metrics per request: one pipeline and an instant worker, bare and measured, in one process.
 
 The least of many repetitions, taken in turn: what else the machine does only ever makes one of them slower.
 Beside them, what one counter and two histograms of prometheus_client cost, which alone were here once.
@@ -58,8 +58,8 @@ async def send(chunk: bytes) -> None:
     """To nobody."""
 
 
-class Roads:
-    """A bare road and a measured one to the same instant worker."""
+class PipelinePair:
+    """A bare pipeline and a measured one to the same instant worker."""
 
     def __init__(self) -> None:
         self.metrics = MetricsRegistry()
@@ -87,7 +87,7 @@ class Roads:
         return Reply(200, [], place.worker.name, BODY)
 
     async def answer(self, request: Request) -> Reply:
-        """The end of the bare road."""
+        """The end of the bare pipeline."""
         return await self.carry(request, self.place)
 
     async def answer_measured(self, request: Request) -> Reply:
@@ -135,23 +135,23 @@ async def least(each: dict[str, Callable[[], Awaitable[None]]], rounds: int, tim
 
 async def main(rounds: int, times: int) -> None:
     """Measure and print."""
-    roads = Roads()
+    pair = PipelinePair()
 
     def nothing(_: Request) -> None:
         """Nobody counts."""
 
-    def road(
+    def exchange_of(
         pipeline: Pipeline, end: Callable[[Request], None], *, stream: bool
     ) -> Callable[[], Coroutine[Any, Any, None]]:
-        return lambda: roads.exchange(pipeline, end, stream=stream)
+        return lambda: pair.exchange(pipeline, end, stream=stream)
 
     gc.disable()
     for kind, stream in (("whole answer of 1.3 KB", False), ("stream of 50 pieces", True)):
         found = await least(
             {
-                "bare": road(roads.bare, nothing, stream=stream),
-                "once": road(roads.bare, roads.count_once, stream=stream),
-                "now": road(roads.measured, roads.count, stream=stream),
+                "bare": exchange_of(pair.bare, nothing, stream=stream),
+                "once": exchange_of(pair.bare, pair.count_once, stream=stream),
+                "now": exchange_of(pair.measured, pair.count, stream=stream),
             },
             rounds,
             times // (10 if stream else 1),

@@ -6,11 +6,11 @@ Signals: one process on one core. Milliseconds of the clock and of CPU time (all
 text to its verdict: by a keyword among 5,000 and six patterns, which needs no encoder; and with every kind of
 signal, at 12, 90 and 256 word pieces.
 
-The road: two gateways in front of one fake worker, each pinned to one core. One only routes; the other reads
-requests for `auto`: all signals, choice of a model, thinking, system prompt. Both get the same questions, no
-two alike, in turns; what reading adds is the difference of their CPU time per request. A third gateway has
-the semantic cache as well and is asked again what it was asked before, in the same words and in others; the
-time is from sending a request to the first byte of its answer over one connection.
+The request path: two gateways in front of one fake worker, each pinned to one core. One only routes; the
+other reads requests for `auto`: all signals, choice of a model, thinking, system prompt. Both get the same
+questions, no two alike, in turns; what reading adds is the difference of their CPU time per request. A third
+gateway has the semantic cache as well and is asked again what it was asked before, in the same words and in
+others; the time is from sending a request to the first byte of its answer over one connection.
 
 Aims: a keyword's decision under 0.3 ms; all signals p50 3 ms at 12 tokens, 10 ms at 90, p99 50 ms at 256; a
 hit of the cache under 5 ms; under 10 CPU-ms added at the median. They are for one quiet core.
@@ -167,7 +167,7 @@ async def _timed(
 # ---------------------------------------------------------------- through gateways
 
 
-def road(count: int, rounds: int) -> dict[str, Any]:
+def through_gateway(count: int, rounds: int) -> dict[str, Any]:
     """What reading adds to a request, and what a hit of the cache takes."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="radixway-bench-")))
@@ -280,7 +280,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rounds = given.rounds or (2 if given.quick else 5)
-    through = road(60 if given.quick else 200, rounds)
+    through = through_gateway(60 if given.quick else 200, rounds)
     inside = signals(60 if given.quick else 300)
     rows = [
         [name, each["p50"], each["p99"], each["cpu_p50"], each["cpu_p99"]] for name, each in inside.items()

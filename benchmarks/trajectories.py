@@ -6,7 +6,7 @@
   router published (`trajectory_tree.py`).
 - **http**: requests per CPU second of a gateway that records, beside one that only proxies
   (`trajectory_http.py`).
-- **dialogues**: latency per turn and samples a second on an embedded engine with and without what the road
+- **dialogues**: latency per turn and samples a second on an embedded engine with and without what the gateway
   caches (`trajectory_dialogues.py`).
 """
 

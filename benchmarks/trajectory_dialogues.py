@@ -1,4 +1,4 @@
-"""What the road's caches give dialogues on an embedded engine: the guide's table, as ratios.
+"""What the gateway's caches give dialogues on an embedded engine: the guide's table, as ratios.
 
 32 dialogues of three turns are held at a time, as in GSM8K: an instruction that all share, a problem, an
 answer, two more questions about it. Each turn sends the whole text to `/generate`, through a gateway.
@@ -66,7 +66,7 @@ def run(*, quick: bool, rounds: int | None) -> dict[str, object]:
         model = write_model("40m", Path(scratch))
         for number in range(rounds):
             for arm in ARMS if number % 2 else reversed(ARMS):
-                with road(model, caches=arm == "with") as (url, pids):
+                with running_stack(model, caches=arm == "with") as (url, pids):
                     measured[arm].append(asyncio.run(hold(url, pids, dialogues, number)))
             if measured["with"][-1].texts != measured["without"][-1].texts:
                 print(f"round {number + 1}: the arms did not give the same answers")
@@ -77,14 +77,14 @@ def run(*, quick: bool, rounds: int | None) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def road(model: Path, *, caches: bool) -> Iterator[tuple[str, list[int]]]:
+def running_stack(model: Path, *, caches: bool) -> Iterator[tuple[str, list[int]]]:
     """An engine behind a gateway: the gateway's URL, and the processes of both."""
     engine_port, port = free_ports(2)
-    room = AT_ONCE * (INSTRUCTION + PROBLEM + TURNS * (QUESTION + ANSWERED))
+    tokens = AT_ONCE * (INSTRUCTION + PROBLEM + TURNS * (QUESTION + ANSWERED))
     engine = {
         "THREADS": "1",
         "DTYPE": "float32",
-        "KV_TOKENS": str(4 * room // 16 * 16),
+        "KV_TOKENS": str(4 * tokens // 16 * 16),
         "MAX_RUNNING": str(AT_ONCE),
         "RADIX_CACHE": str(caches).lower(),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from domain_head.groups import near_duplicates
-from domain_head.rows import exam_rows, held_out
+from domain_head.rows import exam_rows, part
 from evaluation.routing import SAMPLE, Table, read_tables
 
 ROWS = {"mmlu": 1500, "gsm8k": 300}
@@ -28,7 +28,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=SAMPLE)
     given = parser.parse_args()
     exams = [row.text for row in exam_rows(given.data)]
-    unseen = {text for text, group in zip(exams, near_duplicates(exams), strict=True) if held_out(group)}
+    unseen = {
+        text for text, group in zip(exams, near_duplicates(exams), strict=True) if part(group) == "held out"
+    }
     given.out.parent.mkdir(parents=True, exist_ok=True)
     with given.out.open("wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as written:
         for name, table in read_tables(given.data).items():

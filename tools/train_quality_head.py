@@ -63,7 +63,7 @@ def main() -> None:
         threshold = np.quantile(gains, 1 - share / 100)
         print(f"{share:10} %   {threshold:9.3f}   {scored.curve[share]:13.3f}")
     data = f"{len(right)} questions of {given.table.name}"
-    to_quality_head(fit_quality(vectors, None, right), pair, encoder, data).save(given.out)
+    to_quality_head(fit_quality(vectors, None, right), pair, encoder, data).save_file(given.out)
 
 
 if __name__ == "__main__":

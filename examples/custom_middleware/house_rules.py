@@ -26,7 +26,7 @@ class HouseRules:
         asked = body.get("max_tokens")
         if not isinstance(asked, int) or asked > LONGEST:
             request.edit(max_tokens=LONGEST)  # all other fields keep their bytes
-            self._shortened.inc()
+            self._shortened().inc()
         if "temperature" not in body:
             request.edit(temperature=0)
         request.journal.add("house_rules", max_tokens=min(asked or LONGEST, LONGEST))  # in /explain

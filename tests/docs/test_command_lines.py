@@ -20,7 +20,7 @@ from support.reader import assert_shown
         ("python benchmarks/gateway.py --slowly", "takes no --slowly"),
         ("python tools/evaluate.py domain --slowly", "No such option"),
         ("radixway eval domain", "radixway has no 'eval'"),
-        ("python -m pytest tests/test_cli.py -k no_such_test", "has no test no_such_test"),
+        ("python -m pytest tests/cli/test_commands.py -k no_such_test", "has no test no_such_test"),
         ("kubectl apply -k deploy/kubernetes/nowhere", "there is no deploy/kubernetes/nowhere"),
     ],
 )

@@ -36,7 +36,7 @@ async def through_envoy(folder, *urls, envoy=None, **sections):
     """A client, an Envoy, a gateway that decides for it, in front of these workers."""
     sections["ext_proc"] = {"enabled": True, "port": 0} | sections.get("ext_proc", {})
     async with running_gateway(*urls, **sections) as gateway:
-        tree = configuration(gateway.gateway.envoy_door.port, **(envoy or {}))
+        tree = configuration(gateway.gateway.ext_proc_server.port, **(envoy or {}))
         async with running_envoy(tree, folder) as envoy_process, asyncio.timeout(PATIENCE_S):
             async with aiohttp.ClientSession(envoy_process.url) as client:
                 yield client, gateway, envoy_process

@@ -176,7 +176,7 @@ def heard(headers, body: bytes, **more) -> Heard:
 @asynccontextmanager
 async def envoy_of(gateway) -> AsyncIterator[Envoy]:
     """Envoy before a running gateway whose door is open."""
-    async with grpc.aio.insecure_channel(gateway.gateway.envoy_door.address) as channel:
+    async with grpc.aio.insecure_channel(gateway.gateway.ext_proc_server.address) as channel:
         async with aiohttp.ClientSession(auto_decompress=False) as client:
             yield Envoy(channel, client)
 

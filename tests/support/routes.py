@@ -46,7 +46,7 @@ def _fits(parts: list[str], template: list[str]) -> bool:
 async def routes_of(running: RunningGateway) -> Routes:
     """Of that gateway, and of any engine."""
     routes = Routes()
-    for route in running.gateway._rest.routes:
+    for route in running.gateway._fastapi.routes:
         if isinstance(route, Mount):
             routes.add({"GET"}, f"{route.path}/{{rest:path}}")
         else:

@@ -4,9 +4,8 @@ import random
 import string
 from dataclasses import dataclass
 
-from support.pages import Page
-
 from .offtopic import OffTopic, article, plural
+from .pages import Page
 from .templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYNONYMS, SYSTEM_PROMPTS, TEMPLATES
 
 LONGEST_SYSTEM = 5000  # characters: with it, the question and the answer stay within the context

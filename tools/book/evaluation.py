@@ -11,10 +11,9 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from support.conversations import Teacher
-from support.pages import LANGUAGES, Page, is_chinese, read_pages
-
+from .conversations import Teacher
 from .offtopic import OffTopic
+from .pages import LANGUAGES, Page, is_chinese, read_pages
 from .templates import HELD_OUT, HELD_OUT_FOLLOW_UPS, REFUSAL
 
 RIGHT_F1 = 0.7

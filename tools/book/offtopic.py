@@ -7,8 +7,7 @@ import gzip
 import random
 from pathlib import Path
 
-from support.pages import PAGES, is_chinese
-
+from .pages import PAGES, is_chinese
 from .templates import OFF_TOPIC, TEMPLATES
 
 HERE = Path(__file__).parent

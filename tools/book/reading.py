@@ -12,9 +12,8 @@ import torch
 from torch.nn import functional
 from transformers import Qwen3ForCausalLM
 
-from support.conversations import Conversation, Teacher
-from support.pages import LANGUAGES, Page
-
+from .conversations import Conversation, Teacher
+from .pages import LANGUAGES, Page
 from .templates import REFUSAL
 
 LOWER_LAYERS = 2

@@ -9,13 +9,11 @@ from draw import Drawing
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 
 
-def one_road() -> Drawing:
-    """A request's way, and the one record that is kept of it."""
-    sheet = Drawing(
-        860, 330, "One request's road: surface, pipeline, selector, worker, and the journal beneath"
-    )
+def one_pipeline() -> Drawing:
+    """The steps of a request, and its one record."""
+    sheet = Drawing(860, 330, "One request: endpoint, pipeline, selector, worker, and the journal beneath")
     sheet.box(10, 60, 92, 62, "client", "HTTP, Envoy,", "Python")
-    sheet.box(134, 60, 104, 62, "surface", "OpenAI, SGLang,", "chats …", kind="cool")
+    sheet.box(134, 60, 104, 62, "endpoint", "OpenAI, SGLang,", "chats …", kind="cool")
     steps = ("tenant", "guard", "detect", "cache", "decide", "tools", "record", "retry")
     sheet.bar(268, 44, 306, 94, "none")
     sheet.text(421, 36, "pipeline: each step may answer, change, or pass on", kind="faint", anchor="middle")
@@ -289,7 +287,7 @@ def chats_never_lost() -> Drawing:
 
 
 ALL = (
-    one_road,
+    one_pipeline,
     one_radix_tree,
     blocks_and_events,
     expected_time,

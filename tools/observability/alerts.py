@@ -1,4 +1,4 @@
-"""Alerts: when somebody is to know, and words for whoever is woken."""
+"""Alerts: their conditions, and what they tell the person on call."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ ALERTS = (
         f"radixway:blocked:ratio15m > {at.BLOCKED} {enough('15m')}",
         "15m",
         "{{ $value | humanizePercentage }} of requests are blocked.",
-        "Somebody attacks, or a rule is too strict: the audit log says whose and which.",
+        "There is an attack, or a rule is too strict: the audit log says whose and which.",
     ),
     Alert(
         "RadixwayGuardCannotRead",
@@ -217,7 +217,7 @@ ALERTS = (
         "radixway_planner_replicas > radixway_planner_ready_replicas",
         "15m",
         "The planner wants {{ $value }} replicas of {{ $labels.model }} ({{ $labels.role }}); there are fewer.",
-        "Whoever starts them cannot: no room in the cluster, or nobody follows GET /plan.",
+        "They cannot be started: the cluster is full, or nothing follows GET /plan.",
     ),
     Alert(
         "RadixwayGpusAreIdle",

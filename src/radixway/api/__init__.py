@@ -1,4 +1,14 @@
-"""Wire protocols: each turns bytes into a Request and a Reply back into bytes, and decides nothing."""
+"""Wire protocols: each turns bytes into a Request and a Reply back into bytes, and decides nothing.
+
+State, and the file that owns it:
+
+- `ext_proc/answer.py`: frames Envoy waits for, one owner per request; each is answered once and in order,
+  or an immediate response ends all
+- `classification/lazy_service.py`: the classifiers behind the classification API, opened with the first
+  question
+- `chats/safety_screen.py`: the encoder that judges questions of chats, the gateway's own where it has one
+- `sessions/session_service.py`: the open sessions (`trajectories/sessions/registry.py`)
+"""
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.authorization import PathAuthorization

@@ -1,4 +1,4 @@
-"""The `radixway` command: a file per group of commands; what they do stands in the rooms they call."""
+"""The `radixway` command: a file per group of commands. The work is done by the packages they call."""
 
 from __future__ import annotations
 

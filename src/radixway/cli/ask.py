@@ -34,13 +34,15 @@ def ask(
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
     try:
-        told = asyncio.run(ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key))
+        answer = asyncio.run(
+            ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key)
+        )
     except GatewayCallError as error:
         exit_with_error(
             str(error) + (_worker_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else "")
         )
     out.print()
-    out.print(told.summary(), style="dim", soft_wrap=True)
+    out.print(answer.summary(), style="dim", soft_wrap=True)
 
 
 def _worker_troubles(url: str, admin_key: str | None) -> str:

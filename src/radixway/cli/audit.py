@@ -141,7 +141,7 @@ def _show_verdict(verdict: ChainVerdict, seal: EntryHasher) -> None:
             f"entries {each['first']} to {each['last']} are gone: older than they may be", soft_wrap=True
         )
     if verdict.torn:
-        out.print(f"cut off by crashes, and told in the log: {verdict.torn}")
+        out.print(f"cut off by crashes, and noted in the log: {verdict.torn}")
     if verdict.torn_end:
         out.print("the last line is cut off: by a crash, or because it is being written")
     broken = verdict.broken
@@ -150,7 +150,7 @@ def _show_verdict(verdict: ChainVerdict, seal: EntryHasher) -> None:
         out.print(f"{verdict.entries} entries in {seal.name}, {whole}: {verdict.head}", soft_wrap=True)
         if verdict.kept is None:
             out.print(
-                "nothing here says where the log ends: whether entries were cut off there cannot be told"
+                "nothing here says where the log ends, so entries cut off there cannot be detected"
                 " without a head that was kept elsewhere (--expect)",
                 soft_wrap=True,
             )
@@ -211,7 +211,7 @@ def _print_line(entry: Fields) -> None:
     out.print(encode_entry(entry).decode(), soft_wrap=True)
 
 
-def _print_json(told: Any) -> None:
+def _print_json(tree: Any) -> None:
     import msgspec
 
-    out.print(msgspec.json.format(msgspec.json.encode(told), indent=2).decode(), soft_wrap=True)
+    out.print(msgspec.json.format(msgspec.json.encode(tree), indent=2).decode(), soft_wrap=True)

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 async def write_export(database: ChatDatabase, user_id: str, file: Path) -> int:
-    """`-` is standard output. Returns how many bytes there were. Raises NotFound, and then writes nothing."""
+    """Write everything known of a user to `file` (`-`: standard output); return the number of bytes.
+
+    Raises NotFoundError, and then writes nothing.
+    """
     from radixway.chat.privacy import AccountExport
 
     lines = await AccountExport(database, time.time).export_user(user_id)
@@ -42,7 +45,7 @@ async def write_export(database: ChatDatabase, user_id: str, file: Path) -> int:
 
 
 async def scrub_files(database: ChatDatabase) -> None:
-    """Raises ValueError: somebody reads or writes there."""
+    """Rewrite the files of `database`. Raises ValueError: another process uses them."""
     from radixway.chat.privacy import FileScrubber
     from radixway.core.component import CannotErase
 
@@ -61,7 +64,7 @@ def _open_output(file: Path) -> BinaryIO:
 
 
 chat_app = typer.Typer(help="Users of the chats, and their keys.", no_args_is_help=True)
-users_app = typer.Typer(help="Who chats.", no_args_is_help=True)
+users_app = typer.Typer(help="Users of the chats.", no_args_is_help=True)
 keys_app = typer.Typer(help="API keys: shown once, kept as hashes.", no_args_is_help=True)
 chat_app.add_typer(users_app, name="users")
 chat_app.add_typer(keys_app, name="keys")
@@ -97,16 +100,12 @@ def export(
     config: ConfigFile = None,
 ) -> None:
     """Write everything that is known of a user, as JSON lines."""
-    from radixway.cli.chat import write_export
-
     _run_in_database(config, lambda database: write_export(database, user, file))
 
 
 @chat_app.command("scrub")
 def scrub(config: ConfigFile = None) -> None:
-    """Write the database's files anew: nothing stays of what was deleted. Nobody can write meanwhile."""
-    from radixway.cli.chat import scrub_files
-
+    """Rewrite the database's files without deleted data. Writes are blocked meanwhile."""
     _run_in_database(config, scrub_files)
 
 
@@ -179,7 +178,7 @@ def keys_list(
     user: Annotated[str | None, typer.Option(help="Only this user's, by id.")] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Show keys by how they begin; what follows is known to nobody but their holders."""
+    """Show keys by their first characters; the rest is known only to their holders."""
     from radixway.chat.api_keys import ApiKeyStore
     from radixway.core.telemetry.terminal import FittedTable, TableColumn
 
@@ -210,7 +209,7 @@ def keys_create(
     expires_in: Annotated[str | None, typer.Option(help="As 90d, 12h; default: never.")] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Make a key and print it: it is told this once."""
+    """Make a key and print it, this once."""
     from radixway.chat.api_keys import ApiKeyStore, KeyScope
 
     lasts_s = None if expires_in is None else _parse_duration_s(expires_in, "--expires-in")
@@ -294,5 +293,5 @@ def _parse_duration_s(text: str, option: str) -> float:
 def _format_time(at: float | None, *, past: str = "") -> str:
     if at is None:
         return "–"
-    told = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-    return f"{past} {told}" if past and at <= time.time() else told
+    shown = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{past} {shown}" if past and at <= time.time() else shown

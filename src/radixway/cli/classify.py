@@ -1,4 +1,4 @@
-"""`radixway classify` and `radixway rules test`: what a text is, and whether rules decide as they should."""
+"""`radixway classify` and `radixway rules test`: classify a text, and test rules on cases."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def classify(
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
-    """What a text is: domain, language, complexity; with rules also what matches and which model it gets."""
+    """Classify a text: domain, language, complexity; with rules also what matches and the chosen model."""
     if text == "-":
         text = sys.stdin.read()
     if not text.strip():
@@ -61,7 +61,7 @@ def rules_test(
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
-    """Send cases down the road of real requests, without workers; exit code 1 if one fails."""
+    """Run cases as real requests, without workers; exit code 1 if one fails."""
     from radixway.semantics.decisions.rule_cases import read_cases
 
     try:
@@ -85,17 +85,17 @@ def rules_test(
 async def _classify_intent(
     text: str, section: SemanticConfig, encoders: EncodersConfig
 ) -> tuple[TextIntent, int]:
-    """The intent, and the milliseconds that it took once everything was loaded."""
+    """Return the intent of `text`, and the milliseconds it took once everything was loaded."""
     from radixway.semantics.classification import ClassificationService
     from radixway.semantics.decisions.dry_run import every_model_is_ready, open_offline
 
     guards = _load_guards(section, encoders)
     async with open_offline(section, encoders, guards) as setup:
-        room = ClassificationService(
+        service = ClassificationService(
             setup.encoders, setup.room, every_model_is_ready, *guards(setup.encoders)
         )
         began = perf_counter()
-        intent = await room.read_intent(text)
+        intent = await service.read_intent(text)
         return intent, round((perf_counter() - began) * 1e3)
 
 
@@ -109,7 +109,7 @@ async def _run_cases(
 
 
 def _load_guards(section: SemanticConfig, encoders: EncodersConfig) -> Guards:
-    """What a gateway's guard would find and judge with."""
+    """Return the guard's finder and judge for a service, as a gateway with `section` has them."""
     from radixway.core.config.semantic import merge_semantic_file
     from radixway.semantics.guard.detector_factory import build_finder, build_judge
 
@@ -118,7 +118,7 @@ def _load_guards(section: SemanticConfig, encoders: EncodersConfig) -> Guards:
 
 
 def _run_or_fail(work: Coroutine[Any, Any, T]) -> T:
-    """What it gives; what is missing ends the command."""
+    """Run `work` and return its result; a missing extra or a mistake ends the command."""
     try:
         from radixway.semantics.classification import ClassifierUnavailableError
 
@@ -162,8 +162,8 @@ def _print_case(each: CaseResult) -> None:
     )
     for failure in each.failures:
         out.print(f"        {failure}", style="red", soft_wrap=True)
-    told = ", ".join(f"{name} {_format_figure(value)}" for name, value in each.outcome.items())
-    out.print(f"        {told}", soft_wrap=True)
+    outcome = ", ".join(f"{name} {_format_figure(value)}" for name, value in each.outcome.items())
+    out.print(f"        {outcome}", soft_wrap=True)
     out.print(f"        why: {each.why}", style="dim", soft_wrap=True)
     for signal in each.signals:
         name = f"{signal['kind']}:{signal['name']}" if signal["name"] else signal["kind"]

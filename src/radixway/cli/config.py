@@ -1,7 +1,4 @@
-"""Files that commands about meaning take: radixway.yaml, or a semantic router's config.yaml.
-
-`radixway config`: the configuration, shown and checked.
-"""
+"""`radixway config`: shows and checks radixway.yaml, or a semantic router's config.yaml."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_semantic_file(path: Path) -> bool:
-    """Whether it is a vLLM-Semantic-Router `config.yaml`, by its keys. A file that cannot be read is none."""
+    """Tell by its keys if `path` is a vLLM-Semantic-Router `config.yaml`; False if it cannot be read."""
     from radixway.core.config.semantic import SemanticConfig
 
     try:
@@ -33,9 +30,9 @@ def is_semantic_file(path: Path) -> bool:
 
 
 def load_semantic_sections(path: Path | None) -> tuple[SemanticConfig, EncodersConfig]:
-    """What decides and what reads, from either kind of file; a mistake ends the command.
+    """Load the semantic and encoder sections from either kind of file; a mistake ends the command.
 
-    None: ./radixway.yaml if there is one, else what ships.
+    `path` None: ./radixway.yaml if there is one, else the defaults.
     """
     from radixway.core.config.semantic import SemanticConfig, load_semantic
 

@@ -27,7 +27,7 @@ class SeveralValues(TyperCommand):
 
 
 def repeat_options(args: Iterable[str], repeatable: Collection[str]) -> Iterator[str]:
-    """`--paths a b` as `--paths a --paths b`."""
+    """Return `args` with `--paths a b` of `repeatable` options written as `--paths a --paths b`."""
     option, values = "", 0
     for arg in args:
         if arg.startswith("-"):
@@ -53,7 +53,7 @@ Insecure = Annotated[
 ]
 ApiKey = Annotated[
     str | None,
-    typer.Option(help="A key without which nobody may ask; or in RADIXWAY__ENGINE__API_KEY.", metavar="KEY"),
+    typer.Option(help="A key that clients must send; or in RADIXWAY__ENGINE__API_KEY.", metavar="KEY"),
 ]
 Model = Annotated[str | None, typer.Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
 Eviction = Annotated[
@@ -143,7 +143,7 @@ def gateway_overrides(
     *,
     insecure: bool | None = None,
 ) -> dict[str, Any]:
-    """What a gateway's common options override; the workers are said to serve `served`."""
+    """Return what a gateway's common options override; its workers serve the models `served`."""
     overrides: dict[str, Any] = {"gateway": drop_unset(host=host, port=port, insecure=insecure)}
     if workers:
         models = [served] if served else []
@@ -152,12 +152,12 @@ def gateway_overrides(
 
 
 def ext_proc_overrides(port: int | None) -> dict[str, Any]:
-    """What `--ext-proc-port` overrides."""
+    """Return what `--ext-proc-port` overrides; nothing where `port` is None."""
     return {} if port is None else {"enabled": True, "port": port}
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:
-    """Those that the command line names."""
+    """Return the `values` that the command line gives, by name."""
     return {name: value for name, value in values.items() if value is not None}
 
 

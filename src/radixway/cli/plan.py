@@ -52,7 +52,7 @@ def plan(
 
 @plan_app.command()
 def profile(
-    url: Annotated[str, typer.Argument(help="An engine that nobody else asks.", metavar="URL")],
+    url: Annotated[str, typer.Argument(help="An engine without other traffic.", metavar="URL")],
     model: Annotated[str, typer.Option(help="The model to ask for.")],
     startup_s: Annotated[float, typer.Option(help="How long it takes to start.", min=0)] = 60.0,
     key: Annotated[str | None, typer.Option(help="Sent as bearer token.")] = None,
@@ -80,14 +80,14 @@ def _fetch_plan(url: str, key: str | None) -> dict[str, Any]:
     return run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key))
 
 
-def _print_plan(told: dict[str, Any], json: Path | None) -> None:
+def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
     from radixway.core.telemetry.terminal import FittedTable, TableColumn
 
     figures = ("replicas", "ready", "by load", "by forecast", "pressure")
     table = FittedTable(
         TableColumn("model"), TableColumn("role"), *(TableColumn(name, is_number=True) for name in figures)
     )
-    for each in told["models"]:
+    for each in plan["models"]:
         for role, plan in each["roles"].items():
             forecast, pressure = plan["by_forecast"], plan["pressure"]
             table.add_row(
@@ -96,15 +96,15 @@ def _print_plan(told: dict[str, Any], json: Path | None) -> None:
                 "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
             )
     table.print_to(out)
-    _write_json(told, json)
+    _write_json(plan, json)
 
 
-def _write_json(told: dict[str, Any], path: Path | None) -> None:
+def _write_json(plan: dict[str, Any], path: Path | None) -> None:
     if path is None:
         return
     import msgspec
 
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
     except OSError as error:
         exit_with_error(f"cannot write {path}: {error.strerror}")

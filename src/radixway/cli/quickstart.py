@@ -108,8 +108,8 @@ def _announce(url: str, gateway: Gateway) -> None:
     gateway.warm_up()
     _start_console(url, gateway)
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
-    if gateway.envoy_door is not None:
-        out.print(f"ext_proc {gateway.envoy_door.address}")
+    if gateway.ext_proc_server is not None:
+        out.print(f"ext_proc {gateway.ext_proc_server.address}")
 
 
 async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
@@ -142,11 +142,11 @@ async def _ask_greeting(url: str) -> None:
         "temperature": 0,
         "max_tokens": 96,
     }
-    told: ChatCompletionInfo = await stream_chat(
+    answer: ChatCompletionInfo = await stream_chat(
         url, body, show=lambda text: out.print(text, end="", markup=False)
     )
-    out.print(f"\n[dim]{escape(told.summary())}[/]", soft_wrap=True)
-    journal = await call_gateway(url, "GET", f"/explain/{told.request_id}", dict[str, Any])
+    out.print(f"\n[dim]{escape(answer.summary())}[/]", soft_wrap=True)
+    journal = await call_gateway(url, "GET", f"/explain/{answer.request_id}", dict[str, Any])
     for step in journal["steps"]:
         out.print(
             f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_format_fields(step)}",

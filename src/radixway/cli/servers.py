@@ -152,7 +152,7 @@ def _check_engine_exposure(settings: Config, host: str) -> None:
         exit_with_error(
             f"{host} is reached from other machines, and the engine does whatever they ask, new weights "
             "included: give it a key (--api-key, RADIXWAY__ENGINE__API_KEY), listen on 127.0.0.1, or, where "
-            "nobody but gateways reaches it, say so with --insecure (engine.insecure: true)"
+            "only gateways reach it, say so with --insecure (engine.insecure: true)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Of processes that end with whoever started them."""
+"""Ends a child process when its parent dies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 def terminate_when_stdin_closes() -> None:
-    """Whoever started us holds the other end of our standard input: when they die, however hard, so do we."""
+    """End this process when its parent dies, however hard: the parent holds the other end of stdin."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 1024):

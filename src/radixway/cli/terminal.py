@@ -1,4 +1,4 @@
-"""What commands say, how they end, and how they call a running gateway."""
+"""Helpers of commands: output, errors that end them, calls to a running gateway."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ out = Console(highlight=False, markup=False)
 
 
 def exit_with_error(message: str) -> NoReturn:
-    """End the command with one clear sentence and exit code 2."""
+    """Print `message`, one clear sentence, to standard error and exit with code 2."""
     Console(stderr=True, highlight=False).print(f"[bold red]radixway:[/] {escape(message)}", soft_wrap=True)
     raise SystemExit(2)
 
 
 def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-    """Run one call to a gateway; its refusal or absence ends the command."""
+    """Run `call` to a gateway and return its result; a refusal or no gateway ends the command."""
     from radixway.core.http.gateway_client import GatewayCallError
 
     try:

@@ -47,15 +47,15 @@ def usage(
     """Show requests, tokens and costs of tenants."""
     from radixway.core.http.gateway_client import UsageReport, call_gateway
 
-    asked = {"tenant": tenant, "from": since, "to": until, "by": by}
-    query = "&".join(f"{name}={_quote_csv(value)}" for name, value in asked.items() if value)
-    told = run_call(call_gateway(url, "GET", f"/usage?{query}", UsageReport, key=key))
+    parameters = {"tenant": tenant, "from": since, "to": until, "by": by}
+    query = "&".join(f"{name}={_quote_csv(value)}" for name, value in parameters.items() if value)
+    report = run_call(call_gateway(url, "GET", f"/usage?{query}", UsageReport, key=key))
     if json_file is not None:
-        _write_file(json_file, _to_json(told))
+        _write_file(json_file, _to_json(report))
     if csv_file is not None:
-        _write_file(csv_file, _to_csv(told.by, told.usage))
+        _write_file(csv_file, _to_csv(report.by, report.usage))
     if json_file is None and csv_file is None:
-        _print_usage(told.by, told.usage, told.limits)
+        _print_usage(report.by, report.usage, report.limits)
 
 
 def _print_usage(by: list[str], rows: list[dict[str, Any]], limits: list[dict[str, Any]]) -> None:
@@ -75,7 +75,7 @@ def _print_usage(by: list[str], rows: list[dict[str, Any]], limits: list[dict[st
 
 def _limit_reset(limit: dict[str, Any]) -> str:
     seconds = limit.get("resets_in_s")
-    return f" {limit.get('currency', '')}, anew in {seconds / 3600:.1f} h" if seconds is not None else ""
+    return f" {limit.get('currency', '')}; resets in {seconds / 3600:.1f} h" if seconds is not None else ""
 
 
 def _format_cell(value: Any) -> str:
@@ -95,10 +95,10 @@ def _to_csv(by: list[str], rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _to_json(told: Any) -> str:
+def _to_json(report: Any) -> str:
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def _write_file(file: Path, text: str) -> None:

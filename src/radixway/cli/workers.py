@@ -70,9 +70,9 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
 
 
 _AGAIN_S = 1.0
-"""After which a gateway that did not answer is told again."""
+"""Pause before a gateway that did not answer is called again."""
 _LOOK_S = 0.5
-"""How often it is asked whether a worker that leaves has anything in hand."""
+"""Pause between two questions if a leaving worker still has requests."""
 
 
 def workers_announce(
@@ -135,8 +135,8 @@ async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -
     shown = ""
     while True:
         try:
-            told = await call_gateway(gateway, "POST", "/workers", WorkerRegistered, body, key)
-            says, pause_s = told.state, told.heartbeat_s
+            answer = await call_gateway(gateway, "POST", "/workers", WorkerRegistered, body, key)
+            says, pause_s = answer.state, answer.heartbeat_s
         except GatewayCallError as failure:
             if failure.status == 400:
                 raise
@@ -153,11 +153,11 @@ async def _deregister(gateway: str, worker: str, key: str | None) -> None:
 
     while True:
         try:
-            told = await call_gateway(gateway, "DELETE", "/workers", WorkerRegistered, {"url": worker}, key)
+            answer = await call_gateway(gateway, "DELETE", "/workers", WorkerRegistered, {"url": worker}, key)
         except GatewayCallError as failure:
             if failure.status != 404:
                 out.print(f"{worker} at {gateway}: {failure}")
             return
-        if not told.in_flight:
+        if not answer.in_flight:
             return
         await asyncio.sleep(_LOOK_S)

@@ -1,4 +1,21 @@
-"""Many of us: where workers come from, and what gateways in front of the same workers tell each other."""
+"""Many of us: where workers come from, and what gateways in front of the same workers tell each other.
+
+State, and the file that owns it:
+
+- `discovery/registration.py`: leases of workers that register, by this gateway's clock; ended by heartbeat
+  or time
+- `load_sync/peer_loads.py`: load that other gateways report, in `Load.elsewhere` (not exact: the latest
+  message counts)
+- `prefix_router/replica_fleet.py`: what replicas behind Ray's handles have seen, and their load; `check()`
+  recounts
+- `prefix_router/prefix_record.py`: the same for routers that start later, in a detached actor; bounded
+- `planner/traffic_observer.py`: recent traffic per model, taken and reset with every look
+- `planner/model_planner.py`: proposed replicas per model; pure, given the time
+- `session_ownership/ownership_keys.py`: the gateway that owns a session or reservation, a function of its
+  name; a request is forwarded once, signed
+- `session_ownership/heartbeat.py`: the other gateways that do not answer (not exact: the latest answer
+  counts)
+"""
 
 from radixway.cluster.config_warnings import warn_unshared_state
 from radixway.cluster.discovery import (

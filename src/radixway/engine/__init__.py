@@ -2,6 +2,15 @@
 
 It knows nothing of the gateway: the two speak HTTP. Names are imported from their files (`engine.Engine`,
 `request.SamplingParams`, …), so that whoever needs an error type alone does not load torch.
+
+State, and the file that owns it:
+
+- `kv_cache_manager.py`, `scheduler.py`: KV pages and their requests; pages move in `allocate_slots`,
+  `insert_pages` and `free_request` only; `check()` recomputes all accounts
+- `disaggregation/prefill_kv_manager.py`: KV that a decode engine will fetch; pages are read and moved under
+  one lock, each transfer ends once
+- `disaggregation/decode_kv_manager.py`: KV on its way to a decode engine; nothing is written once a
+  transfer is cut, and only pages that came in every layer are used
 """
 
 import os

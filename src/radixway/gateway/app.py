@@ -59,20 +59,23 @@ class Gateway(GatewayParts):
         sources: Sequence[DiscoverySource] = (),
         load_transport: LoadTransport | None = None,
     ) -> None:
-        """See `GatewayParts`. Raises ConfigError."""
+        """Build all parts of `config`; `sources` and `load_transport`: see `GatewayParts`.
+
+        Raises ConfigError.
+        """
         super().__init__(config, sources, load_transport)
         self._server_counts = ServerCounts()
-        self._rest = FastAPI(
+        self._fastapi = FastAPI(
             title="Radixway",
             version=__version__,
             redirect_slashes=False,
             dependencies=[Depends(self._authenticate_request)],  # of routes that a middleware adds
         )
-        add_error_handlers(self._rest)
-        describe_raw_paths(self._rest)
-        self._rim = AdminAuditMiddleware(self._handle_other, self.audit_log)
-        self.router = SlimeRouter(config, self.registry, self.membership, self._rest)
-        """What middlewares of Starlette's kind see of the gateway."""
+        add_error_handlers(self._fastapi)
+        describe_raw_paths(self._fastapi)
+        self._audited = AdminAuditMiddleware(self._handle_other, self.audit_log)
+        self.router = SlimeRouter(config, self.registry, self.membership, self._fastapi)
+        """The gateway as Starlette's kind of middlewares see it."""
         if self.tries is not None:
             self.router.radix_tree = self.tries
         app = wrap_application(
@@ -80,30 +83,33 @@ class Gateway(GatewayParts):
         )
         records = self.recorder is not None
         self._forwarding = build_owner_proxy(
-            config, app, self.metrics, self.gate.has_valid_key, records=records
+            config, app, self.metrics, self.authorization.has_valid_key, records=records
         )
-        """While there are gateways to which requests may belong."""
+        """Forwards requests that another gateway owns; None where there are no others."""
         self._entry_app = self._with_cors(self._forwarding or app)
-        self.envoy_door = self._build_envoy_door() if config.ext_proc.enabled else None
+        self.ext_proc_server = self._build_ext_proc_server() if config.ext_proc.enabled else None
         self.console = self._build_console() if config.console.enabled else None
         self.components += self._in_order()
         publish_gateway(self.metrics, self.registry, self.journals, self.kv_event_counts, self._server_counts)
         admitted = gateway_routes(self, self.router)
         include_routes(
-            self._rest.router, *admitted, guard=lambda scope: self._authenticate_request(HttpRequest(scope))
+            self._fastapi.router,
+            *admitted,
+            guard=lambda scope: self._authenticate_request(HttpRequest(scope)),
         )
-        include_routes(self._rest.router, whoami_routes(self.gate))  # for everybody, as is the console
+        # Open to all, as is the console.
+        include_routes(self._fastapi.router, whoami_routes(self.authorization))
         if self.console is not None:
-            include_routes(self._rest.router, self.console.routes())
+            include_routes(self._fastapi.router, self.console.routes())
 
     def _in_order(self) -> list[Component]:
         """Return the components in the order of their start: each after what it needs. They are stopped in
-        reverse, and in reverse forget somebody: at last the journals, which tell whose other things are.
+        reverse, and erase in reverse: the journals last, as they say whose the other data are.
         """
         components: tuple[Component | None, ...] = (
             self.journals,
-            self.road,
-            self.road.weights,
+            self.upstream,
+            self.upstream.weights,
             None if self.tries is None else self.tries.owners,
             self.sessions,
             self.classification,
@@ -115,11 +121,11 @@ class Gateway(GatewayParts):
             self._forwarding,
             self.planner,
             self.tenants,
-            *self.reading.components(),
+            *self.semantics.components(),
             self.discovery,
             self.simulations,
             self.erasure,
-            self.envoy_door,
+            self.ext_proc_server,
             self.console,
             None if self.chats is None else self.screening,
             self.chats,
@@ -131,18 +137,18 @@ class Gateway(GatewayParts):
         return running(self.components)
 
     def warm_up(self) -> None:
-        """Prepare in the background for first calls that would take seconds. Called once a server listens."""
+        """Prepare what would slow the first calls by seconds, in the background, once a server listens."""
         if self.chats is not None:
             self.chats.warm_up()
 
     def stopping(self) -> None:
-        """The server has been asked to stop: end the answers that would go on for ever."""
+        """End the answers that would never end; the server has been asked to stop."""
         self.traffic.stop_followers()
-        if self.envoy_door is not None:
-            self.envoy_door.start_draining()
+        if self.ext_proc_server is not None:
+            self.ext_proc_server.start_draining()
 
     def make_server(self, listener: socket.socket) -> AppServer:
-        """The server that clients reach it by, with the limits of its configuration."""
+        """Return a server on `listener`, with the configured limits."""
         return AppServer(
             self,
             listener,
@@ -154,10 +160,10 @@ class Gateway(GatewayParts):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Envoy has its own say in who asks it; what another gateway passes on was looked at there.
+        # Envoy checks origins itself; the gateway that forwarded a request has checked it.
         if FORWARDER not in scope and not (self._forwarding is not None and is_signed_hop(scope)):
             try:
-                self.gate.check_origin(scope)
+                self.authorization.check_origin(scope)
             except HttpError as error:
                 await send_error(scope, send, error)
                 return
@@ -165,19 +171,19 @@ class Gateway(GatewayParts):
 
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            exchange = self.hot.find_handler(scope)
-            if exchange is not None:
-                await exchange(scope, receive, send)
+            handler = self.inference.find_handler(scope)
+            if handler is not None:
+                await handler(scope, receive, send)
                 return
             receive = limit_body(receive, self.config.gateway.max_body_bytes)
-        await self._rim(scope, receive, send)
+        await self._audited(scope, receive, send)
 
     async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Everything but the hot paths."""
+        """Answer every path but those of declared endpoints."""
         if self.chats is not None and is_chat_path(scope["path"]):
             await self.chats(scope, receive, send)
             return
-        await self._rest(scope, receive, send)
+        await self._fastapi(scope, receive, send)
 
     def _with_cors(self, app: App) -> App:
         if not self.config.gateway.cors_origins:
@@ -192,10 +198,10 @@ class Gateway(GatewayParts):
 
     def _build_console(self) -> ConsoleProxy:
         config = self.config.console.model_copy(update={"hosts": self.hosts})
-        return ConsoleProxy(config, self, self.gate.access)
+        return ConsoleProxy(config, self, self.authorization.access)
 
-    def _build_envoy_door(self) -> ExtProcServer:
-        """The same road by another door."""
+    def _build_ext_proc_server(self) -> ExtProcServer:
+        """Build the server that Envoy asks; it runs the same pipeline. Raises ConfigError."""
         try:
             from radixway.api.ext_proc import create_ext_proc_server
         except ImportError as error:
@@ -205,4 +211,4 @@ class Gateway(GatewayParts):
     def _authenticate_request(self, request: HttpRequest) -> None:
         """A FastAPI dependency, too. Raises LoopDetected, Unauthorized, Forbidden."""
         self.via.check_loop(request.scope)
-        self.gate(request)
+        self.authorization(request)

@@ -1,4 +1,4 @@
-"""What a gateway is made of, beneath its HTTP interface: built from a configuration, opened by nobody yet."""
+"""The parts of a gateway beneath its HTTP interface: built from a configuration, not started."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GatewayParts:
         Raises ConfigError.
         """
         self.config = config
-        # What is measured and remembered of requests.
+        # What is measured and recorded of requests.
         self.metrics = MetricsRegistry()
         self.journals = JournalStore(config.telemetry.journal_capacity)
         self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
@@ -82,19 +82,19 @@ class GatewayParts:
         self.tries = None if self.recorder is None else self.recorder.tries
         memory = None if self.tries is None else self.tries.memory
         self.sessions = SessionService(config.trajectories, self.tokenizer_of, memory=memory)
-        # Who may ask for what, and what is written down of it.
+        # Who may call what, and the audit log.
         self.tenants = build_tenant_service(config.tenants, self.metrics, config.scale.limits)
         self.hosts = (*config.gateway.hosts, *config.console.hosts)
-        self.gate = PathAuthorization(config.gateway, self.tenants, self.hosts)
+        self.authorization = PathAuthorization(config.gateway, self.tenants, self.hosts)
         guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
         self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=guard_is_on)
         self.audit_log = None if self.audit is None else self.audit.log
-        # The way of a request to its worker, from the end, and what reads it along that way.
+        # What takes a request to its worker, and what reads its texts before.
         self.via = LoopGuard()
         self.in_hand = InFlightRequests()
         self.aborted = AbortedRequests()
         self.selector = Selector(config.routing)
-        self.road = UpstreamStack(
+        self.upstream = UpstreamStack(
             config.routing,
             self.registry,
             self.selector,
@@ -105,11 +105,11 @@ class GatewayParts:
             self.via,
             config.limits.workers,
         )
-        self.kv_events = self.road.kv_events
-        self.reading = SemanticsBuilder(
+        self.kv_events = self.upstream.kv_events
+        self.semantics = SemanticsBuilder(
             config, self.metrics, self._state_of, self.tokenizer_of, self.audit_log
         )
-        self.cache = self.reading.cache
+        self.cache = self.semantics.cache
         if self.cache is not None:
             self.cache.entry_of = self.journals.cache_entry_of
             if self.tenants is not None:
@@ -120,42 +120,46 @@ class GatewayParts:
         self.planner: PlannerService | None = None
         if config.scale.planner is not None:
             self.planner = PlannerService(config.scale.planner, self.registry, self.metrics, ledger.clock)
-            self.road.end = self.planner.observe_dispatch(self.road.end)
+            self.upstream.dispatch = self.planner.observe_dispatch(self.upstream.dispatch)
             if self.load_sync is not None:
                 self.planner.gateways = self.load_sync.known_peers
         self.unshared = warn_unshared_state(config, records=self.recorder is not None)
         # Where workers come from.
         self.configured_workers = ConfiguredWorkers(
-            self.registry, self.membership, config.workers, self.reading.configured_workers
+            self.registry, self.membership, config.workers, self.semantics.configured_workers
         )
         self.registrations = WorkerRegistrations(config.discovery.registration, self.membership)
         self.discovery = build_discovery(
             config, self.membership, self.metrics, [self.registrations, *sources]
         )
         # What is served.
-        self.hot = self._build_hot_paths()
+        self.inference = self._build_inference_routes()
         self.simulations = SimulationJobQueue(config.simulations)
         self.classification = LazyClassificationService(
-            config, self._state_of, self.reading.encoders, self.reading.semantic, self.reading.build_guards
+            config,
+            self._state_of,
+            self.semantics.encoders,
+            self.semantics.semantic,
+            self.semantics.build_guards,
         )
         self.components: list[Component] = []
         """In the order of their start; listed when all are there."""
         self.erasure = ErasureService(
             self.components,
             PendingErasureStore(radixway_home() / "erasures"),
-            workers=self.road.fan_out,
+            workers=self.upstream.fan_out,
             note=None if self.audit_log is None else self.audit_log.record_event,
         )
         self.screening = ChatSafetyScreening(
-            config, self.metrics, self.reading.encoders, self.reading.build_scanner
+            config, self.metrics, self.semantics.encoders, self.semantics.build_scanner
         )
         self.chats = self._build_chats() if config.chat.enabled else None
 
     def _state_of(self, model: str) -> ModelWorkers | None:
         return find_model_state(self.registry, model, self.selector.ledger.clock())
 
-    def _build_hot_paths(self) -> InferenceRoutes:
-        along = PipelineDependencies(
+    def _build_inference_routes(self) -> InferenceRoutes:
+        dependencies = PipelineDependencies(
             middlewares=self.middlewares,
             recorder=self.recorder,
             tenants=self.tenants,
@@ -166,15 +170,15 @@ class GatewayParts:
         return InferenceRoutes(
             self.config,
             self.metrics,
-            along,
-            self.reading,
-            self.road,
+            dependencies,
+            self.semantics,
+            self.upstream,
             book=self.journals,
             via=self.via,
-            callers=self.gate.callers,
+            callers=self.authorization.callers,
             in_hand=self.in_hand,
             default_model=DefaultModelResolver(
-                self.registry, self.reading.default_model, self.reading.is_auto
+                self.registry, self.semantics.default_model, self.semantics.is_auto
             ),
             tracing=self.tracing,
         )
@@ -183,12 +187,12 @@ class GatewayParts:
         return ChatsApplication(
             self.config.chat,
             self.registry,
-            TracedPipeline(self.hot.pipeline, self.tracing, "chats"),
+            TracedPipeline(self.inference.pipeline, self.tracing, "chats"),
             self.erasure,
             self.screening.screen,
             self.answer_metrics,
             least_priority=self.config.routing.queue.least_priority,
             tenants=self.tenants,
-            named=self.reading.model_names,
-            access=self.gate.access,
+            named=self.semantics.model_names,
+            access=self.authorization.access,
         )

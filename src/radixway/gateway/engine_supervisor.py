@@ -68,7 +68,7 @@ class EngineProcess:
             self._command += ["--config", str(config_file)]
         if model is not None:
             self._command += ["--model", model]
-        self._sockets = TemporaryDirectory(prefix="radixway-")  # nobody else may enter it
+        self._sockets = TemporaryDirectory(prefix="radixway-")  # only this user may enter it
         if publish:
             for what in ("endpoint", "replay-endpoint"):
                 self._command += [f"--kv-events-{what}", _zmq_endpoint(Path(self._sockets.name, what))]
@@ -131,12 +131,12 @@ class EngineProcess:
         await ended
 
     def force_stop(self) -> None:
-        """Whoever waits in `stop` insists now."""
+        """Make `stop` kill the engine now."""
         self._hurried.set()
 
 
 async def wait_until_ready(registry: WorkerRegistry, url: str) -> None:
-    """Wait until the worker of that URL can answer."""
+    """Wait until the worker of `url` can answer."""
     ready = asyncio.Event()
 
     def look(worker: Worker) -> None:

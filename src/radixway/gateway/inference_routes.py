@@ -1,4 +1,4 @@
-"""What is served raw: the declared endpoints, those of sessions too. All other paths are FastAPI's."""
+"""The handlers of declared endpoints, raw ASGI, and the order of their middlewares."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineDependencies:
-    """What stands along the road of a raw request, beside what reads it; None: the gateway has none."""
+    """Middlewares and services of the pipeline, beside those that read texts; None: not configured."""
 
     middlewares: Sequence[Middleware]
     """Those configured, in their order."""
@@ -40,67 +40,69 @@ class PipelineDependencies:
 
 
 class InferenceRoutes:
-    """The exchanges, by path, while the gateway runs."""
+    """The handler of each declared endpoint, by path."""
 
     def __init__(
         self,
         config: Config,
         metrics: MetricsRegistry,
-        along: PipelineDependencies,
-        reading: SemanticsBuilder,
-        road: UpstreamStack,
+        dependencies: PipelineDependencies,
+        semantics: SemanticsBuilder,
+        upstream: UpstreamStack,
         **common: Any,
     ) -> None:
-        """`common`: what each `RequestHandler` is given.
+        """`common`: arguments of every `RequestHandler`.
 
         Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
         """
         limits: list[Middleware] = []
-        doors: list[Middleware] = []
-        if along.tenants is not None:
-            limits = along.tenants.middlewares(reading.is_auto, reading.model_pricing)
-            doors = [along.tenants.session_admission()]
-        audited = [] if along.audit is None else along.audit.middlewares()
-        resume = ResumeAborted(config.trajectories.abort, along.aborted, road.calls)
-        own = [*along.middlewares]
-        if along.recorder is not None:
-            own.insert(own.index(along.recorder) + 1, resume)
-        metrics.attempts.price_of = PriceList(config.tenants.pricing, reading.model_pricing).cost_of
+        admission: list[Middleware] = []
+        if dependencies.tenants is not None:
+            limits = dependencies.tenants.middlewares(semantics.is_auto, semantics.model_pricing)
+            admission = [dependencies.tenants.session_admission()]
+        audited = [] if dependencies.audit is None else dependencies.audit.middlewares()
+        resume = ResumeAborted(config.trajectories.abort, dependencies.aborted, upstream.calls)
+        own = [*dependencies.middlewares]
+        if dependencies.recorder is not None:
+            own.insert(own.index(dependencies.recorder) + 1, resume)
+        metrics.attempts.price_of = PriceList(config.tenants.pricing, semantics.model_pricing).cost_of
         common |= {
             "metrics": metrics,
             "max_body_bytes": config.gateway.max_body_bytes,
             "timeout_s": config.gateway.request_timeout_s,
         }
-        around = [*audited, *limits[:1], *reading.middlewares(), *limits[1:], *own]
-        self.pipeline = Pipeline(around, road.end, metrics.steps)
+        around = [*audited, *limits[:1], *semantics.middlewares(), *limits[1:], *own]
+        self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)
         """Of completions."""
-        reading.check_endpoints(ENDPOINTS)
+        semantics.check_endpoints(ENDPOINTS)
         direct = ENDPOINTS.served_directly()
-        exchanges = {
+        handlers = {
             endpoint: RequestHandler(endpoint, self.pipeline, **common)
             for endpoint in dict.fromkeys(direct.values())
         }
-        self._by_path = {path: exchanges[endpoint] for path, endpoint in direct.items()}
+        self._by_path = {path: handlers[endpoint] for path, endpoint in direct.items()}
         # Sessions keep their own record, and their answers are always resumed.
-        others = [middleware for middleware in along.middlewares if middleware is not along.recorder]
+        others = [
+            middleware for middleware in dependencies.middlewares if middleware is not dependencies.recorder
+        ]
         to_workers = Pipeline(
-            [*reading.worker_middlewares(), *limits, resume, *others], road.end, metrics.steps
+            [*semantics.worker_middlewares(), *limits, resume, *others], upstream.dispatch, metrics.steps
         )
-        outside = [*audited, *doors, *reading.session_middlewares()]
+        around_sessions = [*audited, *admission, *semantics.session_middlewares()]
         headers = config.routing.session.headers
         session_header = (headers[0] if headers else "x-session-id").encode("ascii")
 
-        def agents(endpoint: Endpoint, wire: ProtocolAdapter) -> SessionRequestHandler:
-            to_agents = SessionDispatcher(
-                wire, along.sessions, to_workers, session_header, reading.parts_guard
+        def session_handler(endpoint: Endpoint, adapter: ProtocolAdapter) -> SessionRequestHandler:
+            dispatcher = SessionDispatcher(
+                adapter, dependencies.sessions, to_workers, session_header, semantics.parts_guard
             )
             return SessionRequestHandler(
-                endpoint, wire, Pipeline(outside, to_agents, metrics.steps), **common
+                endpoint, adapter, Pipeline(around_sessions, dispatcher, metrics.steps), **common
             )
 
         in_sessions = [endpoint for endpoint in ENDPOINTS if endpoint.is_in_session]
-        self._agents = SessionCallRouter(in_sessions, agents)
+        self._sessions = SessionCallRouter(in_sessions, session_handler)
 
     def find_handler(self, scope: Scope) -> RequestHandler | None:
-        """Whose a request is, if it is one of these."""
-        return self._by_path.get(scope["path"]) or self._agents.find_handler(scope)
+        """Return the handler of the request in `scope`; None where its path is not a declared endpoint."""
+        return self._by_path.get(scope["path"]) or self._sessions.find_handler(scope)

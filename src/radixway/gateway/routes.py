@@ -1,4 +1,4 @@
-"""What FastAPI serves of a gateway: everything but completions and agents' calls, which are served raw."""
+"""The FastAPI routers of a gateway: every path but those of `InferenceRoutes`."""
 
 from __future__ import annotations
 
@@ -38,40 +38,49 @@ from radixway.gateway.components import GatewayParts
 
 
 def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRouter]:
-    """Yield the routers, in the order in which paths are looked up. `router`: tells of an attached tree."""
-    config, gate, registry = parts.config, parts.gate, parts.registry
-    reading, road = parts.reading, parts.road
-    yield erasure_routes(parts.erasure, gate.access)
-    yield health_routes(registry, parts.metrics, _reports(parts), router.cache_stats, gate)
-    yield model_routes(registry, reading.model_names, gate.tenant_policy_of)
-    yield worker_routes(registry, parts.membership, road.health, gate.workers_access)
-    yield registration_routes(registry, parts.registrations, road.health, gate.workers_access)
-    yield sglang_routes(registry, road.transport)
-    fleet = FleetControl(registry, road.fan_out, road.weights, parts.in_hand, parts.aborted)
-    yield fleet_routes(fleet, gate.access)
-    yield affinity_routes(road.selector)
+    """Yield the routers, in the order in which paths are looked up.
+
+    `router` has the statistics of an attached tree.
+    """
+    config, authorization, registry = parts.config, parts.authorization, parts.registry
+    semantics, upstream = parts.semantics, parts.upstream
+    yield erasure_routes(parts.erasure, authorization.access)
+    yield health_routes(registry, parts.metrics, _reports(parts), router.cache_stats, authorization)
+    yield model_routes(registry, semantics.model_names, authorization.tenant_policy_of)
+    yield worker_routes(registry, parts.membership, upstream.health, authorization.workers_access)
+    yield registration_routes(registry, parts.registrations, upstream.health, authorization.workers_access)
+    yield sglang_routes(registry, upstream.transport)
+    fleet = FleetControl(registry, upstream.fan_out, upstream.weights, parts.in_hand, parts.aborted)
+    yield fleet_routes(fleet, authorization.access)
+    yield affinity_routes(upstream.selector)
     yield trajectory_routes(parts.tries, parts.tokenizer_of)
-    yield session_routes(parts.sessions, gate.access)
-    yield count_routes(parts.sessions, gate)
-    yield selector_routes(registry, road.selector, road.prompts, road.reservations, gate.access)
-    yield traffic_routes(parts.traffic, gate.access)
-    yield usage_routes(parts.tenants, gate.visible_tenant)
+    yield session_routes(parts.sessions, authorization.access)
+    yield count_routes(parts.sessions, authorization)
+    yield selector_routes(
+        registry, upstream.selector, upstream.prompts, upstream.reservations, authorization.access
+    )
+    yield traffic_routes(parts.traffic, authorization.access)
+    yield usage_routes(parts.tenants, authorization.visible_tenant)
     yield build_plan_routes(parts.planner)
-    yield semantic_routes(reading.semantic, parts.journals, gate, parts.audit)
-    yield dry_run_routes(reading.middlewares(), registry, road, gate.access)
+    yield semantic_routes(semantics.semantic, parts.journals, authorization, parts.audit)
+    yield dry_run_routes(semantics.middlewares(), registry, upstream, authorization.access)
     if parts.cache is not None:
         from radixway.api.semantic_cache import cache_routes
 
-        yield cache_routes(parts.cache, parts.journals, gate)
-    prices = PriceList(config.tenants.pricing, reading.model_pricing)
-    yield request_routes(parts.journals, prices.cost_of, gate, config.console.trace_url)
+        yield cache_routes(parts.cache, parts.journals, authorization)
+    prices = PriceList(config.tenants.pricing, semantics.model_pricing)
+    yield request_routes(parts.journals, prices.cost_of, authorization, config.console.trace_url)
     shown = config.console.show_prompts
     yield prefix_routes(
-        PrefixSources(parts.journals, registry, road.selector, road.transport, parts.tries, shows_text=shown),
-        gate.access,
+        PrefixSources(
+            parts.journals, registry, upstream.selector, upstream.transport, parts.tries, shows_text=shown
+        ),
+        authorization.access,
     )
-    yield simulation_routes(config.simulations, parts.simulations, parts.journals, gate.access)
-    yield from classification_routes(parts.classification, reading.semantic, gate.access, parts.metrics)
+    yield simulation_routes(config.simulations, parts.simulations, parts.journals, authorization.access)
+    yield from classification_routes(
+        parts.classification, semantics.semantic, authorization.access, parts.metrics
+    )
     if parts.chats is None:
         yield disabled_routes()
 

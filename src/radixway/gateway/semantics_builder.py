@@ -1,6 +1,6 @@
-"""What a gateway has that reads texts: the encoder, the semantic layer, the semantic cache, as configured.
+"""Builds what reads texts in a gateway, as configured: encoder, guard, semantic layer, semantic cache.
 
-Their rooms are imported only where something is on that needs them.
+Their packages are imported only where the configuration needs them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _effective_sections(config: Config) -> tuple[SemanticConfig | None, Semantic
 
 
 def is_guarded(config: Config) -> bool:
-    """Whether requests are looked at: by `guard`, or by classic keys. Raises ConfigError."""
+    """Tell if requests are guarded: by `guard`, or by keys of a semantic router. Raises ConfigError."""
     if config.guard.enabled is not None or is_guard_ever_requested(config.guard) or config.semantic is None:
         return is_guard_ever_requested(config.guard)
     section, _ = _effective_sections(config)
@@ -71,7 +71,7 @@ async def _guard_findings(guard: GuardService, question: RequestQuestion) -> Gua
 
 
 class SemanticsBuilder(Component):
-    """The rooms that read, in the order in which requests pass them. By itself it keeps the encoder."""
+    """The encoder, and the layers that read texts with it, in the order in which requests pass them."""
 
     name = "encoders"
 
@@ -124,7 +124,7 @@ class SemanticsBuilder(Component):
             yield self.guard.cleared
 
     def check_endpoints(self, endpoints: Iterable[Endpoint]) -> None:
-        """Raises ConfigError for one that is to be guarded, and that the guard cannot read or answer."""
+        """Raise ConfigError if one of `endpoints` is guarded, and the guard cannot read or answer it."""
         if self.guard is not None:
             from radixway.semantics.guard.middleware import check_endpoint
 
@@ -132,7 +132,7 @@ class SemanticsBuilder(Component):
                 check_endpoint(endpoint)
 
     def parts_guard(self, request: Request) -> GuardedParts | None:
-        """Who reads the answer of a session to the request, if anybody is to."""
+        """Return the guard for the session's answer to `request`; None where it is not guarded."""
         return None if self.guard is None else self.guard.answers.guard.parts_guard_for(request)
 
     def _middlewares_before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
@@ -162,7 +162,7 @@ class SemanticsBuilder(Component):
             await self.encoders.aclose()
 
     def model_names(self) -> dict[str, str]:
-        """By name that a request may ask for beside those of workers: who answers for it."""
+        """Return the model names that the semantic layer serves beside those of workers, with their owner."""
         if self.semantic is None:
             return {}
         section = self.semantic.snapshots.current.section
@@ -172,7 +172,7 @@ class SemanticsBuilder(Component):
         return names
 
     def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, ConversationJudge]:
-        """Who finds personal data and judges attacks: the guard's own, or the same without its rules."""
+        """Return the finder of personal data and the judge of attacks: the guard's, or new on `encoders`."""
         if self.guard is not None:
             return self.guard.scan.finder, self.guard.scan.judge
         from radixway.semantics.guard.detector_factory import build_finder, build_judge
@@ -183,7 +183,7 @@ class SemanticsBuilder(Component):
         )
 
     def build_scanner(self, encoders: EncoderService) -> TextScanner:
-        """Reads texts with the guard's classifiers, whatever its rules are."""
+        """Return a scanner with the guard's classifiers, not its rules: the guard's, or new on `encoders`."""
         if self.guard is not None:
             return self.guard.scan
         from radixway.semantics.guard.guard_metrics import GuardMetrics
@@ -193,7 +193,7 @@ class SemanticsBuilder(Component):
         return TextScanner(*self.build_guards(encoders), GuardMetrics(self._metrics), wait_s=wait_s)
 
     def is_auto(self, model: str) -> bool:
-        """Whether that name leaves the choice to the gateway."""
+        """Tell if the name `model` leaves the choice to the gateway."""
         return model == ANY_MODEL if self.semantic is None else self.semantic.snapshots.current.is_auto(model)
 
     def default_model(self) -> str:
@@ -201,12 +201,12 @@ class SemanticsBuilder(Component):
         return "" if self.semantic is None else self.semantic.snapshots.current.default_model
 
     def model_pricing(self, model: str) -> ModelPricing | None:
-        """What the semantic layer was told that the model costs."""
+        """Return the price of `model` in the semantic configuration; None where it has none."""
         known = {} if self.semantic is None else self.semantic.snapshots.current.section.models
         return known[model].pricing if model in known else None
 
     def configured_workers(self) -> list[WorkerSettings]:
-        """What the semantic configuration names as endpoints."""
+        """Return the endpoints of the semantic configuration as workers."""
         if self._section is None:
             return []
         return [
@@ -217,7 +217,7 @@ class SemanticsBuilder(Component):
     def _build_encoders(self) -> EncoderService | None:
         wanted = self._section is not None or self._caching.enabled or bool(self._config.encoders.preload)
         if not wanted and not is_guard_ever_requested(self._config.guard):
-            return None  # whoever asks what a text is starts it then
+            return None  # the classification API starts it when called
         try:
             from radixway.semantics.encoders import build_service
         except ImportError as error:

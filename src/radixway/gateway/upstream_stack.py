@@ -1,4 +1,4 @@
-"""From a request that knows its model to the worker that answers it: all that stands between the two."""
+"""Everything between a request that knows its model and the worker that answers it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from radixway.routing.transports import (
 class UpstreamStack(Component):
     """Follows the workers that come and go, from `start` on, inside one event loop.
 
-    It keeps texts and tokens of prompts to choose workers by. Nobody noted whose those are, and they are a
-    cache: erasing anybody empties it, which costs time alone.
+    It keeps texts and tokens of prompts to choose workers by. They are not kept by user, so erasing anyone
+    empties these caches, which costs only time.
     """
 
     name = "routing"
@@ -68,20 +68,20 @@ class UpstreamStack(Component):
             clock=selector.ledger.clock,
             on_fallback=metrics.record_untokenized_prompt,
         )
-        dispatch = RequestDispatcher(
+        dispatcher = RequestDispatcher(
             registry, selector, self.prompts, transport, self.health, metrics, config, self.weights
         )
-        self.end: Next = TrafficTap(dispatch, registry, self.prompts, traffic)
-        """Where every pipeline ends: at workers, under the eyes of whoever watches the traffic."""
+        self.dispatch: Next = TrafficTap(dispatcher, registry, self.prompts, traffic)
+        """The innermost step of every pipeline; followers of the traffic see what it sends."""
         self.calls = WorkerClient(registry, transport, tokenizers)
-        self._metrics, self._look = metrics, EngineMetricsPoller(registry, transport).poll_workers
+        self._metrics, self._poll_engines = metrics, EngineMetricsPoller(registry, transport).poll_workers
         self.fan_out = FanOut(registry, transport, config.weights.update_timeout_s)
         self.reservations = LeaseReservations(
             config.reservation_ttl_s, config.most_reservations, selector.ledger.clock
         )
 
     async def start(self) -> None:
-        """Watch the workers."""
+        """Follow the workers that come and go."""
         registry = self._registry
         self.transport.open()
         registry.on_remove.append(self.transport.remove_worker)
@@ -90,11 +90,11 @@ class UpstreamStack(Component):
         self.kv_events.open()  # between the two: a worker has its place in the index while it is followed
         registry.on_remove.append(self.selector.remove_worker)
         registry.on_remove.append(self.prompts.remove_worker)
-        self._metrics.before.append(self._look)
+        self._metrics.before.append(self._poll_engines)
 
     async def stop(self) -> None:
-        """Let go of the workers."""
-        self._metrics.before.remove(self._look)
+        """Close the connections to workers."""
+        self._metrics.before.remove(self._poll_engines)
         self.reservations.release_all()
         self.prompts.shutdown_threads()
         await self.calls.close()
@@ -103,7 +103,7 @@ class UpstreamStack(Component):
         await self.transport.close()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`: how many prompts and stretches of them, whosever they were."""
-        bonds = (subject.session, subject.user)
-        ended = sum(self.selector.end_session(name) for name in bonds if name is not None)
+        """Empty the caches of prompts for any `subject`; return how many entries there were."""
+        names = (subject.session, subject.user)
+        ended = sum(self.selector.end_session(name) for name in names if name is not None)
         return ended + self.selector.clear_texts() + self._tokens.clear_tokens()

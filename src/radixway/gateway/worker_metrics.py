@@ -1,4 +1,4 @@
-"""What `/metrics` tells of workers: read when it is asked for, never counted along."""
+"""The metrics of workers and of the server at `/metrics`: read at each scrape, never counted along."""
 
 from __future__ import annotations
 
@@ -36,13 +36,15 @@ def publish_gateway(
 
 
 def register_worker_metrics(metrics: MetricsRegistry, workers: WorkerRegistry) -> None:
-    """How many workers there are, how each is, what it has in hand, and what it says of itself.
+    """Publish the number of workers, and each one's state, breaker and load.
 
-    Several gateways know the same workers (`max`), and each has requests of its own in hand (`sum`).
+    Several gateways know the same workers (`max`), and each has requests of its own in flight (`sum`).
     """
 
     def by_worker(value: Callable[[Worker], float | None]) -> Callable[[], Iterable[tuple[str, float]]]:
-        return lambda: [(worker.name, told) for worker in workers if (told := value(worker)) is not None]
+        return lambda: [
+            (worker.name, reading) for worker in workers if (reading := value(worker)) is not None
+        ]
 
     gauge, gauges = metrics.gauge, metrics.gauges
     gauge("radixway_workers_ready", "Workers that can answer", lambda: len(workers.candidates(None)), "max")
@@ -97,7 +99,7 @@ def register_worker_metrics(metrics: MetricsRegistry, workers: WorkerRegistry) -
 
 
 def register_server_metrics(metrics: MetricsRegistry, counts: ServerCounts) -> None:
-    """How often clients met a limit of the server's (`limits.server`)."""
+    """Publish how often clients met a limit of the server (`limits.server`)."""
     metrics.counters(
         "radixway_server_limit_hits",
         "Times that clients met a limit of the server's",
@@ -107,13 +109,13 @@ def register_server_metrics(metrics: MetricsRegistry, counts: ServerCounts) -> N
 
 
 def register_report_metrics(metrics: MetricsRegistry, workers: WorkerRegistry) -> None:
-    """What workers told of themselves when they were last asked."""
+    """Publish what `workers` reported when last polled."""
 
     def reported() -> Iterator[tuple[str, EngineMetrics]]:
         return ((worker.name, worker.report) for worker in workers if worker.report is not None)
 
     def of(value: Callable[[EngineMetrics], float | None]) -> Callable[[], Iterable[tuple[str, float]]]:
-        return lambda: [(name, told) for name, each in reported() if (told := value(each)) is not None]
+        return lambda: [(name, reading) for name, each in reported() if (reading := value(each)) is not None]
 
     gauges = metrics.gauges
     gauges(
@@ -167,7 +169,7 @@ def register_report_metrics(metrics: MetricsRegistry, workers: WorkerRegistry) -
 def register_kv_event_metrics(
     metrics: MetricsRegistry, workers: WorkerRegistry, counts: KvEventCounts
 ) -> None:
-    """What workers have told of their caches."""
+    """Publish `counts` of KV events, and the state of their streams."""
     metrics.counters("radixway_kv_events", "KV events heard from workers", "kind", counts.events)
     metrics.counters(
         "radixway_kv_event_incidents", "What befell the streams of KV events", "kind", counts.incidents

@@ -1,4 +1,32 @@
-"""Which worker serves a request: registry, health, load ledger, selector, policies."""
+"""Which worker serves a request: registry, health, load ledger, selector, policies.
+
+State, and the file that owns it:
+
+- `worker_registry.py`: workers and their states; only the health monitor, admin calls and
+  `fleet_membership.py` change it
+- `fleet_membership.py`: the set of workers per source, applied as a difference; a worker that no source
+  names is removed once idle; `check()`
+- `block_index.py`: the blocks each worker holds, from `kv_events/`; batches apply once and in order, else
+  the worker counts as `degraded` and only sent prompts are assumed (`recent_blocks.py`)
+- `load_ledger.py`: requests in flight per worker; a `WorkerLease` begins before the connect and is released
+  on every way out. It also learns each worker's prefill rate from first tokens (not exact)
+- `circuit_breakers.py`: failures per worker; the dispatcher reports the end of every attempt
+- `reservations.py`: leases taken over HTTP; each is freed once, by `/free`, by its time, or when the
+  gateway stops
+- `weight_versions.py`: versions of workers' weights and the expected one; `check()` compares who waits with
+  why
+- `token_cache.py`: tokens of prompts by digest, bounded in bytes; `check()` recounts
+- `policies/session_bindings.py`: each session's worker; bounded, expires, forgotten with its worker;
+  `check()` recounts
+- `transports/admission.py`: requests that wait, in the order of `request_queue.py`; every release of a
+  lease serves them
+- `transports/disaggregated_dispatch.py`: prefills for other workers; both leases are released on every way
+  out
+- `transports/traffic_feed.py`: followers of the traffic; one leaves when its connection ends, when it is
+  too slow, or when the gateway stops
+- `simulator/job_queue.py`: simulations, a process each, one at a time; ended by time, by their client or
+  with the gateway
+"""
 
 from radixway.routing.block_index import BlockIndex, PrefixMatches, StorageTier
 from radixway.routing.circuit_breaker import BreakerState, CircuitBreaker

@@ -1,6 +1,16 @@
 """What was sampled, exactly: text → tokens, log-probabilities, loss masks and weight versions.
 
 A radix tree of tokens that is found by text, and the sessions of agents that know nothing of tokens.
+
+State, and the file that owns it:
+
+- `store.py`: recorded tokens, a trie per model in `trie_registry.py`; a path is one record, held from
+  lookup to answer; `check()` recounts tokens and bytes
+- `session_paths.py`: each session's record; it ends at a node that no other session extends
+- `path_owners.py`: whose each recorded path is; ends of evicted paths are removed
+- `sessions/registry.py`: sessions and their trees of calls; every call ends once; `check()` recounts
+- `sessions/archive.py`: finished calls on disk, in a thread of its own; one transaction per call, before
+  its answer ends
 """
 
 from radixway.trajectories.abort_policy import ResumeAborted

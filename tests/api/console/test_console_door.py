@@ -190,7 +190,7 @@ async def test_a_name_of_the_gateways_own_opens_it_and_a_proxy_on_this_machine_c
 async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
         door = doors.ConsoleProxy(
-            gateway.gateway.config.console, gateway.gateway, gateway.gateway.gate.access
+            gateway.gateway.config.console, gateway.gateway, gateway.gateway.authorization.access
         )
 
         async def from_afar(scope, receive, send):

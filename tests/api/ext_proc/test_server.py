@@ -30,7 +30,7 @@ MODELS = headers_message([(":method", "GET"), (":path", "/v1/models")], end_of_s
 
 async def test_health_and_reflection_are_there():
     async with running_gateway(ext_proc=DOOR) as gateway:
-        async with grpc.aio.insecure_channel(gateway.gateway.envoy_door.address) as channel:
+        async with grpc.aio.insecure_channel(gateway.gateway.ext_proc_server.address) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             for name in ("", SERVICE):
                 said = await health.Check(health_pb2.HealthCheckRequest(service=name))
@@ -47,7 +47,7 @@ async def test_only_an_envoy_with_a_certificate_of_the_authority_is_heard(tmp_pa
     mine, my_key, _ = certificate("envoy", tmp_path, authority)
     tls = {"cert": str(cert), "key": str(key), "client_ca": str(ca)}
     async with running_gateway(ext_proc=DOOR | {"tls": tls}) as gateway:
-        address = gateway.gateway.envoy_door.address
+        address = gateway.gateway.ext_proc_server.address
         known = grpc.ssl_channel_credentials(ca.read_bytes(), my_key.read_bytes(), mine.read_bytes())
         async with grpc.aio.secure_channel(address, known) as channel:
             call = external_processor_pb2_grpc.ExternalProcessorStub(channel).Process()
@@ -67,7 +67,7 @@ async def test_what_is_in_hand_ends_before_the_gateway_does():
     go_on = asyncio.Event()
 
     async with scripted_worker() as worker, running_gateway(worker.url, ext_proc=DOOR) as gateway:
-        door = gateway.gateway.envoy_door
+        door = gateway.gateway.ext_proc_server
         async with grpc.aio.insecure_channel(door.address) as channel:
             call = external_processor_pb2_grpc.ExternalProcessorStub(channel).Process()
             head = ProcessingRequest(request_headers=headers_message(HEAD), protocol_config=BUFFERED)
@@ -95,7 +95,7 @@ async def test_without_its_packages_it_says_which(monkeypatch):
 
 async def test_a_port_that_is_taken_and_files_that_are_missing_are_told_in_words(tmp_path):
     async with running_gateway(ext_proc=DOOR) as gateway:
-        taken = DOOR | {"port": gateway.gateway.envoy_door.port}
+        taken = DOOR | {"port": gateway.gateway.ext_proc_server.port}
         with pytest.raises(CannotListenError, match=rf"cannot listen on 127.0.0.1:{taken['port']}: "):
             async with Gateway(load_config(overrides={"ext_proc": taken})).running():
                 pass

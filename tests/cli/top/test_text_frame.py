@@ -2,15 +2,7 @@
 
 import pytest
 
-from radixway.cli.top import (
-    GatewaySample,
-    PartUnavailable,
-    SeenRequest,
-    SeenWorker,
-    TopView,
-    render_json,
-    render_text,
-)
+from radixway.cli.top.gateway_reader import GatewaySample, PartUnavailable, SeenRequest, SeenWorker
 from radixway.cli.top.text_format import (
     format_number,
     format_seconds,
@@ -20,7 +12,8 @@ from radixway.cli.top.text_format import (
     strip_control,
     to_ascii,
 )
-from radixway.cli.top.text_frame import _render_table
+from radixway.cli.top.text_frame import _render_table, render_json, render_text
+from radixway.cli.top.top_view import TopView
 from radixway.core.telemetry import MetricsScrape
 
 

@@ -103,7 +103,7 @@ FLOW = Board(
             ],
         ),
         Row(
-            "Off the straight road",
+            "Retries, refusals and errors",
             [
                 Panel("Waiting", "short", {"{{instance}}": "sum by (instance) (radixway_queued)"}),
                 Panel("Waiting, how long", "s", {"p95": q(0.95, "radixway_queue_seconds", "", MODEL)}),

@@ -12,7 +12,8 @@ from radixway.cli.options import GATEWAY, AdminKey
 from radixway.cli.terminal import exit_with_error, out, run_call
 
 if TYPE_CHECKING:
-    from radixway.cli.top import GatewayReader, TopView
+    from radixway.cli.top.gateway_reader import GatewayReader
+    from radixway.cli.top.top_view import TopView
 
 
 def top(
@@ -30,8 +31,9 @@ def top(
     Keys: q ends, p pauses, / filters, d drains a worker or brings it back, Tab and arrows move, Enter
     explains a request. One frame takes two looks, `--interval` apart, for its rates.
     """
-    from radixway.cli.top import GatewayReader, render_json, render_text
+    from radixway.cli.top.gateway_reader import GatewayReader
     from radixway.cli.top.text_format import to_ascii
+    from radixway.cli.top.text_frame import render_json, render_text
 
     reader = GatewayReader(url, key)
     if not once and not json:
@@ -60,7 +62,7 @@ def _run_live(reader: GatewayReader, interval_s: float) -> None:
 
 
 async def _sample_twice(reader: GatewayReader, interval_s: float) -> TopView:
-    from radixway.cli.top import TopView
+    from radixway.cli.top.top_view import TopView
 
     view = TopView(reader.url)
     view.add_sample(await reader.read_sample())

@@ -1,4 +1,4 @@
-"""A gateway as its HTTP API shows it: one look at metrics, workers and the latest requests."""
+"""Reads a gateway over its HTTP API: metrics, workers and the latest requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_REQUESTS = 50
 """Of the latest ones."""
 
 _REFUSED = (401, 403, 404)
-"""What a part that is closed to us answers; the rest can be shown all the same."""
+"""Status codes of a part that this key may not read; the rest is still shown."""
 
 AnswerT = TypeVar("AnswerT")
 
@@ -39,7 +39,7 @@ class SeenWorker(msgspec.Struct, frozen=True):
 
 
 class SeenRequest(msgspec.Struct, frozen=True):
-    """A finished request, of `/requests`. What nobody knows of it is None."""
+    """A finished request, of `/requests`. What is not known is None."""
 
     id: str
     began_at: Annotated[float, msgspec.Meta(ge=0, lt=2**37)]
@@ -58,7 +58,7 @@ class SeenRequest(msgspec.Struct, frozen=True):
     flags: list[str] = []
 
     def search_words(self) -> list[str]:
-        """What a filter looks at."""
+        """Return the text that a filter searches."""
         named = (self.id, self.asked, self.model, self.tenant, self.worker, self.error, *self.flags)
         return [str(self.status), *(name for name in named if name is not None)]
 
@@ -73,14 +73,14 @@ class _Requests(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class PartUnavailable:
-    """Why a part is not shown."""
+    """The reason why a part is not shown."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySample:
-    """What was seen at one time."""
+    """One reading of a gateway."""
 
     scrape: MetricsScrape
     workers: list[SeenWorker] | PartUnavailable
@@ -88,7 +88,7 @@ class GatewaySample:
 
 
 class GatewayReader:
-    """Asks one gateway, with a key where it has one."""
+    """Reads one gateway, with an admin key where one is given."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self.url = url.rstrip("/")
@@ -114,15 +114,15 @@ class GatewayReader:
         )
 
     async def drain_worker(self, worker: str) -> None:
-        """Send a worker nothing new. Raises GatewayCallError."""
+        """Drain `worker`: it gets no new requests. Raises GatewayCallError."""
         await call_gateway(self.url, "POST", "/drain_worker", dict[str, Any], {"url": worker}, self._key)
 
     async def resume_worker(self, worker: str) -> None:
-        """Send it requests again. Raises GatewayCallError."""
+        """Send requests to `worker` again. Raises GatewayCallError."""
         await call_gateway(self.url, "POST", "/add_worker", dict[str, Any], {"url": worker}, self._key)
 
     async def fetch_explanation(self, request_id: str) -> dict[str, Any]:
-        """A request's journal. Raises GatewayCallError."""
+        """Return the journal of `request_id`. Raises GatewayCallError."""
         return await call_gateway(
             self.url, "GET", f"/explain/{quote(request_id, safe='')}", dict[str, Any], key=self._key
         )

@@ -62,7 +62,7 @@ class TopApp(App[None]):
         self._looking = asyncio.Lock()
         """Looks come one after the other, so that the view sees them in their order."""
         self._now = asyncio.Event()
-        """Set when somebody cannot wait for the next look."""
+        """Set to take the next reading at once."""
         self._words = ""
         self._said = ""
         """What became of the last key, until the next look."""

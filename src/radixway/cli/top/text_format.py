@@ -1,4 +1,4 @@
-"""Numbers as a line of blocks, and as short words. What others named is made harmless here."""
+"""Numbers as sparklines and short words; strips control characters from foreign names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IN_ASCII = str.maketrans(_LEVELS + "–…·", "_.-=+*#@-~.")
 
 
 def to_ascii(text: str) -> str:
-    """For terminals and files that know no more."""
+    """Return `text` in ASCII, for terminals and files without Unicode."""
     return text.translate(_IN_ASCII).encode("ascii", "replace").decode()
 
 
@@ -30,7 +30,7 @@ def _spark_level(value: float, top: float) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """A count or a rate, in at most five characters: `0`, `0.4`, `12.3`, `1234`, `12.3k`."""
+    """Format `value`, a count or a rate, in at most five characters: `0`, `0.4`, `12.3`, `1234`, `12.3k`."""
     if value is None:
         return UNKNOWN
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
@@ -43,7 +43,7 @@ def format_number(value: float | None) -> str:
 
 
 def format_seconds(value: float | None) -> str:
-    """A duration as people say it: `4.2ms`, `130ms`, `1.3s`, `2m`."""
+    """Format `value`, in seconds, as people say it: `4.2ms`, `130ms`, `1.3s`, `2m`."""
     if value is None:
         return UNKNOWN
     if value < 0.01:
@@ -54,7 +54,7 @@ def format_seconds(value: float | None) -> str:
 
 
 def format_share(value: float | None) -> str:
-    """A share of one, in percent."""
+    """Format `value`, a share of one, in percent."""
     return UNKNOWN if value is None else f"{value * 100:.0f}%"
 
 
@@ -66,7 +66,7 @@ def shorten_middle(text: str, width: int) -> str:
 
 
 def strip_control(text: str, width: int | None = None) -> str:
-    """Somebody else's words without anything a terminal would obey, cut to `width`."""
+    """Return `text` without control characters and escapes, cut to `width`."""
     harmless = "".join(each if each.isprintable() else "·" for each in text)
     if width is not None and len(harmless) > width:
         return harmless[: max(width - 1, 0)] + "…"

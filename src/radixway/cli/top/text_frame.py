@@ -22,7 +22,10 @@ def render_text(view: TopView, words: str = "", *, width: int = 80, rows: int = 
 
 
 def render_json(view: TopView, words: str = "") -> dict[str, Any]:
-    """The same as JSON values: rates are per second, times in seconds, shares from 0 to 1, unknowns null."""
+    """Return the frame of `view` as JSON values.
+
+    Rates are per second, times in seconds, shares from 0 to 1, unknowns null.
+    """
     workers: Any = None
     if not isinstance(view.workers, PartUnavailable):
         workers = [
@@ -46,7 +49,7 @@ def render_json(view: TopView, words: str = "") -> dict[str, Any]:
 
 
 def headline(view: TopView) -> str:
-    """The gateway and how it is, in a line."""
+    """Return the state of the gateway of `view`, in a line."""
     if view.away is not None:
         return f"{view.url}  away: {view.away}"
     if view.figures is None:

@@ -1,4 +1,4 @@
-"""What is on the screen: the latest look at a gateway, its rates, and where they come from."""
+"""The state of the screen: the latest reading of a gateway, and rates between readings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAST = 200
 
 
 class TopView:
-    """Told of each look; synchronous, and the clock is the looks' own."""
+    """Gets each reading; synchronous, the clock is that of the readings."""
 
     def __init__(self, url: str, window_s: float = WINDOW_S) -> None:
         self.url = url
@@ -35,12 +35,12 @@ class TopView:
         self.workers: list[SeenWorker] | PartUnavailable = []
         self.requests: list[SeenRequest] | PartUnavailable = []
         self.away: str | None = None
-        """Why there is nothing to see, while nothing is."""
+        """The reason why there is nothing to see; None while there is."""
         self.away_since = 0.0
         self._scrapes = ScrapeHistory(window_s)
 
     def add_sample(self, look: GatewaySample) -> None:
-        """The gateway was there."""
+        """Add the reading `look`."""
         self.away = None
         self.workers, self.requests = look.workers, look.requests
         self._scrapes.add_scrape(look.scrape)
@@ -51,7 +51,7 @@ class TopView:
             self.past.append(self.figures)
 
     def mark_lost(self, why: str) -> None:
-        """It was not. What was seen last stays, but no rate reaches over the gap."""
+        """Note that a reading failed, with `why`. The last one stays shown; rates do not span the gap."""
         if self.away is None:
             self.away_since = monotonic()
         self.away = why

@@ -1,6 +1,11 @@
 """Forgets people when they ask for it: in every room that keeps something of them, now or when it can be.
 
 Components do it by `erase`; what cannot be reached is kept on disk and asked again.
+
+State, and the file that owns it:
+
+- `service.py`: erasures that are not done everywhere, a file each: on disk before the first target is
+  asked, removed when the last is done
 """
 
 from radixway.core.erasure.pending_store import PendingErasure, PendingErasureStore

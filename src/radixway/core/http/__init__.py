@@ -1,6 +1,10 @@
 """What the gateway's server and the engine's have in common: sockets, ASGI, bodies, server-sent events.
 
 It knows neither of them and imports nothing of ours.
+
+State, and the file that owns it:
+
+- `connections.py`: a server's connections and the bytes of bodies being read; released on every way out
 """
 
 from radixway.core.http.asgi import App, ClientWatch, Message, Receive, Scope, Send, choose_request_id

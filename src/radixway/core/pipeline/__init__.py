@@ -1,4 +1,10 @@
-"""The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
+"""The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte.
+
+State, and the file that owns it:
+
+- `in_flight.py`: requests in flight by their clients' ids, and those to be aborted; from the body read to
+  the end of the answer, on every way out
+"""
 
 from radixway.core.pipeline.completeness import IncompleteReplyError, StreamEndDetector, check_complete_reply
 from radixway.core.pipeline.contexts import (

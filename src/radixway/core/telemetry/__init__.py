@@ -1,6 +1,18 @@
 """What the gateway tells about itself: metrics, traces, logs and the journal of each request.
 
 `scrapes.py` and `gateway_stats.py` read a gateway's metrics again, for whoever shows them to people.
+
+State, and the file that owns it:
+
+- `journal.py`: journals of the latest requests, oldest out first, packed by `journal_pages.py`; `/requests`
+  and `/prefixes` read them
+- `tracing/span_queue.py`: journals whose spans are to be exported, in a thread of its own; bounded, drops
+  are counted
+- `logs/line_writer.py`: log lines to be written, in a thread of its own; bounded, losses are counted and
+  logged
+- `metrics/attempt_metrics.py`: counts of workers' answers; a worker that leaves takes its series along
+- `metrics/multiprocess.py`: counts shared by processes, a file each; written whole, a dead process is known
+  by its free lock
 """
 
 from radixway.core.telemetry.gateway_stats import (

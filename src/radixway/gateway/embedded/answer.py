@@ -1,4 +1,4 @@
-"""What a call raises in place of an answer.
+"""Answers of calls, and the error that calls raise.
 
 Answers as Python reads them.
 """
@@ -45,7 +45,7 @@ class RadixwayError(Exception):
 
 
 def error_from_answer(status: int, headers: Mapping[str, str], body: bytes) -> RadixwayError:
-    """What an answer says that is none: in OpenAI's shape, Anthropic's, the classification API's, or none."""
+    """Return the error in `body`: OpenAI's shape, Anthropic's, the classification API's, or none."""
     said = _error_fields(body)
     after = headers.get("retry-after", "")
     return RadixwayError(
@@ -60,7 +60,7 @@ def error_from_answer(status: int, headers: Mapping[str, str], body: bytes) -> R
 
 
 def error_from_event(event: bytes, request_id: str | None) -> RadixwayError | None:
-    """What an event says that ends a stream before its time; None if it is none."""
+    """Return the error of an event that ends a stream early; None for all other events."""
     said = _error_fields(event) if b'"error"' in event else {}
     message = _text_field(said, "message")
     if message is None:
@@ -77,10 +77,10 @@ def error_from_event(event: bytes, request_id: str | None) -> RadixwayError | No
 
 def _error_fields(body: bytes) -> dict[str, Any]:
     try:
-        told = msgspec.json.decode(body)
+        tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
-    inner = told.get("error", told) if isinstance(told, dict) else None
+    inner = tree.get("error", tree) if isinstance(tree, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
@@ -106,7 +106,7 @@ class Answer:
 
     @property
     def worker(self) -> str:
-        """Who answered; empty where nobody was asked."""
+        """The worker that answered; empty where none was asked."""
         return self.headers.get("x-radixway-worker", "")
 
     def json(self) -> Any:
@@ -115,19 +115,19 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the model said: the first choice of a chat or a completion, or the text of `generate`."""
+        """The model's text: the first choice of a chat or a completion, or the text of `generate`."""
         return answer_text(self.json())
 
 
-def answer_text(told: Any) -> str:
-    """The text in an answer, or what an event adds to it; of `generate`, all of it so far."""
-    if isinstance(told, list):
-        told = told[0] if told else None
-    if not isinstance(told, dict):
+def answer_text(tree: Any) -> str:
+    """Return the text in `tree`, an answer or an event; an event of `generate` has all text so far."""
+    if isinstance(tree, list):
+        tree = tree[0] if tree else None
+    if not isinstance(tree, dict):
         return ""
-    choices = told.get("choices")
+    choices = tree.get("choices")
     if not isinstance(choices, list):
-        said = told.get("text")
+        said = tree.get("text")
     else:
         first = next((each for each in choices if isinstance(each, dict) and not each.get("index")), {})
         message = first.get("message") or first.get("delta")

@@ -1,7 +1,4 @@
-"""What is asked of an open gateway and not answered yet, which ends with it.
-
-One request to an ASGI application in the same event loop, and its answer as it comes.
-"""
+"""One request to an ASGI application in the same event loop, its answer as it comes, and those in flight."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from radixway.gateway.embedded.answer import RadixwayError
 
 
 def closed_error() -> RadixwayError:
-    """What is raised by whoever asks when it is too late, or had asked and is not answered."""
+    """Return the error of calls that come too late, or are unanswered when the gateway closes."""
     return RadixwayError("this Radixway is closed", status=503, code="closed")
 
 
@@ -29,7 +26,7 @@ class InFlightExchanges:
         self._closed = False
 
     async def start_exchange(self, exchange: InProcessExchange) -> None:
-        """Ask, and wait until the answer begins. Raises what `why` says where it does not."""
+        """Send `exchange`, and wait until its answer begins. Raises `left_reason()` if it was left."""
         if self._closed:
             raise closed_error()
         if asyncio.get_running_loop() is not self._loop:
@@ -45,33 +42,33 @@ class InFlightExchanges:
             raise
 
     async def end_exchange(self, exchange: InProcessExchange) -> None:
-        """End it; what has been answered by then stays answered."""
+        """End `exchange`; what has been read of its answer stays valid."""
         await exchange.aclose()
         self._exchanges.discard(exchange)
 
     def left_reason(self) -> Exception:
-        """Why somebody reads in vain who is told that the exchange was left."""
+        """Return the error for a reader of an exchange that was left."""
         return (
             closed_error() if self._closed else RuntimeError("the stream was left, and is not read any more")
         )
 
     async def close_all(self) -> None:
-        """End all of them, and let nobody ask any more."""
+        """End all exchanges, and refuse new ones."""
         self._closed = True
         await asyncio.gather(*(exchange.aclose() for exchange in list(self._exchanges)))
         self._exchanges.clear()
 
 
 HERE = ("127.0.0.1", 0)
-"""Who asks: somebody on this machine, who therefore may administer where no key is configured."""
+"""The client's address: this machine, which may administer where no key is configured."""
 
 
 class ExchangeLeftError(Exception):
-    """Somebody left the exchange whose answer is read."""
+    """The exchange whose answer is read has been left."""
 
 
 class InProcessExchange:
-    """What a connection is elsewhere. Use it as a context manager: whoever leaves early has left as a client.
+    """An exchange without a connection. Use it as a context manager: leaving early is a client that leaves.
 
     The application waits with each part of its answer until the one before it was taken.
     """
@@ -130,7 +127,7 @@ class InProcessExchange:
         return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self._raw]
 
     async def next_part(self) -> bytes | None:
-        """What of the answer's body comes next; None at its end. Who is cancelled here has missed nothing.
+        """Return the next part of the answer's body; None at its end. Cancelling loses nothing.
 
         Raises ExchangeLeftError, and what the application raises in the middle of its answer.
         """
@@ -160,7 +157,7 @@ class InProcessExchange:
             if not self._answering.done():
                 await asyncio.wait([self._answering])
             if not self._answering.cancelled():
-                self._answering.exception()  # what fails after its answer concerns nobody who asks
+                self._answering.exception()  # what fails after the answer concerns no caller
 
     async def _run_app(self) -> None:
         await self._app(self._scope, self._receive, self._send)

@@ -31,7 +31,7 @@ class AsyncRadixway:
     """An open gateway. Made by `Radixway`, and the event loop's in which it was opened.
 
     Fields of a call are those of the bodies over HTTP. Every call raises RadixwayError in place of an answer.
-    Whoever is cancelled in a call has left it: its worker stops.
+    Cancelling a call leaves it: its worker stops.
     """
 
     def __init__(self, app: App, headers: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class AsyncRadixway:
         self._under_way = InFlightExchanges()
 
     async def close(self) -> None:
-        """End what is under way: whoever waits for it is told so. `Radixway` calls this when it is closed."""
+        """End calls under way with an error. `Radixway` calls this when it is closed."""
         await self._under_way.close_all()
 
     async def chat(
@@ -64,7 +64,7 @@ class AsyncRadixway:
         headers: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> Stream:
-        """The same, event by event."""
+        """Stream a chat completion of `messages`, event by event."""
         return self.stream(CHAT_COMPLETIONS.path, make_chat_body(messages, model, fields), headers)
 
     async def complete(
@@ -75,7 +75,7 @@ class AsyncRadixway:
         headers: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> Answer:
-        """A completion of a text, or of token ids."""
+        """Complete `prompt`, a text or token ids."""
         body = without_stream({"model": model, "prompt": prompt, **fields})
         return await self.call("POST", COMPLETIONS.path, body, headers)
 
@@ -87,7 +87,7 @@ class AsyncRadixway:
         headers: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> Stream:
-        """The same, event by event."""
+        """Stream the completion of `prompt`, event by event."""
         return self.stream(COMPLETIONS.path, {"model": model, "prompt": prompt, **fields}, headers)
 
     async def generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
@@ -95,19 +95,19 @@ class AsyncRadixway:
         return await self.call("POST", GENERATE.path, without_stream(fields), headers)
 
     def stream_generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Stream:
-        """The same, event by event."""
+        """Stream the answer of SGLang's call, event by event."""
         return self.stream(GENERATE.path, fields, headers)
 
     async def explain(self, request_id: str) -> dict[str, Any]:
-        """Every step and decision of a recent request."""
-        told: dict[str, Any] = (await self.call("GET", f"/explain/{quote(request_id, safe='')}")).json()
-        return told
+        """Return every step and decision of the recent request `request_id`."""
+        tree: dict[str, Any] = (await self.call("GET", f"/explain/{quote(request_id, safe='')}")).json()
+        return tree
 
     async def classify(self, text: str, task: Task = "intent", **options: Any) -> dict[str, Any]:
-        """What a text is: its domain, the personal data in it, whether it attacks, or all of these."""
+        """Classify a text by `task`: its domain, its personal data, attacks, or all of these."""
         body = {"text": text} | ({"options": options} if options else {})
-        told: dict[str, Any] = (await self.call("POST", f"/api/v1/classify/{task}", body)).json()
-        return told
+        tree: dict[str, Any] = (await self.call("POST", f"/api/v1/classify/{task}", body)).json()
+        return tree
 
     async def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
@@ -116,14 +116,14 @@ class AsyncRadixway:
         exchange = self._exchange(method, path, body, headers)
         await self._under_way.start_exchange(exchange)
         try:
-            told = await exchange.read_body()
+            content = await exchange.read_body()
         except ExchangeLeftError:
             raise self._under_way.left_reason() from None
         finally:
             await self._under_way.end_exchange(exchange)
         if exchange.status >= 400:
-            raise error_from_answer(exchange.status, exchange.headers, told)
-        return Answer(exchange.status, exchange.headers, told)
+            raise error_from_answer(exchange.status, exchange.headers, content)
+        return Answer(exchange.status, exchange.headers, content)
 
     def stream(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Stream:
         """An answer of server-sent events; `body` is asked for with `stream: true`."""
@@ -148,7 +148,7 @@ class Stream:
         self._under_way = under_way
         self._buffer = EventBuffer()
         self._events: deque[bytes] = deque()
-        """The data of those that have come and were not asked for yet."""
+        """The data of events that have come and were not read yet."""
         self._ended = False
 
     async def __aenter__(self) -> Self:
@@ -179,7 +179,7 @@ class Stream:
 
     @property
     def worker(self) -> str:
-        """Who answers."""
+        """The worker that answers."""
         return self._exchange.headers.get("x-radixway-worker", "")
 
     def __aiter__(self) -> Self:
@@ -199,7 +199,7 @@ class Stream:
             await self._read_events()
 
     def texts(self) -> StreamTexts:
-        """What each event adds to the text of the first choice, where it adds something."""
+        """Yield what each event adds to the text of the first choice."""
         return StreamTexts(self)
 
     async def aclose(self) -> None:
@@ -207,7 +207,7 @@ class Stream:
         await self._under_way.end_exchange(self._exchange)
 
     async def _read_events(self) -> None:
-        """No generator: that would end where somebody who waits for it is cancelled."""
+        """No generator: that would end where its reader is cancelled."""
         try:
             part = await self._exchange.next_part()
         except ExchangeLeftError:
@@ -219,7 +219,7 @@ class Stream:
 
 
 class StreamTexts:
-    """What the events of a stream add to its text, one after the other."""
+    """Reads the text that each event of a stream adds."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""`Radixway`: what `from radixway import Radixway` gives."""
+"""`Radixway`, the gateway in a Python process: opened for one event loop, or for any thread."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Radixway:
             with_engine = not _discovers_workers(self.config)
         self.starts_engine = with_engine
         self._workers_within_s = workers_within_s
-        self._house: EmbeddedRuntime | None = None
+        self._runtime: EmbeddedRuntime | None = None
         self._headers = {} if key is None else {"authorization": f"Bearer {key}"}
         try:
             merge_headers(self._headers)
@@ -76,7 +76,7 @@ class Radixway:
         self._sync: SyncRadixway | None = None
 
     async def open(self) -> AsyncRadixway:
-        """For calls within this event loop; `close` ends it, from any of the loop's tasks.
+        """Return a client for this event loop; `close` ends it, from any of the loop's tasks.
 
         Raises:
             ConfigError: the configuration names something that does not exist.
@@ -87,22 +87,22 @@ class Radixway:
         from radixway.gateway.embedded.async_client import AsyncRadixway
         from radixway.gateway.embedded.runtime import EmbeddedRuntime
 
-        self._house = EmbeddedRuntime(
+        self._runtime = EmbeddedRuntime(
             self.config, with_engine=self.starts_engine, workers_within_s=self._workers_within_s
         )
-        self._inner = AsyncRadixway(await self._house.start_gateway(), self._headers)
+        self._inner = AsyncRadixway(await self._runtime.start_gateway(), self._headers)
         return self._inner
 
     async def close(self) -> None:
-        """End what is under way, and let go of everything. Whoever waits for an answer is told so."""
+        """End calls under way with an error, and release everything."""
         self._closed = True
         if self._inner is not None:
             await self._inner.close()
-        if self._house is not None:
-            await self._house.stop_gateway()
+        if self._runtime is not None:
+            await self._runtime.stop_gateway()
 
     def open_sync(self) -> SyncRadixway:
-        """For calls from any thread; to be closed by its `close`. Raises as `open`."""
+        """Return a client for calls from any thread; close it by its `close`. Raises as `open`."""
         self._require_closed()
         from radixway.gateway.embedded.sync_client import LoopThread, SyncRadixway
 
@@ -131,13 +131,13 @@ class Radixway:
             self._sync.close()
 
     def _require_closed(self) -> None:
-        if self._house is not None or self._closed:
+        if self._runtime is not None or self._closed:
             raise RuntimeError("a Radixway is opened once, and not after it was closed; make another")
 
     async def _wait_stopped(self) -> None:
-        """Returns when nothing is left of what could not be opened, or was interrupted as it opened."""
-        if self._house is not None:
-            await self._house.wait_stopped()
+        """Wait until a gateway that failed to open, or was interrupted opening, has released everything."""
+        if self._runtime is not None:
+            await self._runtime.wait_stopped()
 
 
 def _discovers_workers(config: Config) -> bool:

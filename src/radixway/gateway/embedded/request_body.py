@@ -1,4 +1,4 @@
-"""What a caller gives, as a body and headers. What cannot be sent is refused as a gateway would, by field."""
+"""Bodies and headers of calls. What cannot be sent is refused as a gateway would, by field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Messages = str | Iterable[Mapping[str, Any]]
 
 
 def make_chat_body(messages: Messages, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a chat completion."""
+    """Return the body of a chat completion; `messages` may be one text."""
     said: Any = messages
     if isinstance(messages, str):
         said = [{"role": "user", "content": messages}]
@@ -33,7 +33,7 @@ def without_stream(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode_body(body: Any) -> bytes:
-    """JSON, unless it is bytes. Raises RadixwayError, naming the field that is no JSON."""
+    """Return `body` as JSON, unless it is bytes. Raises RadixwayError, naming the field that is no JSON."""
     if body is None:
         return b""
     if isinstance(body, bytes | bytearray | memoryview):
@@ -88,7 +88,7 @@ def _request_error(field: str | None, what: str) -> RadixwayError:
 
 
 def trace_headers() -> dict[str, str]:
-    """The span in which the program asks, where it uses OpenTelemetry: what is asked belongs to its trace."""
+    """Return the program's current span, where it uses OpenTelemetry: the request joins its trace."""
     if "opentelemetry.trace" not in sys.modules:
         return {}
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -1,6 +1,6 @@
 """A gateway, and an engine beside it where one is wanted, kept running by a task of its own.
 
-That task enters and leaves what both hold open, so whoever opens and whoever closes may be different tasks,
+That task enters and leaves what both hold open, so the tasks that open and close may be different ones,
 as the cells of a notebook are.
 """
 
@@ -61,7 +61,7 @@ class EmbeddedRuntime:
         """End what is under way, and let go of everything."""
         self._closing.set()
         if self._keeping is None or self._keeping.done():
-            return  # it never opened, or has been closed: by whoever ended its event loop, for example
+            return  # it never opened, or has been closed, for example with its event loop
         await asyncio.wait([self._keeping])  # who is cancelled here does not stop the closing
         self._keeping.result()
 
@@ -155,8 +155,8 @@ def _engine_environment(config: Config) -> dict[str, str]:
     """Ours, with the secrets that the file does not have."""
     environment = {name: value for name, value in os.environ.items() if not _is_in_file(name)}
     if headers := config.telemetry.tracing.headers:
-        told = {name: value.get_secret_value() for name, value in headers.items()}
-        environment["RADIXWAY__TELEMETRY__TRACING__HEADERS"] = json.dumps(told)
+        secrets = {name: value.get_secret_value() for name, value in headers.items()}
+        environment["RADIXWAY__TELEMETRY__TRACING__HEADERS"] = json.dumps(secrets)
     if config.engine.api_key is not None:
         environment["RADIXWAY__ENGINE__API_KEY"] = config.engine.api_key.get_secret_value()
     return environment

@@ -26,7 +26,7 @@ class LoopThread:
         self._loop = _new_loop()
         self._process = os.getpid()
         self._closed = False
-        self._giving = threading.Lock()  # with it nothing is given to a loop that has been told to stop
+        self._giving = threading.Lock()  # no work is given to a loop that is stopping
         self._thread = threading.Thread(target=self._run_loop, daemon=True, name="radixway")
         self._thread.start()
 
@@ -59,7 +59,7 @@ class LoopThread:
 
     @property
     def is_own_process(self) -> bool:
-        """Whether this is the process that has the thread: one that was forked from it has none."""
+        """Tell if this process has the thread: one that was forked from it has none."""
         return os.getpid() == self._process
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
@@ -169,7 +169,7 @@ class SyncStream:
 
     @property
     def worker(self) -> str:
-        """Who answers."""
+        """The worker that answers."""
         return self._stream.worker
 
     def __enter__(self) -> Self:
@@ -190,7 +190,7 @@ class SyncStream:
             raise StopIteration from None
 
     def texts(self) -> Iterator[str]:
-        """What each event adds to the text of the first choice, where it adds something."""
+        """Yield what each event adds to the text of the first choice."""
         added = self._stream.texts()
 
         async def following() -> str | None:

@@ -1,4 +1,4 @@
-"""From a configuration to the application that Ray Serve runs."""
+"""Builds the application that Ray Serve runs from a configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEALTH_EVERY_S = 2.0
 
 
 class BuildArguments(BaseModel):
-    """What `serve run radixway.gateway.ray_serve:build` takes as `key=value`."""
+    """The arguments of `serve run radixway.gateway.ray_serve:build`, as `key=value`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,12 +42,12 @@ class BuildArguments(BaseModel):
 
 
 def build(arguments: Mapping[str, str]) -> Application:
-    """The application of a file, by `BuildArguments`. Raises ConfigError, and ValidationError for others."""
+    """Return the application of the file in `arguments`. Raises ConfigError, ValidationError."""
     return build_app(load_config(BuildArguments.model_validate(arguments).config))
 
 
 def build_app(config: Config) -> Application:
-    """Gateway replicas in front of a deployment of engines for each model.
+    """Return `config` as gateway replicas in front of a deployment of engines for each model.
 
     A deployment has a version of what its replicas are made of: deploying again with other numbers starts or
     drains some, and leaves the others as they are.
@@ -119,8 +119,8 @@ def _autoscaling_config(section: RayAutoscalingConfig) -> AutoscalingConfig:
 
 def _with_version(deployment: Deployment, how: str, *made_of: BaseModel) -> Deployment:
     """Ray gives a deployment without a version a new one each time, which restarts all of its replicas."""
-    told = json.dumps([part.model_dump() for part in made_of], default=_encode_secret, sort_keys=True)
-    version = hashlib.sha256(f"{__version__} {how} {told}".encode()).hexdigest()[:16]
+    parts = json.dumps([part.model_dump() for part in made_of], default=_encode_secret, sort_keys=True)
+    version = hashlib.sha256(f"{__version__} {how} {parts}".encode()).hexdigest()[:16]
     return deployment.options(version=version, _internal=True)
 
 

@@ -1,4 +1,4 @@
-"""What `radixway ray deploy`, `status` and `delete` do at a Ray cluster."""
+"""The work of `radixway ray deploy`, `status` and `delete` at a Ray cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def deploy_application(config: Config) -> ApplicationStatusOverview:
 
 
 def find_status(application: str) -> ApplicationStatusOverview:
-    """How it is, deployment by deployment. Raises NotDeployedError."""
+    """Return the state of `application`, deployment by deployment. Raises NotDeployedError."""
     known = serve.status().applications
     if application not in known:
         others = ", ".join(sorted(known)) or "none at all"
@@ -57,6 +57,6 @@ def find_status(application: str) -> ApplicationStatusOverview:
 
 
 def delete_application(application: str) -> None:
-    """End it: gateways first finish what they have. Raises NotDeployedError."""
+    """End `application`: gateways first finish their requests. Raises NotDeployedError."""
     find_status(application)
     serve.delete(application)

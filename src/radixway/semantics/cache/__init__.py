@@ -1,6 +1,11 @@
 """Answers that are used again for questions that mean the same.
 
 Scoped by who asks what of which model; a verifier stands behind every match of vectors.
+
+State, and the file that owns it:
+
+- `memory.py`, or the store behind `store_fallback.py`: answers kept by meaning; bounded, `check()`
+  recounts; removals that a store missed are repeated before it is read again
 """
 
 from radixway.semantics.cache.answer_cache import (

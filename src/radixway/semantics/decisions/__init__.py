@@ -1,6 +1,15 @@
 """What a request means: signals, and the decision they add up to.
 
 Which model answers it, under which system prompt, thinking or not, with which tools.
+
+State, and the file that owns it:
+
+- `rules_file.py`: the file of rules and its history; replaced whole, under a lock that processes share, by
+  an editor of its last version
+- `snapshot_store.py`: compiled rules, one immutable `SemanticSnapshot`, swapped whole; a request keeps the
+  one it began with
+- `score_feedback.py`: scores of answers and the decisions they belong to; bounded, each request is scored
+  once
 """
 
 from radixway.semantics.decisions.cache_rules import CacheDefault

@@ -1,6 +1,12 @@
 """Text to vectors, and the heads that read them: one pass of a small model feeds everything that judges text.
 
 Needs radixway[semantic]; nothing here is imported until something is configured that uses it.
+
+State, and the file that owns it:
+
+- `service.py`: texts that wait for the encoder; a text whose caller stops awaiting leaves the queue
+- `request_encodings.py`: the encodings of one request; a pass is shared by all that await it, and ends when
+  none do
 """
 
 import os

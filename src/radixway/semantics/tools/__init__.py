@@ -1,6 +1,11 @@
 """Which tools a model is offered: from a database of them, or of a client's long list.
 
 The last user message is compared with what each tool says of itself and with queries that want it.
+
+State, and the file that owns it:
+
+- `profile_cache.py`, `client_tools.py`: vectors of tools and clients' lists of them, by digest; bounded,
+  `check()` recounts; a list is read once however many requests wait
 """
 
 from radixway.semantics.tools.database import load_tools
