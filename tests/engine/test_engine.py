@@ -234,7 +234,7 @@ class Interrupted:
 class InstantModel:
     """In place of the core's runner: no model, so that a step is mostly what surrounds it."""
 
-    def run(self, work: Sequence[ScheduledRequest]) -> tuple[Tensor, list[EngineRequest]]:
+    def execute_model(self, work: Sequence[ScheduledRequest]) -> tuple[Tensor, list[EngineRequest]]:
         requests = [item.request for item in work if item.reaches_end]
         return torch.zeros(len(requests), 320), requests
 

@@ -241,15 +241,15 @@ def test_a_request_whose_grammar_fails_ends_alone(
     grammars: GrammarCompiler, guide_tokenizer: Tokenizer
 ) -> None:
     class Failing:
-        finished = False
+        is_finished = False
 
-        def matcher(self) -> "Failing":
+        def make_matcher(self) -> "Failing":
             return self
 
-        def allowed(self, end_ids: frozenset[int]) -> np.ndarray:
+        def allowed_tokens(self, end_ids: frozenset[int]) -> np.ndarray:
             raise GrammarStateError("the constraint is too complex")
 
-        def accept(self, token_id: int) -> None:
+        def accept_token(self, token_id: int) -> None:
             raise AssertionError
 
     core = tiny_core(GUIDE)

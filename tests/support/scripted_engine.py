@@ -117,7 +117,7 @@ class ScriptedEngine:
         self.holding = asyncio.Event()
         self.flushes = 0
 
-    def submit(
+    def submit_request(
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams,
@@ -136,7 +136,7 @@ class ScriptedEngine:
         generation = self.running[request_id] = ScriptedGeneration(self, request_id, prompt_ids, params)
         return generation
 
-    def abort(self, request_id: str) -> bool:
+    def abort_request(self, request_id: str) -> bool:
         generation = self.running.pop(request_id, None)
         if generation is not None:
             generation.aborted.set()

@@ -116,7 +116,7 @@ def test_kv_that_nobody_comes_for_is_given_up_in_time() -> None:
     assert not waiting.is_over
     departures.expire_unclaimed(110.1)
     assert waiting.is_over and not claimed.is_over and not computing.is_over
-    assert departures.ended() == [waiting]
+    assert departures.poll_ended() == [waiting]
     assert departures.stats().reasons == {"nobody came for it": 1}
 
 

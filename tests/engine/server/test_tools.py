@@ -202,10 +202,10 @@ async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thi
     engine.say("yes")
     await thinks.chat(guided_choice=["yes"])
     await thinks.chat(guided_choice=["yes"], chat_template_kwargs={"enable_thinking": False})
-    may_think, may_not = [params.grammar.matcher() for _, params, *_ in engine.submitted]
-    assert may_think.allowed(frozenset())[opens] and not may_not.allowed(frozenset())[opens]
+    may_think, may_not = [params.grammar.make_matcher() for _, params, *_ in engine.submitted]
+    assert may_think.allowed_tokens(frozenset())[opens] and not may_not.allowed_tokens(frozenset())[opens]
     may_think.accept_token(opens)
-    assert may_think.allowed(frozenset()).all()
+    assert may_think.allowed_tokens(frozenset()).all()
 
 
 # With the bundled model, which has never seen a tool: what is required is enforced.

@@ -23,7 +23,7 @@ def test_slots_are_given_for_what_is_not_there_yet() -> None:
 
 
 def test_who_comes_back_to_the_beginning_does_not_keep_the_rest() -> None:
-    for use in (lambda tier: tier.find(key("aX"), touch=True), lambda tier: tier.store(key("a"))):
+    for use in (lambda tier: tier.find_slots(key("aX"), touch=True), lambda tier: tier.store_pages(key("a"))):
         tier = TierIndex(8, WIDTH)
         tier.store_pages(key("abcd"))
         tier.store_pages(key("efgh"))
