@@ -34,9 +34,9 @@ import numpy as np
 
 from engine_speed import dummy_model, prompt
 from radixway.core.config.engine import EngineConfig
-from radixway.engine.disaggregation import BootstrapRoom
 from radixway.engine.engine import Engine
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.engine_request import BootstrapRoom
+from radixway.engine.sampling_params import SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES
 

@@ -29,7 +29,8 @@ from torch import Tensor
 
 from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.transformer_model import AttendFunction, TransformerModel
 from report import print_table, write_json
 from shapes import write_config

@@ -21,8 +21,8 @@ import torch
 from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import SamplingParams
 from radixway.engine.model_loader import find_model
+from radixway.engine.sampling_params import SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES, llama_config
 

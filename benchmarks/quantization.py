@@ -19,8 +19,9 @@ from radixway.core.config.engine import EngineConfig
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.build import build_core
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
 from radixway.engine.errors import EngineError
+from radixway.engine.sampling_params import SamplingParams
 from report import print_table, write_json
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -29,7 +29,8 @@ import torch
 from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import RequestOutput, SamplingParams
+from radixway.engine.engine_request import RequestOutput
+from radixway.engine.sampling_params import SamplingParams
 from report import print_table, write_json
 from shapes import SHAPES, write_config
 from workloads import PUBLISHED, Ask, Limit, workload

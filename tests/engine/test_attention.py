@@ -10,7 +10,8 @@ from torch import Tensor
 from radixway.engine.architecture import ModelArchitecture, parse_architecture
 from radixway.engine.attention import CpuAttention, SdpaAttention, merge_attention_states
 from radixway.engine.attention_metadata import AttentionMetadata, QuerySpan, _group_decodes
-from radixway.engine.kv_pool import KVStore, PagePool
+from radixway.engine.kv_store import KVStore
+from radixway.engine.page_pool import PagePool
 from support.driving import random_tokens
 
 PAGE = 4

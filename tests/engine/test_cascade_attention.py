@@ -12,7 +12,7 @@ from engine.test_attention import CPU, PAGE, shape, written_out
 from radixway.engine.attention import CpuAttention
 from radixway.engine.attention_metadata import AttentionMetadata, QuerySpan
 from radixway.engine.cascade_attention import SharedRun, find_shared_runs
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.kv_store import KVStore
 
 
 def tables(*pages: list[int]) -> list[np.ndarray]:

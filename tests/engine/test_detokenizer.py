@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 import radixway.bundled
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.detokenizer import DetokenizedStream, IncrementalDetokenizer, StopStringMatcher
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 
 TEXT = "Radix trees 基数树共享前缀。Emoji 😀👩‍👩‍👧‍👦🇨🇳 naïve café Привет\n\n  indented\tx = 1\r\n"
 

@@ -15,14 +15,14 @@ from torch import Tensor
 from engine.conftest import Reference
 from radixway.core.config.engine import EngineConfig
 from radixway.engine.engine import Engine, GenerationStream
-from radixway.engine.engine_request import EngineRequest, FinishReason, RequestOutput, SamplingParams
+from radixway.engine.engine_request import EngineRequest, FinishReason, RequestOutput, ScheduledRequest
 from radixway.engine.errors import (
     EngineQueueFullError,
     EngineStoppedError,
     GenerationError,
     InvalidRequestError,
 )
-from radixway.engine.scheduler import ScheduledRequest
+from radixway.engine.sampling_params import SamplingParams
 from support.driving import GREEDY, answers, random_tokens, tiny_core
 
 Make = Callable[[str], Reference]

@@ -11,8 +11,9 @@ from engine.conftest import Reference
 from radixway.engine import sampler
 from radixway.engine.attention import CpuAttention, SdpaAttention
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import EngineRequest, RequestOutput, SamplingParams
+from radixway.engine.engine_request import EngineRequest, RequestOutput
 from radixway.engine.errors import ContextLengthError, InvalidRequestError
+from radixway.engine.sampling_params import SamplingParams
 from support.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
 
 Make = Callable[[str], Reference]

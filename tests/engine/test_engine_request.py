@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from radixway.engine.engine_request import SamplingParams
 from radixway.engine.errors import InvalidRequestError
+from radixway.engine.sampling_params import SamplingParams
 
 
 @pytest.mark.parametrize(

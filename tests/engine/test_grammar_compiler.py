@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from radixway.core.tokenizer import Tokenizer
-from radixway.engine.engine_request import RequestOutput, SamplingParams
+from radixway.engine.engine_request import RequestOutput
 from radixway.engine.errors import GrammarStateError, GrammarUnavailableError, InvalidGrammarError
 from radixway.engine.grammar_compiler import (
     MAX_SOURCE_CHARACTERS,
@@ -16,7 +16,9 @@ from radixway.engine.grammar_compiler import (
     GrammarCompiler,
     OutputConstraint,
 )
-from radixway.engine.structured_output import NOTHING_ALLOWED, ReasonerGrammar
+from radixway.engine.sampler import NOTHING_ALLOWED
+from radixway.engine.sampling_params import SamplingParams
+from radixway.engine.structured_output import ReasonerGrammar
 from support.driving import finish, submit, tiny_core
 from support.scripted_engine import GUIDE
 from support.small_tokenizers import make_model_dirs

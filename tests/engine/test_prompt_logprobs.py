@@ -10,8 +10,9 @@ from torch import Tensor
 from engine.conftest import Reference
 from radixway.engine import logprobs
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import SamplingParams, TokenLogprob
+from radixway.engine.engine_request import TokenLogprob
 from radixway.engine.errors import InvalidRequestError
+from radixway.engine.sampling_params import SamplingParams
 from support.driving import GREEDY, finish, random_tokens, step, submit, tiny_core
 
 Make = Callable[[str], Reference]

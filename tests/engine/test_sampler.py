@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from radixway.engine import sampler
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
 from radixway.engine.sampler import sample_tokens, uniform_draw
+from radixway.engine.sampling_params import SamplingParams
 
 V = 12
 

@@ -7,9 +7,10 @@ import pytest
 
 from radixway.core.radix import Order as Eviction
 from radixway.core.radix import lfu, lru, priority, slru
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
 from radixway.engine.kv_cache_manager import KVCacheManager
-from radixway.engine.kv_pool import PagePool
+from radixway.engine.page_pool import PagePool
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.scheduler import Scheduler
 from radixway.engine.waiting_queue import STARVING, AdmissionOrder
 

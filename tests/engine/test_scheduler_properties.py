@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from radixway.core.radix import Order as Eviction
 from radixway.core.radix import lfu, lru, priority, slru
 from radixway.engine import waiting_queue
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest, ScheduledRequest
 from radixway.engine.kv_cache_manager import KVCacheManager
-from radixway.engine.kv_pool import PagePool
-from radixway.engine.scheduler import ScheduledRequest, Scheduler
+from radixway.engine.page_pool import PagePool
+from radixway.engine.sampling_params import SamplingParams
+from radixway.engine.scheduler import Scheduler
 from radixway.engine.waiting_queue import AdmissionOrder
 
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.weight_update import DiskWeights
 from support.driving import finish, last_logits, random_tokens, submit, tiny_core
 from support.policies import Policies

@@ -11,7 +11,8 @@ from torch import Tensor
 from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import EngineRequest, RequestOutput, SamplingParams
+from radixway.engine.engine_request import EngineRequest, RequestOutput
+from radixway.engine.sampling_params import SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 

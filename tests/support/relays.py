@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from radixway.engine.disaggregation import BootstrapRoom
+from radixway.engine.engine_request import BootstrapRoom
 
 Spoil = Callable[[bytes], bytes]
 

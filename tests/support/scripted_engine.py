@@ -8,10 +8,10 @@ import radixway.bundled
 from radixway.core.config.engine import EngineConfig
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.detokenizer import DetokenizedStream
-from radixway.engine.disaggregation import BootstrapRoom
 from radixway.engine.engine import EngineStats, ModelInfo
-from radixway.engine.engine_request import FinishReason, RequestOutput, SamplingParams, TokenLogprob
+from radixway.engine.engine_request import BootstrapRoom, FinishReason, RequestOutput, TokenLogprob
 from radixway.engine.errors import ContextLengthError, EngineError, EngineQueueFullError
+from radixway.engine.sampling_params import SamplingParams
 
 GUIDE = Path(radixway.bundled.__file__).parent / "guide"
 ANSWER = "The answer is 42, 你好 😀."

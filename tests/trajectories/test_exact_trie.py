@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from radixway.engine.detokenizer import DetokenizedStream
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 from radixway.trajectories import StringRadixTrie
 from support.engine_record import Call, EngineRecord, Told
 from support.odd_texts import END, START, any_tokens, guide, odd_text, spell

@@ -1,7 +1,14 @@
 """The embedded engine: a model behind a paged KV pool, a radix cache and a continuous batch.
 
-It knows nothing of the gateway: the two speak HTTP. Names are imported from their files (`engine.Engine`,
-`request.SamplingParams`, …), so that whoever needs an error type alone does not load torch.
+Start with `engine.Engine`. One step is `engine_core.EngineCore.step`: `Scheduler` chooses the work,
+`ModelRunner` computes it, `sample_tokens` draws the next tokens. A KV page is allocated and freed by
+`KVCacheManager` (`allocate_slots`, `free_request`), for the `Scheduler`, from `page_pool.PagePool`. Imports
+go downward only: engine, engine_core, scheduler, kv_cache_manager, tiers and disaggregation, engine_request,
+page_pool.
+
+The engine knows nothing of the gateway: the two speak HTTP. Names are imported from their files
+(`engine.Engine`, `sampling_params.SamplingParams`, …), so that an error type can be imported without loading
+torch.
 
 State, and the file that owns it:
 

@@ -1,4 +1,5 @@
-"""What config.json says about a model, reduced to the few numbers and flags that three families differ in.
+"""The architecture that a model's config.json describes, as the few numbers and flags in which three families
+differ.
 
 | family | query/key/value bias | query/key norm | head_dim |
 |---|---|---|---|

@@ -10,7 +10,7 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from radixway.engine.attention_metadata import AttentionMetadata, DecodeGroup, PrefillChunk
-from radixway.engine.kv_pool import KVStore, PageIds
+from radixway.engine.kv_store import KVStore, PageIds
 
 
 class AttentionBackend(Protocol):
@@ -43,7 +43,9 @@ class CpuAttention:
         self._store = store
 
     def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """See `AttentionBackend`."""
+        """Store `k` and `v` of `layer` and attend over everything that `plan` names, see
+        `AttentionBackend`.
+        """
         if plan.started_pages is not None:
             self._store.zero_pages(layer, plan.started_pages)
         k, v = self._store.write_kv(layer, plan.slots, k, v)
@@ -108,7 +110,7 @@ class CpuAttention:
 
 
 def merge_attention_states(a: AttentionState, b: AttentionState) -> AttentionState:
-    """Attention over the union of two disjoint sets of keys, from the results over each.
+    """Merge `a` and `b`, attention over two disjoint sets of keys, into attention over their union.
 
     The weight of each is its share of the exponential sum.
     """
@@ -139,7 +141,9 @@ class SdpaAttention:
         self._store = store
 
     def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """See `AttentionBackend`."""
+        """Store `k` and `v` of `layer` and attend over everything that `plan` names, see
+        `AttentionBackend`.
+        """
         if plan.started_pages is not None:
             self._store.zero_pages(layer, plan.started_pages)
         self._store.write_kv(layer, plan.slots, k, v)

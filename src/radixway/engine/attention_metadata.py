@@ -1,4 +1,4 @@
-"""What one step's tokens attend to, worked out once for all layers.
+"""The keys and values that one step's tokens attend to, worked out once for all layers.
 
 The tokens of a step stand in one row after another; every request owns a run of rows:
 
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from radixway.engine.cascade_attention import PageTable, find_shared_runs
-from radixway.engine.kv_pool import PageIds
+from radixway.engine.kv_store import PageIds
 
 PADDING_PAGES = 32
 """A group of singles may pad this many pages for each member it takes in: about what a call costs."""
@@ -34,7 +34,7 @@ IN_PLACE_TOKENS = 192
 
 
 class QuerySpan(NamedTuple):
-    """What one request computes in a step: tokens [before, before + new) of it, their KV going to `pages`."""
+    """One request's part of a step: tokens [before, before + new) of it, their KV going to `pages`."""
 
     before: int
     new: int
@@ -161,7 +161,7 @@ class AttentionMetadata:
 
 
 class DecodeTail(NamedTuple):
-    """What a single token sees alone: the first `tokens` of `pages`."""
+    """The KV that a single token attends to alone: the first `tokens` of `pages`."""
 
     pages: PageTable
     tokens: int

@@ -1,8 +1,5 @@
-"""From the configuration to the tiers below the device's pool.
-
-From the configuration to the side that an engine takes.
-
-From the configuration to an engine core: find the model, suit the machine, load, size the KV pool.
+"""Builds an engine core from the configuration: find the model, choose device and dtype, load, size the KV
+pool, open the lower cache tiers and start KV transfer.
 """
 
 from pathlib import Path
@@ -15,7 +12,6 @@ from radixway.engine.architecture import ModelArchitecture, read_architecture
 from radixway.engine.attention import select_attention_backend
 from radixway.engine.device_info import choose_device, choose_dtype, measure_free_memory
 from radixway.engine.disaggregation.decode_kv_manager import DecodeKVManager
-from radixway.engine.disaggregation.kv_identity import KVIdentity
 from radixway.engine.disaggregation.prefill_kv_manager import PrefillKVManager
 from radixway.engine.engine_core import EngineCore, TextFactory
 from radixway.engine.engine_info import ModelInfo
@@ -23,11 +19,13 @@ from radixway.engine.errors import EngineError
 from radixway.engine.hub_download import LoadProgress
 from radixway.engine.kv_cache_manager import KVCacheManager
 from radixway.engine.kv_events import KVEventRecorder
-from radixway.engine.kv_pool import KVStore, PagePool
+from radixway.engine.kv_identity import KVFingerprint, KVIdentity, digest_weight_files
+from radixway.engine.kv_store import KVStore
 from radixway.engine.model_loader import DummyTensors, SafetensorsCheckpoint, find_model, load_model
 from radixway.engine.model_runner import ModelRunner
+from radixway.engine.page_pool import PagePool
 from radixway.engine.scheduler import Scheduler
-from radixway.engine.tiers.disk_tier import KVFingerprint, digest_weight_files, open_disk_tier
+from radixway.engine.tiers.disk_tier import open_disk_tier
 from radixway.engine.tiers.tiered_cache import TieredKVCache
 from radixway.engine.transformer_model import TransformerModel
 
@@ -46,7 +44,10 @@ def build_tiers(
     progress: LoadProgress,
     events: KVEventRecorder | None = None,
 ) -> TieredKVCache:
-    """Host memory, and the disk if it can be used. Raises EngineError where memory does not suffice."""
+    """Build the host tier and, if `config` names a directory, the disk tier below `store`.
+
+    Raises EngineError if there is too little memory.
+    """
     host_bytes = int((config.host_cache_gb or min(PASSAGE_GB, config.disk_cache_gb)) * GB)
     slots = host_bytes // store.page_bytes
     if slots < 1:
@@ -88,7 +89,10 @@ def _weights_identity(config: EngineConfig, directory: Path) -> str:
 def build_transfer_manager(
     config: EngineConfig, model: TransformerModel, store: KVStore, progress: LoadProgress
 ) -> DecodeKVManager | PrefillKVManager | None:
-    """None for an engine that does both. A prefill engine listens from here on. Raises EngineError."""
+    """Build the prefill or decode side that `config` asks for; None for an engine that does both.
+
+    A prefill engine listens from here on. Raises EngineError if it cannot.
+    """
     if config.disaggregation_mode == "null":
         return None
     progress("identifying weights", 0.0)

@@ -1,4 +1,4 @@
-"""What the engine thread is asked to do between two steps, and the answers to that."""
+"""Commands for the engine thread, run between two steps, and their results."""
 
 import threading
 from collections.abc import Callable

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from radixway.core.parsers import partial_match_start
 from radixway.core.tokenizer import Tokenizer
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 
 
 class IncrementalDetokenizer:
@@ -30,7 +30,7 @@ class IncrementalDetokenizer:
         self._strip_next = not continues and tokenizer.token_bytes.strips_first_space
 
     def feed(self, token_ids: Sequence[int]) -> str:
-        """The text these tokens complete."""
+        """Decode `token_ids`; returns the text that they complete."""
         data = b"".join([self._token_bytes[token] for token in token_ids if token not in self._skipped])
         if self._strip_next and data:
             self._strip_next = False
@@ -38,7 +38,7 @@ class IncrementalDetokenizer:
         return self._utf8.decode(data)
 
     def flush(self) -> str:
-        """What an unfinished character is shown as; no more tokens will come."""
+        """Return the replacement for an unfinished character; no more tokens will come."""
         return self._utf8.decode(b"", final=True)
 
 
@@ -57,8 +57,9 @@ class StopStringMatcher:
         """Stop strings that end within this much of what is held do not count."""
 
     def feed(self, text: str, *, early: bool = False) -> str:
-        """What may be given out now; nothing more once `matched` is set. A stop string that is complete in an
-        `early` text does not count; one that only begins in it does."""
+        """Append `text`; returns what can be given out now, and nothing once `matched` is set. A stop string
+        that is complete in an `early` text does not count; one that only begins in it does.
+        """
         if self.matched is not None:
             return ""
         text = self._held + text
@@ -98,13 +99,13 @@ class DetokenizedStream:
         return self._stops.matched
 
     def feed(self, token_ids: Sequence[int]) -> str:
-        """Text that is now certain."""
+        """Decode `token_ids`; returns the text that is now certain."""
         early, late = token_ids[: self._early_tokens], token_ids[self._early_tokens :]
         self._early_tokens -= len(early)
         text = self._stops.feed(self._tokens.feed(early), early=True) if early else ""
         return text + self._stops.feed(self._tokens.feed(late)) if late else text
 
     def flush(self) -> str:
-        """What was still held back; no more tokens will come."""
+        """Return the text that was held back; no more tokens will come."""
         rest = self._stops.feed(self._tokens.flush(), early=self._early_tokens > 0)
         return rest + self._stops.flush()

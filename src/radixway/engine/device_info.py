@@ -1,4 +1,4 @@
-"""What the machine has and is good at: device, number format, cores, free memory."""
+"""Properties of the machine: device, number format, cores, free memory."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
-    """The device to run on. Raises EngineError for CUDA where there is none."""
+    """The device to run on for the configured `wanted`. Raises EngineError for CUDA if there is none."""
     has_cuda = torch.cuda.is_available()
     if wanted == "cuda" and not has_cuda:
         raise EngineError("device 'cuda' was asked for, but torch finds no CUDA device; use 'cpu' or 'auto'")

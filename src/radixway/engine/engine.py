@@ -1,4 +1,4 @@
-"""The engine as others see it: submit token ids, iterate over outputs. The model runs in its own thread.
+"""The engine's public interface: submit token ids, iterate over outputs. The model runs in its own thread.
 
     event loop                                    engine thread
     submit, abort, aclose ──► inbox ────────────► between steps: add or end requests
@@ -22,11 +22,10 @@ from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.command_queue import CommandQueue
 from radixway.engine.device_info import count_usable_cores
-from radixway.engine.disaggregation import BootstrapRoom, PrefillKVManager
-from radixway.engine.disaggregation.kv_identity import digest_weights
+from radixway.engine.disaggregation import PrefillKVManager
 from radixway.engine.engine_core import TextFactory
 from radixway.engine.engine_info import EngineStats, ModelInfo
-from radixway.engine.engine_request import EngineRequest, RequestOutput, SamplingParams
+from radixway.engine.engine_request import BootstrapRoom, EngineRequest, RequestOutput
 from radixway.engine.errors import (
     EngineError,
     EngineQueueFullError,
@@ -38,7 +37,8 @@ from radixway.engine.generation_stream import GenerationStream, StreamEvent, del
 from radixway.engine.hub_download import LoadProgress
 from radixway.engine.kv_cache_manager import CachedPrefix
 from radixway.engine.kv_events import KVEventRecorder, PublisherInfo, ZmqEventPublisher
-from radixway.engine.transformer_model import TransformerModel
+from radixway.engine.kv_identity import digest_weights
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.weight_update import WeightUpdate, find_weight
 
 __all__ = [
@@ -145,7 +145,9 @@ class Engine:
         return generation
 
     def abort_request(self, request_id: str) -> bool:
-        """End a request now; its stream gets a last output with finish `abort`. False if there is none."""
+        """End request `request_id` now; its stream gets a last output with finish `abort`. False if there is
+        none.
+        """
         with self._lock:
             generation = self._generations.get(request_id)
             if generation is not None:
@@ -157,11 +159,13 @@ class Engine:
         return self._call_on_thread(self._core.flush_cache)
 
     def cached_prefixes(self, most: int, most_levels: int) -> list[CachedPrefix]:
-        """The `most` prefixes in the cache that were used most."""
+        """List the `most` prefixes in the cache that were used most, at most `most_levels` deep."""
         return self._call_on_thread(partial(self._core.scheduler.cache.list_prefixes, most, most_levels))
 
     def pause_generation(self, mode: PauseMode) -> None:
-        """Compute nothing until `resume`; requests that come meanwhile wait. See `PauseMode`."""
+        """Compute nothing until `resume_generation`; new requests wait. `mode` decides about running ones,
+        see `PauseMode`.
+        """
         self._call_on_thread(partial(self._pause_core, mode))
 
     def resume_generation(self) -> None:
@@ -182,14 +186,26 @@ class Engine:
             self._check_running()
             model = weights.load_weights(self._core.runner.model)
             digest = digest_weights(model) if self._core.transfer_manager is not None else ""
-            self._call_on_thread(
-                partial(self._update_weights, weights, model, version, keep_kv, abort, digest)
-            )
+
+            def use_model() -> None:
+                if abort:
+                    self._abort_all()
+                self._core.update_weights(
+                    model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest
+                )
+
+            self._call_on_thread(use_model)
 
     def set_weight_version(self, version: str, *, abort: bool = False) -> None:
-        """Call the weights as they are `version` from here on."""
+        """Name the current weights `version` from here on. `abort` ends all requests first."""
         with self._updating:
-            self._call_on_thread(partial(self._set_weight_version, version, abort))
+
+            def set_version() -> None:
+                if abort:
+                    self._abort_all()
+                self._core.set_weight_version(version)
+
+            self._call_on_thread(set_version)
 
     def find_weight(self, name: str) -> Tensor | None:
         """The weights' tensor of that name in a checkpoint; None if the model has none."""
@@ -197,7 +213,7 @@ class Engine:
 
     @property
     def model_info(self) -> ModelInfo:
-        """What model this is, and which version of its weights it runs with now."""
+        """The model, with the version of its weights that is in use now."""
         return self._core.model_info
 
     def stats(self) -> EngineStats:
@@ -207,13 +223,13 @@ class Engine:
 
     @property
     def bootstrap_port(self) -> int | None:
-        """Where decode engines come for KV; None if this is no prefill engine."""
+        """The port that decode engines fetch KV from; None if this is no prefill engine."""
         side = self._core.transfer_manager
-        return side.port if side is not None else None
+        return side.port if isinstance(side, PrefillKVManager) else None
 
     @property
     def kv_events(self) -> PublisherInfo | None:
-        """Where the cache's events are published; None if they are not."""
+        """The publisher of the cache's events; None if they are not published."""
         publisher = self._publisher
         return publisher.info if publisher is not None else None
 
@@ -302,24 +318,6 @@ class Engine:
         if mode == "abort":
             self._abort_all()
         self._core.pause_scheduling(keep_running=mode == "in_place")
-
-    def _update_weights(
-        self,
-        weights: WeightUpdate,
-        model: TransformerModel,
-        version: str | None,
-        keep_kv: bool,
-        abort: bool,
-        digest: str,
-    ) -> None:
-        if abort:
-            self._abort_all()
-        self._core.update_weights(model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest)
-
-    def _set_weight_version(self, version: str, abort: bool) -> None:
-        if abort:
-            self._abort_all()
-        self._core.set_weight_version(version)
 
     def _deliver_outputs(self, outputs: Iterable[tuple[EngineRequest, RequestOutput]]) -> None:
         """Give outputs to those who (still) listen."""

@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from radixway.engine.disaggregation import BootstrapRoom, DecodeKVManager, PrefillKVManager
+from radixway.engine.disaggregation import DecodeKVManager, PrefillKVManager
 from radixway.engine.engine_info import EngineStats, ModelInfo
 from radixway.engine.engine_request import (
+    BootstrapRoom,
     EngineRequest,
     FinishReason,
     OutputTextStream,
     RequestOutput,
-    SamplingParams,
     TokenLogprob,
 )
 from radixway.engine.kv_events import KVEventRecorder
 from radixway.engine.model_runner import ModelRunner
-from radixway.engine.request_validator import collect_stop_ids, validate_request
 from radixway.engine.sampler import SampledToken, sample_tokens
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.scheduler import Scheduler
 from radixway.engine.tiers import TierStats
 from radixway.engine.transformer_model import TransformerModel
@@ -37,7 +37,9 @@ TextFactory = Callable[[SamplingParams], OutputTextStream]
 
 
 class EngineCore:
-    """Scheduler, model and sampler, put together. One thread calls `add`, `abort`, `step` and `reset`."""
+    """Scheduler, model and sampler, put together. Only the engine thread calls it, unless a method says
+    otherwise.
+    """
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class EngineCore:
         """
         info = self.model_info
         size, limit = len(prompt_ids), info.context_length
-        validate_request(prompt_ids, params, info, has_text=self._text is not None)
+        info.validate_request(prompt_ids, params, has_text=self._text is not None)
         if (
             room is not None
             and isinstance(self.transfer_manager, PrefillKVManager)
@@ -96,7 +98,7 @@ class EngineCore:
             priority=priority,
             arrival=next(self._arrivals),
             max_len=limit if params.max_tokens is None else size + params.max_tokens,
-            stop_ids=collect_stop_ids(params, info),
+            stop_ids=info.collect_stop_ids(params),
             seed=params.seed if params.seed is not None else self._seeds.getrandbits(63),
             text=self._text(params) if self._text is not None else None,
             matcher=params.grammar.make_matcher() if params.grammar is not None else None,
@@ -104,8 +106,8 @@ class EngineCore:
         )
 
     def announce_prefill(self, request: EngineRequest) -> None:
-        """In a prefill engine: have somebody come for its KV. Raises `InvalidRequestError` if its room is
-        taken.
+        """In a prefill engine: let a decode engine fetch the KV of `request`. Raises `InvalidRequestError` if
+        its room is taken.
 
         May be called from any thread; `add` or `abort` must follow.
         """
@@ -113,13 +115,13 @@ class EngineCore:
             request.kv_sender = self.transfer_manager.announce_request(request)
 
     def refuse_room(self, room: BootstrapRoom | None) -> None:
-        """In a prefill engine: nobody need wait in this room. May be called from any thread."""
+        """In a prefill engine: refuse decode engines that ask for `room`. May be called from any thread."""
         if room is not None and isinstance(self.transfer_manager, PrefillKVManager):
             self.transfer_manager.refuse_room(room)
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` has something to do."""
+        """True if `step` has something to do."""
         scheduler = self.scheduler
         return not self.paused and bool(scheduler.running or scheduler.waiting or scheduler.loading)
 
@@ -130,7 +132,9 @@ class EngineCore:
         self.scheduler.add_request(request)
 
     def abort_request(self, request: EngineRequest, message: str = "aborted") -> RequestOutput | None:
-        """End a request, free its pages, and make its last output; None if it has finished already."""
+        """End `request`, free its pages, and make its last output with `message`; None if it has finished
+        already.
+        """
         if request.finish is not None:
             return None
         return self._finish_request(request, FinishReason("abort", message=message), [], [])
@@ -164,7 +168,9 @@ class EngineCore:
         return True
 
     def pause_scheduling(self, *, keep_running: bool) -> None:
-        """Have nothing to do until `resume`. Running requests go back into the queue unless they are kept."""
+        """Have no work until `resume_scheduling`. Running requests go back into the queue unless
+        `keep_running`.
+        """
         self.paused = True
         if not keep_running:
             self.scheduler.retract_requests()
@@ -211,7 +217,7 @@ class EngineCore:
             request.start_epoch(self._epoch)
 
     def set_weight_version(self, version: str) -> None:
-        """Call the weights as they are `version` from here on."""
+        """Name the current weights `version` from here on."""
         self._start_transfer_epoch(version)
         self.model_info = replace(self.model_info, weight_version=version)
 

@@ -1,8 +1,11 @@
-"""What the engine tells about itself: its load, and its model."""
+"""The engine's description of itself: its load, and its model with the requests it can serve."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from radixway.engine.disaggregation import TransferStats
+from radixway.engine.errors import ContextLengthError, InvalidRequestError
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.tiers import TierStats
 
 
@@ -40,7 +43,7 @@ class EngineStats:
 
 @dataclass(slots=True, frozen=True)
 class ModelInfo:
-    """What model this is, as `/get_model_info` and `/v1/models` tell it."""
+    """The model that is served, as `/get_model_info` and `/v1/models` describe it."""
 
     name: str
     path: str
@@ -53,3 +56,37 @@ class ModelInfo:
     eos_token_ids: frozenset[int]
     parameters: int
     weight_version: str
+
+    def validate_request(self, prompt_ids: Sequence[int], params: SamplingParams, *, has_text: bool) -> None:
+        """Raises `InvalidRequestError` naming the field at fault. `has_text`: the engine has a tokenizer."""
+        size, limit = len(prompt_ids), self.context_length
+        if not size:
+            raise InvalidRequestError("prompt", "the prompt has no tokens; it needs at least one")
+        if size + (1 if params.max_tokens is None else params.max_tokens) > limit:
+            raise ContextLengthError(size, params.max_tokens, limit)
+        _check_ids("prompt", prompt_ids, self.vocab_size)
+        _check_ids("stop_token_ids", params.stop_token_ids, self.vocab_size)
+        _check_ids("logit_bias", params.logit_bias.keys(), self.vocab_size)
+        _check_ids("logprob_ids", params.logprob_ids, self.vocab_size)
+        if params.prompt_logprobs is not None and params.prompt_logprobs_start >= size:
+            start = params.prompt_logprobs_start
+            message = f"prompt_logprobs_start is {start}, but the prompt has only {size} tokens"
+            raise InvalidRequestError("prompt_logprobs_start", message)
+        if params.stop and not has_text:
+            raise InvalidRequestError("stop", "this engine has no tokenizer, so it cannot see stop strings")
+        if params.min_tokens and len(self.collect_stop_ids(params)) == self.vocab_size:
+            message = f"min_tokens is {params.min_tokens}, but every token is a stop token: leave out some"
+            raise InvalidRequestError("min_tokens", message)
+
+    def collect_stop_ids(self, params: SamplingParams) -> frozenset[int]:
+        """The tokens that end an answer with `params`."""
+        return params.stop_token_ids | (frozenset() if params.ignore_eos else self.eos_token_ids)
+
+
+def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
+    """Raises `InvalidRequestError` for an id the model does not have."""
+    if ids and (min(ids) < 0 or max(ids) >= vocabulary):
+        wrong = next(i for i in ids if not 0 <= i < vocabulary)
+        raise InvalidRequestError(
+            field, f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
+        )

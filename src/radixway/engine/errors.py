@@ -1,4 +1,4 @@
-"""What can go wrong in the engine, in words. Every message names the thing, the value and the way out."""
+"""The engine's errors. Every message names the thing, the value and the way out."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class CheckpointError(EngineError):
 
 
 class InvalidWeightsError(EngineError):
-    """What was sent as weights is none, or is not for this model; the message names what is wrong."""
+    """The weights that were sent are none, or not for this model; the message names what is wrong."""
 
 
 class InvalidRequestError(EngineError, ValueError):

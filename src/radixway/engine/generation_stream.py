@@ -13,7 +13,7 @@ StreamEvent = RequestOutput | EngineError
 
 @dataclass(frozen=True, slots=True)
 class RequestTimeline:
-    """What a generation went through. Times are readings of `perf_counter`, 0 for what has not happened."""
+    """The stages of a generation. Times are readings of `perf_counter`, 0 for what has not happened."""
 
     submitted_at: float
     begun_at: float
@@ -46,7 +46,7 @@ class GenerationStream:
 
     @property
     def timeline(self) -> RequestTimeline:
-        """What it has gone through by now."""
+        """The stages that the request has gone through by now."""
         request = self._request
         return RequestTimeline(
             self._submitted_at,
@@ -87,7 +87,9 @@ class GenerationStream:
 
 
 def deliver_events(events: "Iterable[tuple[GenerationStream, StreamEvent]]") -> "list[GenerationStream]":
-    """Cross to the event loops, one call for each. Returns those whose loop was closed."""
+    """Push `events` to their event loops, one call for each loop. Returns the streams whose loop was
+    closed.
+    """
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[GenerationStream, StreamEvent]]] = {}
     for generation, event in events:
         by_loop.setdefault(generation._loop, []).append((generation, event))

@@ -46,7 +46,7 @@ _MAX_MASK_S = 0.5  # of a core, for each later mask: it holds up every request o
 
 @dataclass(slots=True, frozen=True)
 class OutputConstraint:
-    """What an answer must look like.
+    """A constraint on an answer.
 
     `source` is a JSON schema, a regular expression (Rust's syntax; it must match the whole answer), a JSON
     list of strings to choose from, a grammar in GBNF or Lark form, or one in Lark form only.
@@ -74,7 +74,7 @@ class CompiledGrammar:
 
 
 class GrammarMatcher:
-    """Where one answer stands in its grammar. Used by the engine thread alone."""
+    """The position of one answer in its grammar. Used by the engine thread alone."""
 
     def __init__(self, matcher: "LLMatcher", eos_ids: frozenset[int], size: int) -> None:
         self._matcher = matcher
@@ -83,11 +83,11 @@ class GrammarMatcher:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the answer is whole and nothing can follow."""
+        """True if the answer is complete and nothing can follow."""
         return not self._matcher.is_error() and self._matcher.is_stopped()
 
     def allowed_tokens(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
-        """Which tokens [vocabulary] may come next; all of `end_ids` where the answer may end.
+        """A mask [vocabulary] of the tokens that may come next; all of `end_ids` if the answer may end.
 
         Raises GrammarStateError when the grammar is too complex to say.
         """
@@ -106,7 +106,7 @@ class GrammarMatcher:
         return allowed
 
     def accept_token(self, token_id: int) -> None:
-        """Go on by a token that was allowed and does not end the answer."""
+        """Advance by `token_id`, which was allowed and does not end the answer."""
         self._matcher.consume_token(token_id)
 
 
@@ -125,7 +125,7 @@ class GrammarCompiler:
         self._compiled: OrderedDict[OutputConstraint, CompiledGrammar] = OrderedDict()
 
     def get_cached(self, constraint: OutputConstraint) -> CompiledGrammar | None:
-        """The grammar, if it has been compiled before."""
+        """The grammar of `constraint` if it has been compiled before, else None."""
         with self._lock:
             grammar = self._compiled.get(constraint)
             if grammar is not None:
@@ -133,7 +133,9 @@ class GrammarCompiler:
             return grammar
 
     def compile_constraint(self, constraint: OutputConstraint) -> CompiledGrammar:
-        """Blocks, see above. Raises InvalidGrammarError or GrammarUnavailableError."""
+        """Compile `constraint`, blocking (see above). Raises InvalidGrammarError or
+        GrammarUnavailableError.
+        """
         grammar = self.get_cached(constraint)
         if grammar is None:
             grammar = self._compile_grammar(constraint)

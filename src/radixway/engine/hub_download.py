@@ -69,11 +69,11 @@ class _DownloadMeter:
 
     @property
     def num_files(self) -> int:
-        """How many are to come."""
+        """The number of files to download."""
         return self._totals["files"]
 
     def record_progress(self, unit: str, done: float) -> None:
-        """So many bytes or files are there. Tells of it when that is a further percent."""
+        """Note that `done` bytes or files (`unit`) are there; reports every further percent."""
         with self._lock:
             total = self._totals[unit]
             share = min(1.0, done / total) if total else 1.0

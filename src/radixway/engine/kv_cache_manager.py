@@ -14,14 +14,12 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol
 
 from radixway.core.radix import Order, PrefixMatch, RadixNode, RadixTree, lru, outline, root_of
 from radixway.engine.engine_request import EngineRequest
-from radixway.engine.kv_pool import PagePool
-
-if TYPE_CHECKING:
-    from radixway.engine.tiers import TieredKVCache, TierLoad
+from radixway.engine.kv_events import KVEventRecorder
+from radixway.engine.page_pool import PagePool, PageSpan
+from radixway.engine.tiers import TieredKVCache, TierLoad
 
 ROOM_TOKENS = 512
 """Room that is left free, while there is enough, behind the pages of one request, for it or its next turn to
@@ -29,23 +27,8 @@ go on in neighbouring pages."""
 
 
 @dataclass(slots=True, frozen=True)
-class PageSpan:
-    """What an edge of the tree carries: one page id per stride."""
-
-    ids: "array[int]"
-
-    def split(self, at: int) -> tuple["PageSpan", "PageSpan"]:
-        """The first `at` pages and the rest."""
-        return PageSpan(self.ids[:at]), PageSpan(self.ids[at:])
-
-    def join(self, more: "PageSpan") -> "PageSpan":
-        """These pages and then `more`."""
-        return PageSpan(self.ids + more.ids)
-
-
-@dataclass(slots=True, frozen=True)
 class CachedPrefix:
-    """An edge of the tree as others may see it: how long and how hot, not what it says."""
+    """An edge of the tree as others may see it: how long and how often used, not its tokens."""
 
     parent: int | None
     """Which of those told before it goes on from; None: it begins a sequence."""
@@ -63,23 +46,11 @@ class CachedPrefix:
     hidden_tokens: int
 
 
-class KVCacheObserver(Protocol):
-    """Is told what enters and leaves the tree, in order. That an edge is split changes nothing for it."""
-
-    def on_stored(
-        self, namespace: str, parent: int | None, pages: "array[int]", tokens: "array[int]"
-    ) -> None:
-        """New `pages`, which hold `tokens`, follow the page `parent`; None: they begin a sequence."""
-
-    def on_removed(self, pages: "array[int]") -> None:
-        """`pages` were evicted."""
-
-    def on_cleared(self) -> None:
-        """Everything was dropped."""
-
-
 class KVCacheManager:
     """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared.
+
+    This is where pages are freed: of a request that ends or is preempted in `free_request`, of evicted
+    prefixes in `allocate_slots`, of all prefixes in `reset_prefix_cache`.
 
     What is evicted goes on to lower `tiers`, if there are any, and can be fetched back from there.
     """
@@ -91,8 +62,8 @@ class KVCacheManager:
         *,
         enabled: bool = True,
         eviction: Order = lru,
-        observer: KVCacheObserver | None = None,
-        tiers: "TieredKVCache | None" = None,
+        observer: KVEventRecorder | None = None,
+        tiers: TieredKVCache | None = None,
     ) -> None:
         self.pool = pool
         self.page_size = page_size
@@ -104,7 +75,7 @@ class KVCacheManager:
 
     @property
     def num_cached_pages(self) -> int:
-        """Pages that are in the tree only: free as soon as someone needs them."""
+        """Pages that are in the tree only: free as soon as a request needs them."""
         return self._tree.evictable_size
 
     @property
@@ -118,12 +89,12 @@ class KVCacheManager:
         return self.pool.num_free + self._tree.evictable_size
 
     def count_pages(self, tokens: int) -> int:
-        """How many pages hold this many tokens."""
+        """The number of pages that hold `tokens` tokens."""
         return -(-tokens // self.page_size)
 
     def match_prefix(self, request: EngineRequest) -> int:
-        """How many tokens of a waiting request are cached now. Only looks, and remembers where it found them:
-        looking again takes time only for what has come since.
+        """Return how many tokens of a waiting `request` are cached now. Nothing is locked; the match is
+        kept in the request, so that a later call only looks at what has come since.
 
         Never all of them, see `Request.reusable`.
         """
@@ -137,7 +108,7 @@ class KVCacheManager:
         return match.length * self.page_size
 
     def required_pages(self, request: EngineRequest, length: int) -> int:
-        """Pages that must be `available` for a waiting request to hold tokens[:length].
+        """Pages that must be available for a waiting `request` to hold tokens[:length].
 
         Those it lacks, and those of its prefix that nobody has pinned: once it has, they are not available.
         """
@@ -148,7 +119,8 @@ class KVCacheManager:
         return self.count_pages(length) - cached + _count_unlocked(request.match)
 
     def next_page_key(self, request: EngineRequest, cached: int) -> Hashable:
-        """What a request that has `cached` tokens in the tree will want to find there next, or put there.
+        """A key of the page that `request` will look for or insert after the `cached` tokens it has in the
+        tree.
 
         Equal for two requests just when one could use what the other computes; None if nothing can be shared.
         """
@@ -159,7 +131,7 @@ class KVCacheManager:
         return (id(where) if cached else request.namespace), cached, tokens.tobytes()
 
     def lock_prefix(self, request: EngineRequest) -> None:
-        """Start a waiting request from what is cached of it, which is then kept until `release`."""
+        """Start a waiting `request` from its cached prefix, which stays cached until `free_request`."""
         if not self.enabled:
             return
         self.match_prefix(request)
@@ -175,7 +147,8 @@ class KVCacheManager:
             self.tiers.save_prefix(request.node)
 
     def load_from_tiers(self, request: EngineRequest) -> bool:
-        """Begin to fetch more of a pinned request's prefix from lower tiers. False: there is no more.
+        """Begin to load more of the prefix of a locked `request` from lower tiers. False: there is no
+        more.
 
         If True, the request and its pages must be left alone until `arrived` gives it back.
         """
@@ -186,8 +159,8 @@ class KVCacheManager:
             length > 0 and self.allocate_slots(request, length) and self.tiers.start_load(request) is not None
         )
 
-    def poll_loads(self, wait_s: float | None = 0.0) -> "list[TierLoad]":
-        """What has been fetched since; it is the requests' own, and there for everyone.
+    def poll_loads(self, wait_s: float | None = 0.0) -> list[TierLoad]:
+        """Return the loads that have ended; their pages are the requests' own and in the tree.
 
         Waits up to `wait_s` (None: as long as it takes) if something is on its way and nothing has arrived.
         """
@@ -218,7 +191,7 @@ class KVCacheManager:
         return True
 
     def insert_pages(self, request: EngineRequest) -> None:
-        """Put the request's full pages into the tree, for others to find.
+        """Insert the full pages of `request` into the tree, for others to find.
 
         Where the tree has a page for the same tokens already (someone else was faster), the request goes on
         with the tree's page and its own is given back.
@@ -244,7 +217,7 @@ class KVCacheManager:
             self._notify_stored(self._observer, request, start + grown.existed, stop)
 
     def free_request(self, request: EngineRequest) -> None:
-        """Take everything from a request; what it computed stays cached while there is room."""
+        """Free all pages of `request`; what it computed stays cached until the room is needed."""
         self.insert_pages(request)
         if request.node is not None:
             self._tree.unlock(request.node)
@@ -254,7 +227,7 @@ class KVCacheManager:
         request.num_computed_tokens = request.num_shared_tokens = 0
 
     def list_prefixes(self, most: int, most_levels: int) -> "list[CachedPrefix]":
-        """What is cached, in the `most` prefixes that were used most; each after the one it goes on from."""
+        """List the `most` cached prefixes that were used most, each after the one it continues."""
         shown = outline(self._tree, most, most_levels)
         salt = secrets.token_bytes(16)
         return [
@@ -274,7 +247,7 @@ class KVCacheManager:
         ]
 
     def reset_prefix_cache(self) -> None:
-        """Forget everything, in every tier. No request may be running."""
+        """Drop every cached prefix, in every tier. No request may be running."""
         for part in self._tree.clear_namespaces():
             self.pool.free_pages(part.ids)
         if self._observer is not None:
@@ -283,7 +256,7 @@ class KVCacheManager:
             self.tiers.clear_tiers()
 
     def save_to_disk(self, until: Callable[[], bool]) -> None:
-        """Write to disk what only the device has, while `until` is not true: a restart finds it there."""
+        """Write to disk what only the device has, while `until` is not true, for the next start."""
         if self.tiers is None or not self.tiers.writes_disk:
             return
         for node in self._tree.nodes():
@@ -292,7 +265,9 @@ class KVCacheManager:
                 self.tiers.drain_copies()
 
     def check(self, running: Iterable[EngineRequest]) -> None:
-        """Recompute all accounts: free + cached + in use = total, no page twice, no request astray."""
+        """Recompute all accounts with the pages of `running` requests: free + cached + in use = total, no
+        page twice.
+        """
         self._tree.check()
         if self.tiers is not None:
             self.tiers.check()
@@ -311,7 +286,7 @@ class KVCacheManager:
         self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
 
     def _notify_stored(
-        self, observer: KVCacheObserver, request: EngineRequest, start: int, stop: int
+        self, observer: KVEventRecorder, request: EngineRequest, start: int, stop: int
     ) -> None:
         """The request's pages [start, stop) are new in the tree."""
         tokens = request.tokens[start * self.page_size : stop * self.page_size]

@@ -1,4 +1,4 @@
-"""How a key or value vector is kept in the pool: as it is, or in eight bits."""
+"""The formats of a key or value vector in the pool: unchanged, or in eight bits."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -27,12 +27,12 @@ class KVFormat:
 
     @property
     def storage_dtype(self) -> torch.dtype:
-        """What the pool holds; fp8 as plain bytes, because few operators know it."""
+        """The dtype of the pool; fp8 is stored as plain bytes, because few operators know it."""
         return {"auto": self.compute, "fp8": torch.uint8, "int8": torch.int8}[self.name]
 
     @property
     def is_scaled(self) -> bool:
-        """Whether each vector has a scale beside it."""
+        """True if each vector has a scale beside it."""
         return self.name == "int8"
 
     def vector_bytes(self, size: int) -> int:
@@ -51,7 +51,7 @@ class KVFormat:
         return steps.to(torch.int8), scale
 
     def unpack_vectors(self, data: Tensor, scale: Tensor | None) -> Tensor:
-        """The vectors again, in `compute`."""
+        """Unpack `data` with its `scale` into vectors of dtype `compute`."""
         if self.name == "fp8":
             table = _fp8_values(self.compute, data.device)
             return table.index_select(0, data.flatten().int()).view(data.shape)

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from radixway.engine.engine_request import EngineRequest, TokenLogprob
-from radixway.engine.scheduler import ScheduledRequest
+from radixway.engine.engine_request import EngineRequest, ScheduledRequest, TokenLogprob
 
 MAX_LOGITS = 2**23
 """Prompt rows are scored this many logits (32 MiB) at a time, however long the prompt."""
@@ -31,7 +30,7 @@ def token_logprobs(
     *,
     ranked: bool = False,
 ) -> list[TokenLogprob]:
-    """What `raw` logits [n, vocabulary] (float32) say of `tokens`, a token for each row.
+    """The log-probabilities of `tokens`, one for each row of the `raw` logits [n, vocabulary] (float32).
 
     Also of the `most` most likely ones in its place, and of those `named`. `ranked`: count what is likelier,
     which takes as long as the softmax.

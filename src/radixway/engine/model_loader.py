@@ -65,7 +65,7 @@ def load_model(
 def reload_model(
     source: "TensorSource", model: TransformerModel, changes: Callable[[str], bool] = lambda prefix: True
 ) -> TransformerModel:
-    """The same model with `source`'s tensors; `model` stays as it is.
+    """Build `model` again with `source`'s tensors; the old one stays as it is.
 
     `changes` says whether any tensor whose name begins with a prefix is new; where none is, both models share
     one layer.
@@ -101,7 +101,7 @@ class _ModelReader:
         self._pack = shape.parameters >= PACK_PARAMETERS
 
     def read_layer(self, index: int) -> DecoderLayer:
-        """One decoder layer."""
+        """Read decoder layer number `index`."""
         shape, at = self._shape, f"model.layers.{index}"
         attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
         qkv = [f"{attention}.{part}_proj" for part in "qkv"]
@@ -149,7 +149,7 @@ class _ModelReader:
 
 
 class TensorSource(Protocol):
-    """Where tensors come from, by their name in the checkpoint."""
+    """A source of tensors by their name in the checkpoint."""
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
         """The tensor `name`, which must have `size`; raises `CheckpointError`."""
@@ -163,7 +163,7 @@ class DummyTensors:
         self._generator = torch.Generator().manual_seed(seed)
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
-        """Norms are ones, all else is normal with the architecture's own deviation."""
+        """Ones if `name` is a norm's, else normal with the architecture's own deviation."""
         if "norm" in name:
             return torch.ones(size)
         return torch.randn(size, generator=self._generator) * self._std
@@ -181,7 +181,7 @@ class SafetensorsCheckpoint:
         self._open: dict[str, safe_open] = {}
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
-        """Also finds `model.`-less names, as base models are saved."""
+        """Read tensor `name`, also if it is stored without `model.`, as base models are."""
         stored = name if name in self._files else name.removeprefix("model.")
         file = self._files.get(stored)
         if file is None:

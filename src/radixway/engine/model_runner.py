@@ -11,10 +11,10 @@ from torch import Tensor
 from radixway.engine.attention import AttentionBackend
 from radixway.engine.attention_metadata import AttentionMetadata, QuerySpan
 from radixway.engine.disaggregation import notify_senders
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest, ScheduledRequest
 from radixway.engine.errors import EngineError
 from radixway.engine.logprobs import score_prompts
-from radixway.engine.scheduler import ScheduledRequest
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.transformer_model import TransformerModel
 
 

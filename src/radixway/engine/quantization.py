@@ -39,7 +39,9 @@ class QuantizedLinear(PackedLinear):
     __slots__ = ("_compute",)
 
     def __init__(self, weight: Tensor, bias: Tensor | None, quantization: Quantization) -> None:
-        """Raises EngineError if this layer, device or installation cannot do it."""
+        """Round `weight` as `quantization` says. Raises EngineError if this layer, device or installation
+        cannot.
+        """
         self._compute = torch.bfloat16 if quantization == "int4wo" else weight.dtype
         super().__init__(_quantize_weight(weight.to(self._compute), quantization), bias)
 

@@ -12,12 +12,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from radixway.engine.engine_request import EngineRequest, SamplingParams, TokenLogprob
+from radixway.engine.engine_request import EngineRequest, LogitEdits, PenaltyState, TokenLogprob
+from radixway.engine.errors import GrammarStateError
 from radixway.engine.logprobs import token_logprobs
-from radixway.engine.structured_output import mask_disallowed
+from radixway.engine.sampling_params import SamplingParams
 
 log = logging.getLogger(__name__)
 
@@ -27,33 +29,12 @@ NUCLEUS = 1024
 UNDECIDABLE = "no token can be chosen: the model's output is not a number (are its weights whole?)"
 
 
-@dataclass(slots=True)
-class PenaltyState:
-    """Which tokens a request has had, for penalties; kept up to date instead of counted again."""
-
-    upto: int
-    """tokens[:upto] are in."""
-    counts: Tensor
-    """[vocabulary] float32: how often each was sampled."""
-    present: Tensor
-    """[vocabulary] bool: prompt or sampled."""
-
-
-@dataclass(slots=True, frozen=True)
-class LogitEdits:
-    """What is added to a request's logits, as indices made once: there may be as many as there are tokens."""
-
-    biased: Tensor
-    """[n] int64: the tokens of `logit_bias`."""
-    by: Tensor
-    """[n] float32."""
-    ends: Tensor
-    """[stop ids] int64."""
+NOTHING_ALLOWED = "no token can be chosen: the constraint and the other parameters rule all of them out"
 
 
 @dataclass(slots=True, frozen=True)
 class SampledToken:
-    """What was drawn for one request; `token_id` is -1 if nothing could be, for the reason in `failure`."""
+    """The token drawn for one request; `token_id` is -1 if nothing could be, for the reason in `failure`."""
 
     token_id: int
     logprob: TokenLogprob | None = None
@@ -62,7 +43,8 @@ class SampledToken:
 
 @torch.inference_mode()
 def sample_tokens(logits: Tensor, requests: Sequence[EngineRequest]) -> list[SampledToken]:
-    """The next token of each request from its row of `logits` [n, vocabulary] (float32; left as they are).
+    """Draw the next token of each of `requests` from its row of `logits` [n, vocabulary] (float32,
+    unchanged).
 
     What cannot be sampled for one request harms no other.
     """
@@ -81,7 +63,7 @@ def _sample_batch(logits: Tensor, requests: Sequence[EngineRequest]) -> list[Sam
     scores = logits.clone() if any(_is_edited(request) for request in requests) else logits
     _apply_penalties(scores, requests)
     _apply_logit_bias(scores, requests)
-    failures = mask_disallowed(scores, requests)
+    failures = _mask_disallowed(scores, requests)
     samples = [
         SampledToken(token, failure=failures.get(row, UNDECIDABLE) if token < 0 else "")
         for row, token in enumerate(_select_tokens(scores, requests))
@@ -173,6 +155,29 @@ def _make_logit_edits(request: EngineRequest, device: torch.device) -> LogitEdit
         torch.tensor(list(bias.values()), dtype=torch.float32, device=device),
         torch.tensor(list(request.stop_ids), dtype=torch.int64, device=device),
     )
+
+
+def _mask_disallowed(scores: Tensor, requests: Sequence[EngineRequest]) -> dict[int, str]:
+    """Rule out, in place, what the requests' grammars do not allow next: [n, vocabulary] with a row for each.
+
+    By row: what to say if no token is left, for the rows that have a grammar.
+    """
+    rows = [row for row, request in enumerate(requests) if request.matcher is not None]
+    if not rows:
+        return {}
+    failures = dict.fromkeys(rows, NOTHING_ALLOWED)
+    allowed = np.zeros((len(rows), scores.shape[1]), dtype=np.bool_)
+    for place, row in enumerate(rows):
+        request = requests[row]
+        assert request.matcher is not None
+        try:
+            allowed[place] = request.matcher.allowed_tokens(request.stop_ids)
+        except GrammarStateError as error:
+            failures[row] = str(error)
+    ruled_out = ~torch.from_numpy(allowed).to(scores.device)
+    for place, row in enumerate(rows):  # in place: gathering the rows would copy them twice
+        scores[row].masked_fill_(ruled_out[place], -torch.inf)
+    return failures
 
 
 def _select_tokens(logits: Tensor, requests: Sequence[EngineRequest]) -> list[int]:

@@ -1,4 +1,5 @@
-"""What each step computes. Pure decisions over requests, cache and queue: no model, no clock, no threads.
+"""Decides what each step computes: pure decisions over requests, cache and queue; no model, clock or
+threads.
 
     add ──► waiting ──admit──► running ──finish──► (the engine)
                ▲         └► loading ┘ │
@@ -13,29 +14,18 @@ ones while tokens, places and pages last.
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import NamedTuple
 
 from radixway.engine.disaggregation import DecodeKVManager, PrefillKVManager
-from radixway.engine.engine_request import EngineRequest
+from radixway.engine.engine_request import EngineRequest, ScheduledRequest
 from radixway.engine.kv_cache_manager import KVCacheManager
-from radixway.engine.tiers.loading_requests import LoadingRequests
+from radixway.engine.loading_requests import LoadingRequests
 from radixway.engine.waiting_queue import AdmissionOrder, WaitingQueue
 
 
-class ScheduledRequest(NamedTuple):
-    """One request's part of a step: compute the KV of its next `tokens` tokens."""
-
-    request: EngineRequest
-    tokens: int
-
-    @property
-    def reaches_end(self) -> bool:
-        """Whether it reaches the end of what is known, so that the next token can be sampled."""
-        return self.tokens == self.request.num_remaining_tokens
-
-
 class Scheduler:
-    """Owns the requests' states. After `schedule`, compute the work; `advance`; and `finish` what ended."""
+    """Owns the requests' states. After `schedule`, compute the work; `update_after_step`; and
+    `finish_request` what ended.
+    """
 
     def __init__(
         self,
@@ -58,7 +48,7 @@ class Scheduler:
         self.preemptions = 0
 
     def add_request(self, request: EngineRequest) -> None:
-        """Let a request wait for its turn. Its `max_len` must fit the pool."""
+        """Queue `request`. Its `max_len` must fit the pool."""
         self.waiting.add_request(request)
 
     def schedule(self) -> list[ScheduledRequest]:
@@ -89,14 +79,16 @@ class Scheduler:
         return list(work.values())
 
     def update_after_step(self, work: list[ScheduledRequest]) -> None:
-        """The work has been computed: its full pages are there for everyone."""
+        """Advance the requests of `work`, which has been computed, and insert their full pages into the
+        cache.
+        """
         for request, tokens in work:
             request.num_computed_tokens += tokens
             with request.kv_sender.page_move() if request.kv_sender is not None else nullcontext():
                 self.cache.insert_pages(request)
 
     def finish_request(self, request: EngineRequest) -> None:
-        """Take a request out, wherever it is (also to abort it). Its pages are free, or cached, at once.
+        """Remove `request`, wherever it is (also to abort it). Its pages are free, or cached, at once.
 
         Unless its KV has still to be sent: then they are when it has been.
         """
@@ -111,19 +103,23 @@ class Scheduler:
             self.waiting.remove_request(request.id)
 
     def retract_requests(self, which: Callable[[EngineRequest], bool] = lambda request: True) -> None:
-        """Put running requests back into the queue; what they computed stays cached while there is room."""
+        """Put the running requests that `which` selects back into the queue; what they computed stays
+        cached while there is room.
+        """
         self.settle_loads()
         for request in [request for request in self.running.values() if which(request)]:
             self._preempt_request(request)
 
     def reset_prefix_cache(self) -> None:
-        """Forget every cached prefix, in every tier. No request may be running."""
+        """Drop every cached prefix, in every tier. No request may be running."""
         self.settle_loads()
         self.free_sent_requests()
         self.cache.reset_prefix_cache()
 
     def wait_for_load(self, most_s: float) -> None:
-        """Wait for one of the requests that are loading, or else for pages that are being sent."""
+        """Wait up to `most_s` seconds for one of the loading requests, or else for pages that are being
+        sent.
+        """
         for request in self.loading.poll_ready(most_s):
             self._start_running(request)
         if most_s and self.departing and not self.loading:

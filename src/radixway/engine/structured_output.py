@@ -1,39 +1,30 @@
-"""Constraints in the engine: what the sampler asks of a grammar, and nothing of how one works.
+"""Constraints in the engine: the interface between the sampler and a grammar.
 
-`grammar.py` makes the real ones; `ReasonerGrammar` lets a model think first.
+`grammar_compiler.py` compiles the real ones; `ReasonerGrammar` lets a model think first.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-
-from radixway.engine.errors import GrammarStateError
-
-if TYPE_CHECKING:
-    from radixway.engine.engine_request import EngineRequest
-
-NOTHING_ALLOWED = "no token can be chosen: the constraint and the other parameters rule all of them out"
 
 
 class TokenMatcher(Protocol):
-    """Where one answer stands in its grammar."""
+    """The position of one answer in its grammar."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether the answer is whole and nothing can follow."""
+        """True if the answer is complete and nothing can follow."""
 
     def allowed_tokens(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
-        """Which tokens [vocabulary] may come next; all of `end_ids` where the answer may end.
+        """A mask [vocabulary] of the tokens that may come next; all of `end_ids` if the answer may end.
 
         Raises GrammarStateError.
         """
 
     def accept_token(self, token_id: int) -> None:
-        """Go on by a token that was allowed and does not end the answer."""
+        """Advance by `token_id`, which was allowed and does not end the answer."""
 
 
 class StructuredOutputGrammar(Protocol):
@@ -41,29 +32,6 @@ class StructuredOutputGrammar(Protocol):
 
     def make_matcher(self) -> TokenMatcher:
         """A matcher at the beginning of an answer."""
-
-
-def mask_disallowed(scores: Tensor, requests: "Sequence[EngineRequest]") -> dict[int, str]:
-    """Rule out, in place, what the requests' grammars do not allow next: [n, vocabulary] with a row for each.
-
-    By row: what to say if no token is left, for the rows that have a grammar.
-    """
-    rows = [row for row, request in enumerate(requests) if request.matcher is not None]
-    if not rows:
-        return {}
-    failures = dict.fromkeys(rows, NOTHING_ALLOWED)
-    allowed = np.zeros((len(rows), scores.shape[1]), dtype=np.bool_)
-    for place, row in enumerate(rows):
-        request = requests[row]
-        assert request.matcher is not None
-        try:
-            allowed[place] = request.matcher.allowed_tokens(request.stop_ids)
-        except GrammarStateError as error:
-            failures[row] = str(error)
-    ruled_out = ~torch.from_numpy(allowed).to(scores.device)
-    for place, row in enumerate(rows):  # in place: gathering the rows would copy them twice
-        scores[row].masked_fill_(ruled_out[place], -torch.inf)
-    return failures
 
 
 class ReasonerGrammar:
@@ -116,11 +84,11 @@ class ReasonerMatcher:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the answer is whole and nothing can follow."""
+        """True if the answer is complete and nothing can follow."""
         return not self._inside and self._after.is_finished
 
     def allowed_tokens(self, end_ids: frozenset[int]) -> NDArray[np.bool_]:
-        """Which tokens may come next."""
+        """A mask [vocabulary] of the tokens that may come next, `end_ids` only after the thinking."""
         if self._inside:
             return self._allow_thinking(end_ids)
         allowed = self._after.allowed_tokens(end_ids)
@@ -129,7 +97,7 @@ class ReasonerMatcher:
         return allowed
 
     def accept_token(self, token_id: int) -> None:
-        """Go on by a token; what a token has beyond the end of the thinking is passed over."""
+        """Advance by `token_id`; what a token has beyond the end of the thinking is ignored."""
         opens, self._opens = self._opens, None
         if not self._inside and token_id == opens:
             self._inside = True

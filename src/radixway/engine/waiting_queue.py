@@ -1,4 +1,4 @@
-"""Who is admitted next: the waiting requests, and the order they should run in to share most."""
+"""The waiting requests, and the order of admission in which they share most."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,11 +37,11 @@ class WaitingQueue:
         return iter(self._waiting.values())
 
     def add_request(self, request: EngineRequest) -> None:
-        """Wait (again, if it was preempted)."""
+        """Queue `request` (again, if it was preempted)."""
         self._waiting[request.id] = request
 
     def remove_request(self, request_id: str) -> EngineRequest | None:
-        """Stop waiting."""
+        """Remove request `request_id` from the queue; None if it does not wait."""
         return self._waiting.pop(request_id, None)
 
     def admission_order(self, running: Iterable[EngineRequest]) -> list[EngineRequest]:
@@ -77,7 +77,7 @@ class WaitingQueue:
         return leaders
 
     def mark_admitted(self, request: EngineRequest) -> None:
-        """Move a request from waiting to running, and count it against those it has passed."""
+        """Remove an admitted `request`, and count it against the earlier ones that it has passed."""
         del self._waiting[request.id]
         for other in self._waiting.values():
             other.times_passed += other.arrival < request.arrival

@@ -49,8 +49,8 @@ class DiskWeights:
     load_format: Literal["auto", "safetensors", "dummy"] = "auto"
 
     def load_weights(self, model: TransformerModel) -> TransformerModel:
-        """See `WeightUpdate`. Raises what loading raises, and `InvalidWeightsError` for another
-        architecture.
+        """Load the directory's weights into a copy of `model`. Raises what loading raises, and
+        `InvalidWeightsError` for another architecture.
         """
         directory = find_model(self.path or "")
         if (directory / "config.json").exists():  # a trainer may write nothing but the weights
@@ -72,8 +72,8 @@ class TensorWeights:
     path: str | None = None
 
     def load_weights(self, model: TransformerModel) -> TransformerModel:
-        """See `WeightUpdate`. Raises `InvalidWeightsError` for names and shapes that the model does not
-        have.
+        """Replace these tensors in a copy of `model`. Raises `InvalidWeightsError` for names and shapes
+        that it does not have.
         """
         tensors: dict[str, Tensor] = {}
         for name, tensor in self.tensors.items():
@@ -95,7 +95,7 @@ class TensorWeights:
 
 
 def read_tensors(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises `InvalidWeightsError`."""
+    """Read the tensors of the safetensors file `data`. Raises `InvalidWeightsError`."""
     try:
         return safetensors.torch.load(data)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:  # the last: a shape beyond 64 bits
@@ -104,7 +104,9 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def merge_tensors(parts: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors of several files as one. Raises `InvalidWeightsError` for a name that comes twice."""
+    """Merge the tensors of several files (`parts`). Raises `InvalidWeightsError` for a name that comes
+    twice.
+    """
     tensors: dict[str, Tensor] = {}
     for part in parts:
         if twice := tensors.keys() & part.keys():
@@ -139,7 +141,9 @@ class _OverlaySource:
         """Names of the new tensors that were asked for."""
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
-        """See `Source`. Raises `InvalidWeightsError` for a new tensor that is not what it should be."""
+        """Read `name` from the new tensors, else from the model. Raises `InvalidWeightsError` if a new one
+        is not of `size` or dtype.
+        """
         given = self._tensors.get(name)
         if given is None:
             present = find_weight(self._model, name)

@@ -1,6 +1,8 @@
-"""What was sampled, exactly: text → tokens, log-probabilities, loss masks and weight versions.
+"""Exactly what was sampled: text → tokens, log-probabilities, loss masks and weight versions.
 
-A radix tree of tokens that is found by text, and the sessions of agents that know nothing of tokens.
+Start with `RadixTreeMiddleware`, which records replies of `/generate`, and `TrajectoryStore`, the radix
+tree of tokens that is found by text. `sessions` records agents that know nothing of tokens; `abort_policy`
+resumes aborted answers; `adapters` exports samples to trainers.
 
 State, and the file that owns it:
 

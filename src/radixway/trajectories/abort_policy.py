@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from radixway.core.config import AbortConfig
-from radixway.core.pipeline import AbortedRequests, Endpoint, Next, Reply, Request, RunningRequest
+from radixway.core.pipeline import AbortedRequests, Endpoint, Next, Reply, Request
 from radixway.trajectories.partial_answer import is_aborted
 from radixway.trajectories.resumed_events import ResumedEvents
-from radixway.trajectories.resumption import RequestResumption, WorkerTokenCalls, single_answer_request
+from radixway.trajectories.resumption import AnswerAttempts, WorkerTokenCalls, single_answer_request
 
-_RETRY_WAIT_S = 30.0
 _WORD = b'"abort"'
 """Replies without it need no closer look."""
 _HAS_N = re.compile(rb'"n"\s*:\s*(?!\s|1\s*[,}]|null)')
@@ -53,7 +53,7 @@ _glance = msgspec.json.Decoder(_RequestGlance).decode
 
 
 class ResumeAborted:
-    """What becomes of an answer with the finish reason `abort`, by `trajectories.abort.policy`.
+    """Handles answers with the finish reason `abort`, by `trajectories.abort.policy`.
 
     An abort that somebody asked for at this gateway (`AbortedRequests`) is passed on, partial as it is.
     When the client leaves, the worker that has its request is told so by its `rid`.
@@ -65,79 +65,42 @@ class ResumeAborted:
         self._workers = workers
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where workers say exactly which tokens they sampled."""
+        """True if workers say at `endpoint` exactly which tokens they sampled."""
         return endpoint.has_token_ids
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """The whole answer, or a stream of it; see the class."""
+        """Answer `request` whole or as a stream; see the class."""
         several, rids = _request_ids(request)
         running = self._aborts.register_request(rids, request.id)
+        attempts = AnswerAttempts(request, running, call_next, self._section, self._aborts, self._workers)
         stream: ResumedEvents | None = None
         try:
             if self._section.policy == "retry" and not request.stream:
-                return await self._retry(request, running, call_next)
+                return await self._retry(attempts)
             reply = await call_next(request)
             if reply.chunks is not None:
                 resumable = not several and self._section.policy != "partial"
-                stream = ResumedEvents(self, request, running, reply, call_next, resumable=resumable)
+                stream = ResumedEvents(attempts, reply, resumable=resumable)
                 request.open_streams.append(stream)
                 reply.chunks = stream
                 return reply
             if self._section.policy == "resume" and reply.status == 200 and _WORD in reply.body:
-                return await self._resume(request, running, reply, call_next)
+                return await self._resume(attempts, reply)
             return reply
         except asyncio.CancelledError:
-            self.abort_at_workers(request, running)
+            attempts.abort_at_workers()
             raise
         finally:
             if stream is None:
                 self._aborts.unregister_request(running)
 
-    def stream_closed(self, request: Request, running: RunningRequest, *, unfinished: bool) -> None:
-        """A stream was closed, maybe before its end."""
-        self._aborts.unregister_request(running)
-        if unfinished:
-            self.abort_at_workers(request, running)
-
-    def abort_at_workers(self, request: Request, running: RunningRequest) -> None:
-        """Nobody waits for the answer any more. Closing its connection tells most workers, but not all."""
-        for worker in dict.fromkeys(request.routing.attempted_workers):
-            for rid in running.rids:
-                self._workers.abort(worker, rid)
-
-    def start_resumption(self, request: Request, running: RunningRequest) -> RequestResumption:
-        """For the attempts after the first one."""
-        return RequestResumption(request, running, self._section, self._workers)
-
-    async def retry_stream(
-        self, request: Request, running: RunningRequest, call_next: Next, attempt: int
-    ) -> Reply | None:
-        """Policy `retry`, for a stream of which the client has seen nothing: the next attempt, whole."""
-        await running.wait_for_abort(self._retry_wait_s)
-        if running.is_abort_requested:
-            return None
-        request.journal.add("retry_aborted", attempt=attempt)
-        return await call_next(request.copy(forget_failures=True))
-
-    @property
-    def policy(self) -> str:
-        """`resume`, `retry` or `partial`."""
-        return self._section.policy
-
-    @property
-    def attempts(self) -> int:
-        """At most so many, the first one included."""
-        return self._section.attempts
-
-    @property
-    def _retry_wait_s(self) -> float:
-        return _RETRY_WAIT_S if self._section.wait_s is None else self._section.wait_s
-
-    async def _retry(self, request: Request, running: RunningRequest, call_next: Next) -> Reply:
+    async def _retry(self, attempts: AnswerAttempts) -> Reply:
         from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
 
+        request, running = attempts.request, attempts.running
+
         async def attempt() -> Reply:
-            return await call_next(request)
+            return await attempts.call_next(request)
 
         def note(state: RetryCallState) -> None:
             request.journal.add("retry_aborted", attempt=state.attempt_number + 1)
@@ -150,7 +113,7 @@ class ResumeAborted:
 
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._section.attempts),
-            wait=wait_fixed(self._retry_wait_s),
+            wait=wait_fixed(attempts.retry_wait_s),
             retry=retry_if_result(lambda reply: not running.is_abort_requested and _says_abort(reply)),
             sleep=running.wait_for_abort,
             before_sleep=note,
@@ -158,21 +121,17 @@ class ResumeAborted:
         )
         return await retrying(attempt)
 
-    async def _resume(
-        self, request: Request, running: RunningRequest, reply: Reply, call_next: Next
-    ) -> Reply:
+    async def _resume(self, attempts: AnswerAttempts, reply: Reply) -> Reply:
         said = _decode_reply(reply.body)
         if isinstance(said, list):
-            return await self._resume_several(request, running, reply, said, call_next)
-        return await self._resume_one(request, running, reply, said, call_next)
+            return await self._resume_several(attempts, reply, said)
+        return await self._resume_one(attempts, reply, said)
 
-    async def _resume_one(
-        self, request: Request, running: RunningRequest, reply: Reply, said: Any, call_next: Next
-    ) -> Reply:
+    async def _resume_one(self, attempts: AnswerAttempts, reply: Reply, said: Any) -> Reply:
         """The answer of the last attempt, behind what the earlier ones gave."""
-        if not is_aborted(said) or running.is_abort_requested:
+        if not is_aborted(said) or attempts.running.is_abort_requested:
             return reply
-        resumption = self.start_resumption(request, running)
+        resumption = attempts.start_resumption()
         answer = resumption.read_reply(said)
         if answer is None:
             return reply
@@ -181,7 +140,7 @@ class ResumeAborted:
             if (complete := resumption.complete_by_length(answer)) is not None:
                 answer = complete
                 break
-            next_reply = await resumption.run_attempt(answer, reply.worker, call_next, fresh=True)
+            next_reply = await resumption.run_attempt(answer, reply.worker, attempts.call_next, fresh=True)
             second = resumption.read_reply(_decode_reply(next_reply.body)) if next_reply is not None else None
             if next_reply is None or second is None:
                 break
@@ -190,10 +149,9 @@ class ResumeAborted:
             reply.body = _encode(answer.reply)
         return reply
 
-    async def _resume_several(
-        self, request: Request, running: RunningRequest, reply: Reply, said: list[Any], call_next: Next
-    ) -> Reply:
+    async def _resume_several(self, attempts: AnswerAttempts, reply: Reply, said: list[Any]) -> Reply:
         """A batch: each aborted answer is resumed by a request of its own."""
+        request = attempts.request
         prompts = _count_prompts(request.body)
         if not any(map(is_aborted, said)) or not prompts or len(said) % prompts:
             return reply
@@ -204,7 +162,7 @@ class ResumeAborted:
             body = single_answer_request(request.body, index, prompts, len(said) // prompts)
             alone = request.copy(forget_failures=True, raw=_encode(body), _body=None)
             part = Reply(200, [], reply.worker, _encode(item))
-            return _decode_reply((await self._resume_one(alone, running, part, item, call_next)).body)
+            return _decode_reply((await self._resume_one(replace(attempts, request=alone), part, item)).body)
 
         answers = await asyncio.gather(*(whole(index, item) for index, item in enumerate(said)))
         reply.body = _encode(answers)

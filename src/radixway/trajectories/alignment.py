@@ -13,7 +13,7 @@ _incremental = getincrementaldecoder("utf-8")
 
 
 class TokenDecoder(Protocol):
-    """What the store asks of a tokenizer; `radixway.core.tokenizer.Tokenizer` has it."""
+    """The part of a tokenizer that the store needs; `radixway.core.tokenizer.Tokenizer` has it."""
 
     @property
     def token_bytes(self) -> Mapping[int, bytes]:

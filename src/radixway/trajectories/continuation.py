@@ -1,4 +1,4 @@
-"""What the next attempt of an aborted request is asked: the same, from the tokens there are."""
+"""The next request for an aborted answer: the same one, continued from its tokens."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _CONSTRAINTS = ("regex", "json_schema", "ebnf", "structural_tag", "stop_regex")
 
 
 def sampling_params(body: Json) -> Json:
-    """Its `sampling_params`; empty where it gives none."""
+    """`sampling_params` of `body`; empty if it has none."""
     params = body.get("sampling_params")
     return params if isinstance(params, dict) else {}
 
 
 def stop_strings(body: Json) -> list[str]:
-    """Its stop strings."""
+    """The stop strings of `body`."""
     given = sampling_params(body).get("stop")
     stops = [given] if isinstance(given, str) else given
     return [stop for stop in stops if isinstance(stop, str)] if isinstance(stops, list) else []
 
 
 def continuation_obstacle(body: Json) -> str | None:
-    """The field for which an answer can only be begun anew; None if it can be continued.
+    """The field of `body` that keeps an answer from being continued; None if there is none.
 
     A grammar would begin again in the middle of the answer; to embeddings no token can be appended, and a
     session of the worker's own would be given its turn twice.
@@ -42,7 +42,7 @@ def continuation_obstacle(body: Json) -> str | None:
 
 
 def remaining_tokens(body: Json, sampled: int) -> int | None:
-    """How many tokens may still be sampled; None leaves it to the worker.
+    """The number of tokens that may still be sampled; None leaves it to the worker.
 
     That is where the request gives no number and the worker has made more than its default: then it has a
     default of its own.

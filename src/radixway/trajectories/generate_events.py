@@ -39,7 +39,7 @@ class GenerateAttempt:
 
 
 def read_event(raw: bytes) -> Json | None:
-    """The answer in a server-sent event; None for one that has none: `[DONE]`, or an error."""
+    """The answer in the server-sent event `raw`; None for one that has none: `[DONE]`, an error."""
     data = event_data(raw)
     if not data.startswith(b"{"):
         return None
@@ -97,7 +97,7 @@ def _merge_event(before: Json, event: Json) -> Json:
 
 
 def reply_delta(reply: Json, passed: Json) -> Json:
-    """What is in a reply beyond what the client has seen of it."""
+    """The part of a reply beyond what the client has seen of it."""
     seen = len(_output_ids(passed))
     new = reply | {
         "meta_info": {

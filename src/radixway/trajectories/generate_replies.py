@@ -1,4 +1,4 @@
-"""What a reply of `/generate` says of its tokens, checked: workers answer garbage too."""
+"""Replies of `/generate`, with their tokens checked: workers answer garbage too."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class EdgeSegment:
         return self.key[at * STRIDE : (at + 1) * STRIDE]
 
     def common_strides(self, node: Place, at: int) -> int:
-        """How many strides from `at` on the edge of `node` has too: same tokens, same text, same records.
+        """Count the strides from `at` on that the edge of `node` has too: same tokens, same text, same
+        records.
 
         That the first token is the same is known.
         """

@@ -24,7 +24,7 @@ class MemoryUser(Protocol):
         ...
 
     def evict(self, strides: int) -> None:
-        """Let go of so many, or of what there is."""
+        """Evict so many `strides`, or all there are."""
         ...
 
 
@@ -43,7 +43,7 @@ class MemoryBudget:
         return self.claimed + sum(tenant.nbytes for tenant in self._tenants)
 
     def register_user(self, tenant: MemoryUser) -> None:
-        """It counts from now on, until nobody has it any more."""
+        """Count `tenant` from now on, until it is garbage-collected."""
         self._tenants.add(tenant)
 
     def make_room(self, size: int) -> None:
@@ -62,7 +62,7 @@ class MemoryBudget:
         self.claimed += size
 
     def release_bytes(self, size: int) -> None:
-        """They are kept no more."""
+        """Stop counting `size` bytes that were claimed."""
         self.claimed -= size
 
 

@@ -23,7 +23,7 @@ _MOST_BETWEEN = 8
 
 
 def is_clean_splice(first: str, second: str) -> bool:
-    """Whether the text of both is one after the other: no character lies across."""
+    """True if the texts of `first` and `second` can be concatenated: no character lies across."""
     return not first.endswith(_BROKEN) and not second.startswith(_BROKEN)
 
 
@@ -68,7 +68,7 @@ _OF_THE_FIRST = ("prompt_tokens", "cached_tokens", "cached_tokens_details", "rou
 
 
 def is_aborted(reply: object) -> bool:
-    """Whether it is one answer that a worker broke off.
+    """True if `reply` is one answer that a worker aborted.
 
     One that names a 4xx as its reason was not broken off but refused: asking again would not help.
     """
@@ -170,7 +170,7 @@ def join_answers(first: PartialAnswer, second: PartialAnswer, text: str | None =
 def cut_answer(
     answer: PartialAnswer, count: int, *, text: str | None = None, finish: Json | None = None
 ) -> PartialAnswer:
-    """The same answer as far as its first `count` tokens; with `text` in place of its text."""
+    """Cut an answer after its first `count` tokens; with `text` in place of its text."""
     meta = answer.meta | {"completion_tokens": count}
     for name, value in answer.meta.items():
         if name.startswith("output_") and isinstance(value, list):

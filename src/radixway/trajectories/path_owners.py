@@ -1,4 +1,4 @@
-"""Whose the recorded paths are, so that they can be forgotten when somebody asks for it."""
+"""The owners of recorded paths, so that these can be erased on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_OWNERS = 100_000
 
 
 class PathOwner(NamedTuple):
-    """Who sent a request that was recorded."""
+    """The sender of a recorded request."""
 
     tenant: str
     user: str | None
@@ -24,7 +24,7 @@ class PathOwner(NamedTuple):
 
 
 class PathOwners(Component):
-    """Where each owner's records end, as far as they are still there.
+    """The ends of each owner's records, as far as they are still stored.
 
     A path that others' records go on from, or end on, is theirs as well: it stays.
     """
@@ -41,14 +41,16 @@ class PathOwners(Component):
         return len(self._ends)
 
     def record_owner(self, owner: PathOwner, store: TrajectoryStore, end: Place) -> None:
-        """A record of `owner` ends there now."""
+        """Note that a record of `owner` in `store` ends at `end` now."""
         self._ends.setdefault(owner, {})[end] = store
         self._noted += 1
         if self._noted % _TIDIED_EVERY == 0:
             self._drop_evicted()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`: how many records. Raises CannotErase while requests go on from some of them."""
+        """Erase the records of `subject`, see `Component`; returns how many. Raises CannotErase while
+        requests continue some of them.
+        """
         chosen = [owner for owner in self._ends if _matches_subject(owner, subject)]
         ends = {end: store for owner in chosen for end, store in self._ends[owner].items() if end.parent}
         others = {end for owner in self._ends if owner not in chosen for end in self._ends[owner]}

@@ -33,7 +33,7 @@ def read_trajectory(place: PrefixMatch[bytes, TokenRun]) -> Trajectory:
 
 
 def read_ids(place: PrefixMatch[bytes, TokenRun]) -> array[int]:
-    """The ids alone."""
+    """The token ids that lead to `place`."""
     keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _path_edges(place)]
     return array("I", unpack_tokens(b"".join(keys)))
 
@@ -97,7 +97,7 @@ def truncate_position(reached: TextPosition, tokens: int) -> TextPosition:
 
 
 def is_mid_answer(reached: TextPosition) -> bool:
-    """Does the position lie within an answer, with more of it known to follow on the same edge?"""
+    """True if `reached` lies within an answer, with more of it known to follow on the same edge."""
     node, strides = reached.node, reached.strides
     if node.parent is None or strides >= node.end:
         return False

@@ -44,7 +44,7 @@ _LAST_EVENT = b"[DONE]"
 
 @dataclass(slots=True)
 class RecordedPrompt:
-    """What the worker is sent: the tokens of a held path, and those behind it."""
+    """The prompt that is sent to the worker: the tokens of a held path, and those behind it."""
 
     hold: PathHold | None
     """None where all of `ids` are new."""
@@ -71,11 +71,11 @@ class RadixTreeMiddleware:
         self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where workers say exactly which tokens they sampled."""
+        """True if workers say at `endpoint` exactly which tokens they sampled."""
         return endpoint.has_token_ids
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """The worker's reply."""
+        """The worker's reply to `request`, whose prompt is sent as its known tokens."""
         recording = await self._start_recording(request)
         if recording is None:
             return await call_next(request)

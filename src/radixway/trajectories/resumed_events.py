@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 
 from radixway.core.http.server_sent_events import DONE_DATA, DONE_EVENT, event_data, split_events, write_event
-from radixway.core.pipeline import Chunks, Next, Reply, Request, RunningRequest
+from radixway.core.pipeline import Chunks, Reply
 from radixway.trajectories.generate_events import (
     GenerateAttempt,
     fuller_reply,
@@ -22,9 +22,7 @@ from radixway.trajectories.generate_events import (
     reply_delta,
 )
 from radixway.trajectories.partial_answer import Json, PartialAnswer, is_aborted
-
-if TYPE_CHECKING:
-    from radixway.trajectories.abort_policy import ResumeAborted
+from radixway.trajectories.resumption import AnswerAttempts
 
 _encode = msgspec.json.encode
 
@@ -32,23 +30,12 @@ _encode = msgspec.json.encode
 class ResumedEvents(Chunks):
     """The events of a request's attempts as one stream; bytes pass through as they are until one aborts."""
 
-    def __init__(
-        self,
-        owner: ResumeAborted,
-        request: Request,
-        running: RunningRequest,
-        first: Reply,
-        call_next: Next,
-        *,
-        resumable: bool,
-    ) -> None:
+    def __init__(self, attempts: AnswerAttempts, first: Reply, *, resumable: bool) -> None:
+        """`first` is the reply to the first attempt; unless `resumable`, an abort is passed on."""
         assert first.chunks is not None
-        self._owner = owner
-        self._request = request
-        self._running = running
+        self._attempts = attempts
         self._reply = first
         self._inner: Chunks = first.chunks
-        self._call_next = call_next
         self._resumable = resumable
         self._attempt = GenerateAttempt()
         self._last = b""
@@ -85,7 +72,7 @@ class ResumedEvents(Chunks):
         await self._events.aclose()
         await self._inner.aclose()
         unfinished, self._ended = not self._ended, True
-        self._owner.stream_closed(self._request, self._running, unfinished=unfinished)
+        self._attempts.close_stream(unfinished=unfinished)
 
     async def _iter_events(self) -> AsyncGenerator[bytes]:
         async for chunk in self._inner:
@@ -101,7 +88,7 @@ class ResumedEvents(Chunks):
         if self._held:
             self._held += chunk
             return b""
-        if not self._resumable or self._running.is_abort_requested:
+        if not self._resumable or self._attempts.running.is_abort_requested:
             return chunk
         if not (self._attempt.is_incremental or b'"abort"' in chunk):
             self._last = chunk
@@ -127,7 +114,7 @@ class ResumedEvents(Chunks):
         self._incremental = self._attempt.incremental
         going_on = (
             self._retried_events()
-            if self._owner.policy == "retry"
+            if self._attempts.section.policy == "retry"
             else self._resumed_events(self._broken_off)
         )
         async with aclosing(going_on) as chunks:
@@ -138,10 +125,10 @@ class ResumedEvents(Chunks):
 
     async def _retried_events(self) -> AsyncGenerator[bytes]:
         """Whole attempts, for as long as the client has seen nothing."""
-        for attempt in range(1, self._owner.attempts):
+        for attempt in range(1, self._attempts.section.attempts):
             if self._passed is not None or self._broken_off is None:
                 return
-            reply = await self._owner.retry_stream(self._request, self._running, self._call_next, attempt + 1)
+            reply = await self._attempts.retry_stream(attempt + 1)
             if reply is None or reply.chunks is None:
                 return
             self._inner, self._attempt = reply.chunks, GenerateAttempt()
@@ -156,7 +143,7 @@ class ResumedEvents(Chunks):
 
         Where no other attempt could be made, what is held stays as it is.
         """
-        resumption = self._owner.start_resumption(self._request, self._running)
+        resumption = self._attempts.start_resumption()
         answer = resumption.read_reply(broken_off)
         worker, going_on = self._reply.worker, False
         while answer is not None and answer.aborted:
@@ -165,7 +152,7 @@ class ResumedEvents(Chunks):
                 answer, going_on = complete, True
                 break
             fresh = self._passed is None
-            reply = await resumption.run_attempt(answer, worker, self._call_next, fresh=fresh)
+            reply = await resumption.run_attempt(answer, worker, self._attempts.call_next, fresh=fresh)
             if reply is None or reply.chunks is None:
                 break
             going_on = True

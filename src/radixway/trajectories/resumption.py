@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from radixway.core.config import AbortConfig
-from radixway.core.pipeline import GatewayError, Next, Reply, Request, RunningRequest
+from radixway.core.pipeline import AbortedRequests, GatewayError, Next, Reply, Request, RunningRequest
 from radixway.trajectories.continuation import (
     continuation_fields,
     continuation_obstacle,
@@ -28,6 +29,7 @@ from radixway.trajectories.partial_answer import (
 
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
+_RETRY_WAIT_S = 30.0
 _LATER = frozenset({429, 502, 503})
 """Nobody can answer now: while weights are updated, for instance."""
 _IDS = ("input_ids", "token_ids_logprob")
@@ -36,25 +38,66 @@ _MOST_STOP_TOKENS = 64
 
 
 class WorkerTokenCalls(Protocol):
-    """What is asked of single workers, by their names; transports implement it. None of it raises."""
+    """Calls to single workers, by their names; transports implement it. None of it raises."""
 
     def abort(self, worker: str, rid: str) -> None:
-        """Tell a worker that nobody waits for a request any more: some time soon, nothing is waited for."""
+        """Tell `worker` soon, without waiting, that request `rid` is no longer wanted."""
         ...
 
     def model_of(self, worker: str) -> str | None:
-        """The model that it takes where a request names none; None if that is not known."""
+        """The model that `worker` uses if a request names none; None if that is not known."""
         ...
 
     async def tokenize(self, worker: str, model: str | None, text: str) -> Sequence[int] | None:
-        """The tokens of a prompt; None where nobody can tell."""
+        """The tokens of the prompt `text`; None if no worker can tell."""
         ...
 
     async def detokenize(
         self, worker: str, model: str | None, ids: Sequence[int], *, skip_special_tokens: bool
     ) -> str | None:
-        """The text of tokens; None where nobody can tell."""
+        """The text of the tokens `ids`; None if no worker can tell."""
         ...
+
+
+@dataclass(slots=True, frozen=True)
+class AnswerAttempts:
+    """A request of `/generate` and what its attempts after the first one need."""
+
+    request: Request
+    running: RunningRequest
+    call_next: Next
+    section: AbortConfig
+    aborts: AbortedRequests
+    workers: WorkerTokenCalls
+
+    @property
+    def retry_wait_s(self) -> float:
+        """Seconds before a whole answer is asked for again, under the policy `retry`."""
+        return _RETRY_WAIT_S if self.section.wait_s is None else self.section.wait_s
+
+    def abort_at_workers(self) -> None:
+        """The client left. Closing the connection to a worker tells most of them, but not all."""
+        for worker in dict.fromkeys(self.request.routing.attempted_workers):
+            for rid in self.running.rids:
+                self.workers.abort(worker, rid)
+
+    def close_stream(self, *, unfinished: bool) -> None:
+        """The stream to the client was closed; `unfinished`: before its end."""
+        self.aborts.unregister_request(self.running)
+        if unfinished:
+            self.abort_at_workers()
+
+    def start_resumption(self) -> RequestResumption:
+        """Begin to resume the answer, under the policy `resume`."""
+        return RequestResumption(self.request, self.running, self.section, self.workers)
+
+    async def retry_stream(self, attempt: int) -> Reply | None:
+        """Ask for the whole stream again as attempt number `attempt`; None if an abort was asked for."""
+        await self.running.wait_for_abort(self.retry_wait_s)
+        if self.running.is_abort_requested:
+            return None
+        self.request.journal.add("retry_aborted", attempt=attempt)
+        return await self.call_next(self.request.copy(forget_failures=True))
 
 
 class RequestResumption:
@@ -66,7 +109,7 @@ class RequestResumption:
     def __init__(
         self, request: Request, running: RunningRequest, section: AbortConfig, workers: WorkerTokenCalls
     ) -> None:
-        """Raises BadRequest if the body cannot be decoded."""
+        """Raises BadRequest if the body of `request` cannot be decoded."""
         self.running = running
         self._request = request
         self._body = request.body

@@ -66,7 +66,7 @@ class TokenRetrieval:
         return self._encoder.encode(self._rest, first=not self._known.ids)
 
     def join_tokens(self, ids: list[int]) -> RetrievedTokens:
-        """The known tokens and, behind them, those that `encode` gave."""
+        """Join the known tokens and `ids`, which `encode_rest` gave."""
         known, count = self._known, len(self._known.ids)
         known.ids.extend(ids)
         known.logprobs.extend([0.0] * len(ids))

@@ -1,4 +1,4 @@
-"""The ways that sessions took through the tree: of several records of one text, a session's own is meant."""
+"""The paths that sessions took through the tree: of several records of one text, a session finds its own."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class SessionPath:
 
 
 class SessionPaths:
-    """Where each session's records end, as far as they are still there."""
+    """The ends of each session's records, as far as they are still stored."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[Hashable, list[SessionPath]] = OrderedDict()
         """The latest last."""
 
     def register_session(self, session: Hashable) -> None:
-        """It is there, whatever becomes of its records."""
+        """Note that `session` exists, whatever becomes of its records."""
         self._sessions.setdefault(session, [])
         self._sessions.move_to_end(session)
         while len(self._sessions) > _MOST_SESSIONS:
@@ -74,7 +74,7 @@ class SessionPaths:
         return best
 
     def forget_session(self, session: Hashable) -> None:
-        """It will not come back."""
+        """Forget `session`; it will not come back."""
         self._sessions.pop(session, None)
 
     def clear(self) -> None:

@@ -24,7 +24,7 @@ _LONGEST_EDGE = 8192
 
 @dataclass(slots=True)
 class TrajectoryMatch:
-    """How far a text leads."""
+    """The longest known beginning of a text."""
 
     place: TextPosition
     ambiguous: bool = False
@@ -33,7 +33,7 @@ class TrajectoryMatch:
 
     @property
     def tokens(self) -> int:
-        """How many are known."""
+        """The number of known tokens."""
         return self.place.tokens
 
     @property
@@ -104,7 +104,9 @@ class TrajectoryStore:
         return self._tree.locked_size
 
     def outline(self, most: int, most_levels: int) -> list[OutlineNode[bytes, TokenRun]]:
-        """What is recorded, in the `most` stretches that were used last; each after the one above it."""
+        """The `most` recorded stretches that were used last, at most `most_levels` deep; each after its
+        parent.
+        """
         return outline(self._tree, most, most_levels, lambda node: node.payload.clock)
 
     def match_prefix(
@@ -134,13 +136,13 @@ class TrajectoryStore:
         return TrajectoryMatch(taken, ambiguous)
 
     def trajectory(self, of: TrajectoryMatch | PathHold) -> Trajectory:
-        """The tokens up to there, with their records. Does not count as a use."""
+        """The tokens that lead to `of`, with their records. Does not count as a use."""
         told = read_trajectory(_position(of))
         told.ambiguous = isinstance(of, TrajectoryMatch) and of.ambiguous
         return told
 
     def token_ids(self, of: TrajectoryMatch | PathHold) -> array[int]:
-        """The ids alone."""
+        """The token ids that lead to `of`."""
         return read_ids(_position(of))
 
     def mark_used(self, found: TrajectoryMatch) -> None:
@@ -149,7 +151,7 @@ class TrajectoryStore:
         self._mark_path_used(found.place.node, None)
 
     def hold_path(self, of: TrajectoryMatch | PathHold) -> PathHold:
-        """Keep the path to there until `release`. Raises ValueError if it has been evicted since."""
+        """Hold the path to `of` until `release_hold`. Raises ValueError if it has been evicted since."""
         return PathHold(self._lock_node(_position(of)), of.tokens)
 
     def release_hold(self, hold: PathHold) -> None:
@@ -210,7 +212,7 @@ class TrajectoryStore:
         return PathHold(node, hold.tokens + len(given.ids))
 
     def evict(self, strides: int) -> None:
-        """Let go of so many tokens, or chunks of text, or of all that nobody holds."""
+        """Evict so many `strides` (tokens, or chunks of text), or all that nothing holds."""
         self._unlearn_runs(self._tree.evict(strides))
 
     def collect_versions(self, current: Version, k: int) -> int:

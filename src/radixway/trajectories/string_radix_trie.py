@@ -174,7 +174,8 @@ class StringRadixTrie:
         return told.ids.tolist(), logp, told.mask
 
     def gc_by_weight_version(self, current_weight_version: Version) -> int:
-        """Remove what was last used with weights of `gc_threshold_k` versions ago; how many nodes went.
+        """Remove what was last used with weights `gc_threshold_k` versions before
+        `current_weight_version`; returns how many nodes were removed.
 
         Raises ValueError for what is no version.
         """
@@ -197,7 +198,7 @@ class StringRadixTrie:
             self.cache_hits = self.cache_misses = 0
 
     def get_stats(self) -> dict[str, Any]:
-        """What `/metrics` shows under `cache`. Hits and misses count lookups."""
+        """The figures that `/metrics` shows under `cache`. Hits and misses count lookups."""
         with self._lock:
             lookups = self.cache_hits + self.cache_misses
             return {

@@ -1,4 +1,4 @@
-"""How tokens become keys of the radix tree.
+"""Packs tokens into keys of the radix tree.
 
 A stride is six bytes, the token's id and its kind, little-endian::
 
@@ -25,7 +25,7 @@ _INSIDE, _CHUNK = 0x40, 0x80
 
 
 def to_token_ids(ids: Sequence[int]) -> array[int]:
-    """As unsigned 32-bit numbers. Raises ValueError for what is no token id."""
+    """Convert `ids` to unsigned 32-bit numbers. Raises ValueError for what is no token id."""
     if isinstance(ids, array) and ids.typecode == "I":
         return ids
     try:
@@ -35,7 +35,7 @@ def to_token_ids(ids: Sequence[int]) -> array[int]:
 
 
 def pack_tokens(ids: array[int]) -> bytes:
-    """Strides of tokens whose text is known one by one."""
+    """Pack `ids`, tokens whose text is known one by one, into strides."""
     raw = ids.tobytes()
     key = bytearray(len(ids) * STRIDE)
     for place in range(4):
@@ -61,7 +61,7 @@ def unpack_tokens(key: bytes) -> bytes:
 
 
 def chunk_stride(text: bytes) -> bytes:
-    """The stride of a chunk."""
+    """The stride of the chunk `text`."""
     return crc32(text).to_bytes(4, "little") + bytes([0, _CHUNK])
 
 
@@ -76,5 +76,5 @@ def is_boundary(key: bytes, at: int) -> bool:
 
 
 def variant_stride(stride: bytes, number: int) -> bytes:
-    """The same stride as a variant of it."""
+    """Variant `number` of a stride."""
     return stride[:4] + bytes([number & 0xFF, stride[5] | number >> 8])

@@ -1,4 +1,4 @@
-"""What is known of a token besides its id: where it came from, and what a whole trajectory looks like.
+"""The record of a token besides its id: where it came from, and the trajectory of all its tokens.
 
 Which weight version is older: by number where both are numbers, else in the order they came.
 """
@@ -19,7 +19,7 @@ Source: TypeAlias = Literal["sampled", "prompt", "retokenized"]
 
 
 class TokenLabel(NamedTuple):
-    """What the tokens of a stretch have in common."""
+    """The properties that the tokens of a stretch share."""
 
     source: Source
     mask: int
@@ -65,7 +65,7 @@ class Trajectory:
 
 
 def span_lengths(spans: Spans) -> Iterable[tuple[int, TokenLabel]]:
-    """How many tokens, and their label."""
+    """The length of each of `spans`, in tokens, with its label."""
     start = 0
     for end, label in spans:
         yield end - start, label
@@ -93,7 +93,7 @@ def cut_spans(spans: Spans, start: int, end: int) -> Spans:
 
 
 def spans_from_labels(labels: Iterable[TokenLabel]) -> Spans:
-    """From a label per token."""
+    """Spans from `labels`, one for each token."""
     spans, end = [], 0
     for label, run in groupby(labels):
         end += sum(1 for _ in run)
@@ -148,7 +148,7 @@ class WeightVersions:
             self.latest = version
 
     def version_age(self, version: Version | None, current: Version) -> int:
-        """How many versions `version` is behind `current`; negative if it is ahead."""
+        """The number of versions that `version` is behind `current`; negative if it is ahead."""
         number, now = _version_number(version), _version_number(current)
         if number is not None and now is not None:
             return now - number

@@ -1,4 +1,4 @@
-"""What an edge of the tree carries: a stretch of text, its tokens' widths, and their records."""
+"""The payload of a tree's edge: a stretch of text, its tokens' widths, and their records."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class TokenRun:
 
     @property
     def tokens(self) -> int:
-        """How many there are."""
+        """The number of tokens."""
         return len(self.widths) - self.chunks
 
     @property
     def nbytes(self) -> int:
-        """What it takes, as the store counts it; a node's own part not included."""
+        """The memory it takes, as the store counts it; a node's own part not included."""
         size = len(self.widths) * _PER_STRIDE + len(self.text) + (len(self.labels) - 1) * _PER_SPAN
         size += sum(len(raw) for _, raw in self.experts)
         return size + size // _SLACK

@@ -77,7 +77,7 @@ class TokenSegment:
         return cls(tokens, text, _packed_logprobs(logprobs, len(tokens)), sampled, None, version)
 
     def skip_prefix(self, tokens: int, text: int) -> TokenSegment:
-        """What is left after so many tokens and bytes of text."""
+        """The rest after so many `tokens` and bytes of `text`."""
         spans = None if self.spans is None else cut_spans(self.spans, tokens, len(self.ids))
         return TokenSegment(
             self.ids[tokens:],

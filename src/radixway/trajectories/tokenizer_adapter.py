@@ -1,4 +1,4 @@
-"""Whatever tokenizer a user brings, as the store needs it."""
+"""Adapts any tokenizer that a user brings to the interface of the store."""
 
 from __future__ import annotations
 

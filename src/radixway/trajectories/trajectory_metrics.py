@@ -1,4 +1,4 @@
-"""What recording does, in numbers for `/metrics`."""
+"""Metrics of the trajectory store for `/metrics`."""
 
 from __future__ import annotations
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from engine.conftest import Reference
-from radixway.engine.disaggregation import BootstrapRoom, bootstrap_server
+from radixway.engine.disaggregation import bootstrap_server
 from radixway.engine.engine import GenerationStream
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.engine_request import BootstrapRoom
 from radixway.engine.errors import InvalidRequestError
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.weight_update import DiskWeights
 from support.driving import answers, random_tokens, tiny_core
 from support.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.conftest import Reference
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 from support.driving import answers, random_tokens, tiny_core
 from support.pairs import GREEDY, Pair, checked, pair, tokens, whole
 

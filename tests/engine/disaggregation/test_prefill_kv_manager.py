@@ -7,12 +7,14 @@ import pytest
 import torch
 
 from radixway.engine.architecture import read_architecture
-from radixway.engine.disaggregation import BootstrapRoom, KVIdentity, KVSender, PrefillKVManager
+from radixway.engine.disaggregation import KVSender, PrefillKVManager
 from radixway.engine.disaggregation.transfer_protocol import KVTransferError
-from radixway.engine.engine_request import EngineRequest, FinishReason, SamplingParams
+from radixway.engine.engine_request import BootstrapRoom, EngineRequest, FinishReason
 from radixway.engine.errors import InvalidRequestError
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.kv_identity import KVIdentity
+from radixway.engine.kv_store import KVStore
 from radixway.engine.model_loader import find_model
+from radixway.engine.sampling_params import SamplingParams
 
 LAYERS = 3
 

@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 
 from engine.conftest import Reference
-from radixway.engine.disaggregation.kv_identity import digest_tokens
 from radixway.engine.disaggregation.transfer_channel import TransferChannel
 from radixway.engine.disaggregation.transfer_protocol import (
     PROTOCOL,
@@ -20,6 +19,7 @@ from radixway.engine.disaggregation.transfer_protocol import (
     TransferGreeting,
     TransferRequest,
 )
+from radixway.engine.kv_identity import digest_tokens
 from support.driving import random_tokens
 from support.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from radixway.core.radix import Order, lfu, lru, priority, slru
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
 from radixway.engine.kv_cache_manager import KVCacheManager
 from radixway.engine.kv_events import (
     AllBlocksCleared,
@@ -18,7 +18,8 @@ from radixway.engine.kv_events import (
     KVEventRecorder,
 )
 from radixway.engine.kv_events.event_encoder import encode_batch
-from radixway.engine.kv_pool import PagePool
+from radixway.engine.page_pool import PagePool
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.scheduler import Scheduler
 from support.following import Follower, events_of
 

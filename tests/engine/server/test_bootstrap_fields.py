@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from radixway.core.http import BadBodyError
-from radixway.engine.disaggregation import BootstrapRoom
+from radixway.engine.engine_request import BootstrapRoom
 from radixway.engine.server.bootstrap_fields import parse_rooms
 from radixway.engine.server.generate_body import GenerateRequestBody
 from support.server_served import Served

@@ -123,7 +123,7 @@ async def test_while_it_drains_new_connections_are_refused() -> None:
         await until_draining(str(client.base_url))
         assert not asking.done()
         for generation in engine.running.copy():
-            engine.abort(generation)
+            engine.abort_request(generation)
         assert (await asking).json()["meta_info"]["finish_reason"]["type"] == "abort"
 
 

@@ -17,7 +17,7 @@ import torch
 
 from engine.server.conftest import serving_guide
 from engine.server.test_generate import events
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 from support.driving import answers as fresh_answers
 from support.driving import tiny_core
 from support.scripted_engine import GUIDE

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from radixway.engine.tiers.disk_tier import DiskTier, digest_weight_files, open_disk_tier
-from radixway.engine.tiers.slab_file import (
-    DIGEST_BYTES,
-    SlabFile,
-    chain_page_digests,
-    digest_fingerprint,
-    slot_size_bytes,
-)
+from radixway.engine.kv_identity import digest_fingerprint, digest_weight_files
+from radixway.engine.tiers.disk_tier import DiskTier, open_disk_tier
+from radixway.engine.tiers.slab_file import DIGEST_BYTES, SlabFile, chain_page_digests, slot_size_bytes
 from radixway.engine.tiers.slab_index import SlabIndex, SlabRecord, collect_chains
 
 MINE, OTHER = digest_fingerprint("mine"), digest_fingerprint("other")

@@ -9,8 +9,9 @@ import pytest
 
 from engine.conftest import Reference
 from radixway.engine.engine_core import EngineCore
-from radixway.engine.engine_request import EngineRequest, SamplingParams
+from radixway.engine.engine_request import EngineRequest
 from radixway.engine.errors import EngineError
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.tiers import tiered_cache as tiers_module
 from radixway.engine.tiers.tiered_cache import TieredKVCache
 from support.driving import answers, finish, random_tokens, step, submit, tiny_core
@@ -144,7 +145,7 @@ def hold_transfers(core: EngineCore) -> Callable[[], None]:
     import threading
 
     gate = threading.Event()
-    tiers_of(core)._copies.submit_work(lambda: (gate.wait(), None)[1])
+    tiers_of(core)._copies.transfer.submit_copy(lambda: (gate.wait(), None)[1])
     return gate.set
 
 

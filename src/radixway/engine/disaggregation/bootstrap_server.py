@@ -1,14 +1,13 @@
-"""Where decode engines come for KV: over TCP, or over a Unix socket if they are on this machine."""
+"""The server that decode engines fetch KV from: over TCP, or over a Unix socket on the same machine."""
 
 import errno
 import logging
 import selectors
 import socket
 import threading
-import time
 import uuid
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 
@@ -18,8 +17,6 @@ from radixway.engine.disaggregation.kv_chunks import (
     SharedMemoryChunkWriter,
     StreamChunkWriter,
 )
-from radixway.engine.disaggregation.kv_identity import digest_tokens
-from radixway.engine.disaggregation.kv_sender import KVSender
 from radixway.engine.disaggregation.shared_memory import (
     LOCAL_NAMES,
     is_available,
@@ -30,34 +27,47 @@ from radixway.engine.disaggregation.transfer_channel import TransferChannel
 from radixway.engine.disaggregation.transfer_protocol import (
     PROTOCOL,
     KVTransferError,
-    TransferDone,
-    TransferFailure,
     TransferGreeting,
-    TransferRequest,
 )
 from radixway.engine.errors import EngineError
 
-if TYPE_CHECKING:
-    from radixway.engine.disaggregation.prefill_kv_manager import PrefillKVManager
+ConnectionHandler: TypeAlias = Callable[[TransferChannel, ChunkWriter], None]
+"""Answers one decode engine: reads its question from the channel, writes KV with the writer."""
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.5
-"""How often it looks for departures that nobody has come for."""
+"""Seconds between two calls of `on_poll`."""
 
-_REST_S = 0.1
+_BACKOFF_S = 0.1
 """After a connection that could not be accepted."""
 
 _MAX_CONNECTIONS = 512
 
 
 class BootstrapServer:
-    """One thread that accepts, and one for each connection. Raises EngineError if it cannot listen there."""
+    """Accepts decode engines in one thread and serves each connection in another."""
 
-    def __init__(self, departures: "PrefillKVManager", host: str, port: int, *, local: bool) -> None:
-        self._departures = departures
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        serve: ConnectionHandler,
+        *,
+        local: bool,
+        timeout_s: float,
+        on_poll: Callable[[], None],
+    ) -> None:
+        """Listen on `host` and `port` (0: any); with `local` also on a Unix socket for shared memory.
+
+        `serve` answers one connection, in a thread of its own; `timeout_s` is for each frame. `on_poll` is
+        called every half second. Raises EngineError if the address cannot be listened on.
+        """
+        self._serve = serve
+        self._timeout_s = timeout_s
+        self._on_poll = on_poll
         self._closing = False
-        self._resting = threading.Event()
+        self._stopped = threading.Event()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._tcp = socket.create_server((host, port), family=family, backlog=128)
@@ -83,7 +93,7 @@ class BootstrapServer:
     def shutdown(self) -> None:
         """End the connections there are, and wait for their threads."""
         self._closing = True
-        self._resting.set()
+        self._stopped.set()
         self._accepting.join()
         for channel in list(self._channels):
             channel.shut_socket()
@@ -116,17 +126,17 @@ class BootstrapServer:
                 except RuntimeError:  # the system has no more threads: they compute the prompt themselves
                     self._threads.discard(thread)
                     connection.close()
-            self._departures.expire_unclaimed(time.monotonic())
+            self._on_poll()
 
     def _back_off(self, error: OSError) -> None:
         """Who came may have left already. But while the process has no descriptors, they go on knocking."""
         if error.errno not in (errno.ECONNABORTED, errno.EAGAIN):
-            self._resting.wait(_REST_S)
+            self._stopped.wait(_BACKOFF_S)
 
     @torch.inference_mode()
     def _serve_connection(self, connection: socket.socket, local: bool) -> None:
         torch.set_num_threads(1)
-        channel = TransferChannel(connection, self._departures.timeout_s)
+        channel = TransferChannel(connection, self._timeout_s)
         self._channels.add(channel)
         if self._closing:  # by somebody who may not have seen the channel
             channel.shut_socket()
@@ -142,56 +152,13 @@ class BootstrapServer:
             self._threads.discard(threading.current_thread())
 
     def _handle_connection(self, channel: TransferChannel, connection: socket.socket, local: bool) -> None:
-        outlet: ChunkWriter
+        writer: ChunkWriter
         if local:
             connection.settimeout(channel.timeout_s)
-            outlet = SharedMemoryChunkWriter(channel, receive_segment(connection, PIECE_BYTES))
+            writer = SharedMemoryChunkWriter(channel, receive_segment(connection, PIECE_BYTES))
         else:
-            outlet = StreamChunkWriter(channel)
+            writer = StreamChunkWriter(channel)
             if connection.family != socket.AF_UNIX:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             channel.send_message(TransferGreeting(PROTOCOL, self._local_name))
-        ask = channel.read_message()
-        if not isinstance(ask, TransferRequest):
-            raise KVTransferError("no question came")
-        try:
-            departure = self._departures.claim_sender(ask.room, channel.timeout_s)
-        except KVTransferError as error:
-            channel.send_message(TransferFailure(str(error)))
-            return
-        try:
-            self._send_kv(departure, ask, channel, outlet)
-        except KVTransferError as error:
-            self._fail_transfer(departure, channel, str(error))
-        except BaseException:
-            self._fail_transfer(departure, channel, "the prefill engine failed")
-            raise
-
-    def _send_kv(
-        self, departure: KVSender, ask: TransferRequest, channel: TransferChannel, outlet: ChunkWriter
-    ) -> None:
-        """All that was asked for, as it is computed; then the departure is over."""
-        departures, store = self._departures, self._departures.store
-        if ask.identity != departures.identity.digest:
-            raise KVTransferError("other weights, or KV of another kind")
-        if not 0 <= ask.first <= ask.stop <= len(departure.request.tokens):
-            raise KVTransferError("a question for tokens that there are not")
-        if ask.tokens != digest_tokens(departure.request.tokens[: ask.stop].tobytes()):
-            raise KVTransferError("another prompt")
-        most = max(1, PIECE_BYTES // store.layer_token_bytes)
-        sent = [ask.first] * store.layers
-        while (piece := departure.next_chunk(sent, ask.stop, most, channel.timeout_s)) is not None:
-            size = (piece.stop - piece.first) * store.layer_token_bytes
-            room = outlet.next_buffer()[:size]
-            if departure.read_chunk(piece, torch.frombuffer(room, dtype=torch.uint8)):
-                outlet.write_chunk(piece.layer, piece.first, piece.stop - piece.first, size)
-                sent[piece.layer] = piece.stop
-                departures.tally.count_bytes(size)
-        channel.send_message(TransferDone())
-        departure.finish_transfer(tokens=ask.stop - ask.first)
-        channel.wait_until_closed()
-
-    def _fail_transfer(self, departure: KVSender, channel: TransferChannel, reason: str) -> None:
-        departure.finish_transfer(reason)
-        with suppress(KVTransferError):  # it may have left, which may be the reason
-            channel.send_message(TransferFailure(reason))
+        self._serve(channel, writer)

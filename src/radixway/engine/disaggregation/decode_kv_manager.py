@@ -15,12 +15,12 @@ from queue import Empty, SimpleQueue
 
 import torch
 
-from radixway.engine.disaggregation.base import BootstrapRoom, TransferCounter, TransferStats
-from radixway.engine.disaggregation.kv_identity import KVIdentity, digest_tokens
 from radixway.engine.disaggregation.kv_receiver import KVReceiver
 from radixway.engine.disaggregation.transfer_protocol import KVTransferError, TransferRequest
-from radixway.engine.engine_request import EngineRequest
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.disaggregation.transfer_stats import TransferCounter, TransferStats
+from radixway.engine.engine_request import BootstrapRoom, EngineRequest
+from radixway.engine.kv_identity import KVIdentity, digest_tokens
+from radixway.engine.kv_store import KVStore
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,16 @@ class KVReceiveTask:
     thread: threading.Thread = field(init=False)
 
     def received_tokens(self, page_size: int) -> int:
-        """Up to where there is KV in every layer: all, or whole pages of what came."""
+        """Number of leading tokens with KV in every layer: all, or whole pages of `page_size` tokens."""
         came = self.receiver.complete_tokens
         return came if came == self.stop else came - came % page_size
 
 
 class DecodeKVManager:
-    """A thread for each. `local`: use shared memory where the prefill engine is on this machine."""
+    """Receives KV for waiting requests, each in a thread of its own.
+
+    `local`: use shared memory if the prefill engine is on this machine.
+    """
 
     def __init__(self, store: KVStore, identity: KVIdentity, timeout_s: float, *, local: bool) -> None:
         self.identity = identity
@@ -58,11 +61,6 @@ class DecodeKVManager:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    @property
-    def port(self) -> int | None:
-        """Where others come for KV; None where they do not."""
-        return None
-
     def start_receive(self, request: EngineRequest, room: BootstrapRoom, stop: int) -> None:
         """Fetch the KV of tokens [computed, stop), for which the request has its pages."""
         first = request.num_computed_tokens
@@ -71,11 +69,13 @@ class DecodeKVManager:
         self._under_way[request.id] = arrival
 
     def decline_transfer(self, request: EngineRequest, room: BootstrapRoom) -> None:
-        """Tell the prefill engine that nothing is wanted, so that it need not wait."""
+        """Tell the prefill engine in `room` that nothing is wanted for `request`, so that it need not
+        wait.
+        """
         self._make_task(request, room, request.num_computed_tokens, request.num_computed_tokens)
 
     def poll_received(self, wait_s: float = 0.0) -> list[KVReceiveTask]:
-        """Those that have ended since; waits up to `wait_s` for the first."""
+        """Return tasks that have ended since the last call; waits up to `wait_s` seconds for the first."""
         arrivals: list[KVReceiveTask] = []
         while self._under_way:
             try:
@@ -89,7 +89,9 @@ class DecodeKVManager:
         return arrivals
 
     def cut_receive(self, request: EngineRequest, reason: str) -> KVReceiveTask | None:
-        """End this request's now, if it has one: its pages hold what had come, and nothing more comes."""
+        """End the transfer of `request` for `reason`, if there is one: its pages keep what has come, and
+        nothing more is written.
+        """
         arrival = self._under_way.pop(request.id, None)
         if arrival is not None:
             arrival.reason = arrival.reason or reason
@@ -103,7 +105,9 @@ class DecodeKVManager:
         self.identity = identity
 
     def abort_all_transfers(self, reason: str) -> None:
-        """End every transfer now, and tell nobody; on return no thread reads or writes pages any more."""
+        """End every transfer now for `reason`, without reporting them; on return no thread writes pages any
+        more.
+        """
         for arrival in list(self._under_way.values()):
             self.cut_receive(arrival.request, reason)
 

@@ -1,4 +1,5 @@
-"""How KV of one layer and some tokens crosses: in the stream of a socket, or in slots of shared memory.
+"""Chunks of KV (one layer, some tokens) on their way: in the stream of a socket, or in slots of shared
+memory.
 
 In shared memory the header alone goes through the socket, and when the receiver is through with a slot it
 sends a byte back with its number. Either way a receiver that is slow makes the sender wait, and nobody else.
@@ -15,23 +16,23 @@ PIECE_BYTES = 2**20
 
 
 class ChunkWriter(Protocol):
-    """Where the sender puts pieces."""
+    """The sender's end of a transfer."""
 
     def next_buffer(self) -> memoryview:
-        """Where the next piece is to be written: `PIECE_BYTES`. Waits for the receiver if need be."""
+        """Return the buffer for the next chunk, `PIECE_BYTES` long. Waits for the receiver if need be."""
 
     def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
-        """The first `size` bytes of that are KV of tokens [first, first + count) in `layer`."""
+        """Send the first `size` bytes of that buffer: KV of tokens [first, first + count) in `layer`."""
 
 
 class ChunkReader(Protocol):
-    """Where the receiver gets pieces."""
+    """The receiver's end of a transfer."""
 
     def read_payload(self, header: FrameHeader) -> memoryview:
-        """The payload. Raises KVTransferError if it is not what was sent."""
+        """The payload that `header` announces. Raises KVTransferError if it is not what was sent."""
 
     def release_payload(self, header: FrameHeader) -> None:
-        """It has been read."""
+        """Give back the buffer of the payload of `header`, which has been read."""
 
 
 class StreamChunkWriter:
@@ -42,13 +43,13 @@ class StreamChunkWriter:
         self._buffer = memoryview(b"")
 
     def next_buffer(self) -> memoryview:
-        """See `ChunkWriter`: free again as soon as `send` returns."""
+        """The one buffer: free again as soon as `write_chunk` returns."""
         if not self._buffer:  # those who only connect are given no memory
             self._buffer = memoryview(bytearray(PIECE_BYTES))
         return self._buffer
 
     def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
-        """See `ChunkWriter`."""
+        """Send the chunk's header and its `size` bytes."""
         payload = self._buffer[:size]
         header = FrameHeader(KV, size, IN_STREAM, layer, first, count)
         self._channel.send_bytes(header.pack_header(payload), payload)
@@ -62,7 +63,7 @@ class StreamChunkReader:
         self._buffer = memoryview(bytearray(PIECE_BYTES))
 
     def read_payload(self, header: FrameHeader) -> memoryview:
-        """See `ChunkReader`."""
+        """Read the payload of `header` from the socket, verified."""
         if header.slot != IN_STREAM or header.size > PIECE_BYTES:
             raise KVTransferError("a piece that was not agreed on")
         payload = self._buffer[: header.size]
@@ -71,7 +72,7 @@ class StreamChunkReader:
         return payload
 
     def release_payload(self, header: FrameHeader) -> None:
-        """See `ChunkReader`."""
+        """Nothing to do for `header`: the buffer is the reader's own."""
 
 
 class SharedMemoryChunkWriter:
@@ -83,7 +84,7 @@ class SharedMemoryChunkWriter:
         self._free = list(range(SLOTS))
 
     def next_buffer(self) -> memoryview:
-        """See `ChunkWriter`."""
+        """A free slot; waits for the receiver to give one back if there is none."""
         if not self._free:
             number = bytearray(1)
             self._channel.read_into(memoryview(number))
@@ -93,7 +94,7 @@ class SharedMemoryChunkWriter:
         return self._segment.slot_view(self._free[-1])
 
     def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
-        """See `ChunkWriter`."""
+        """Send the header of the slot's first `size` bytes."""
         slot = self._free.pop()
         header = FrameHeader(KV, size, slot, layer, first, count)
         self._channel.send_bytes(header.pack_header(self._segment.slot_view(slot)[:size]))
@@ -107,7 +108,7 @@ class SharedMemoryChunkReader:
         self._segment = segment
 
     def read_payload(self, header: FrameHeader) -> memoryview:
-        """See `ChunkReader`."""
+        """The slot that `header` names, verified."""
         if header.size > self._segment.slot_bytes:
             raise KVTransferError("a piece larger than its slot")
         payload = self._segment.slot_view(header.slot)[: header.size]
@@ -115,5 +116,5 @@ class SharedMemoryChunkReader:
         return payload
 
     def release_payload(self, header: FrameHeader) -> None:
-        """See `ChunkReader`."""
+        """Give the slot of `header` back to the sender."""
         self._channel.send_bytes(bytes([header.slot]))

@@ -6,7 +6,6 @@ import threading
 import torch
 from torch import Tensor
 
-from radixway.engine.disaggregation.base import TransferCounter
 from radixway.engine.disaggregation.kv_chunks import (
     PIECE_BYTES,
     ChunkReader,
@@ -30,7 +29,8 @@ from radixway.engine.disaggregation.transfer_protocol import (
     TransferGreeting,
     TransferRequest,
 )
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.disaggregation.transfer_stats import TransferCounter
+from radixway.engine.kv_store import KVStore
 
 
 class KVReceiver:

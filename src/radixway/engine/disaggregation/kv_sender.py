@@ -12,18 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from radixway.engine.disaggregation.transfer_protocol import KVTransferError
-from radixway.engine.engine_request import EngineRequest
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.engine_request import EngineRequest, ScheduledRequest
+from radixway.engine.kv_store import KVStore
 from radixway.engine.transformer_model import AttendFunction
-
-if TYPE_CHECKING:
-    from radixway.engine.scheduler import ScheduledRequest
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,7 +34,7 @@ class KVChunk:
 
 
 class KVSender:
-    """One request's KV, which somebody else will come for."""
+    """The KV of one request of a prefill engine, for a decode engine to fetch."""
 
     def __init__(
         self,
@@ -60,13 +56,13 @@ class KVSender:
 
     @property
     def is_over(self) -> bool:
-        """Nobody reads the request's pages, or will."""
+        """True when no thread reads the request's pages, or will."""
         return self._over is not None
 
     # The engine thread's.
 
     def hold_pages(self) -> None:
-        """The request runs: all that it has computed is there to be read."""
+        """Mark the request as running: everything it has computed may be read."""
         with self._pages:
             self._held = True
         with self._changed:
@@ -85,12 +81,12 @@ class KVSender:
 
     @contextmanager
     def page_move(self) -> Iterator[None]:
-        """Nobody reads pages in here, so they may be exchanged for others."""
+        """Keep pages from being read within this context, so that they may be exchanged for others."""
         with self._pages:
             yield
 
     def release_pages(self) -> None:
-        """The request has to give its pages back, and will compute what was not sent again."""
+        """Give the request's pages back; it will compute again what was not sent."""
         with self._pages:
             self._held = False
         with self._changed:
@@ -99,7 +95,9 @@ class KVSender:
     # Any thread's.
 
     def finish_transfer(self, reason: str = "", *, tokens: int = 0) -> None:
-        """It is over: with success (and so many tokens), or for this `reason`. The first to say so counts."""
+        """End the transfer: with success (and so many `tokens`), or for this `reason`. The first call
+        counts.
+        """
         with self._pages:
             self._held = False
         with self._changed:
@@ -112,7 +110,8 @@ class KVSender:
     # The sender's.
 
     def next_chunk(self, sent: Sequence[int], stop: int, most: int, timeout_s: float) -> KVChunk | None:
-        """What to send next after tokens [0, `sent`) of each layer, at most `most` tokens; None: no more.
+        """Return the chunk to send after tokens [0, `sent`) of each layer, at most `most` tokens; None: no
+        more.
 
         Waits for it to be computed. Raises KVTransferError when it will not be, or not in time.
         """
@@ -130,7 +129,7 @@ class KVSender:
             raise KVTransferError(self._over or "sent already")
 
     def read_chunk(self, piece: KVChunk, out: Tensor) -> bool:
-        """Copy a piece into `out`, bytes. False: the request has had to give its pages back; ask again."""
+        """Copy the KV of `piece` into `out` (bytes). False: the request gave its pages back; ask again."""
         if piece.ready is not None:
             piece.ready.synchronize()
         with self._pages:
@@ -141,7 +140,7 @@ class KVSender:
             return True
 
 
-def notify_senders(attend: AttendFunction, work: "Sequence[ScheduledRequest]") -> AttendFunction:
+def notify_senders(attend: AttendFunction, work: Sequence[ScheduledRequest]) -> AttendFunction:
     """`attend`, which after each layer tells those who wait for its KV. Costs nothing where nobody does."""
     told = [
         (request.kv_sender, request.num_computed_tokens + tokens)

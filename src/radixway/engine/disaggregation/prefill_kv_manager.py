@@ -1,23 +1,34 @@
-"""The prefill engine's side: whose KV is waited for, by room, and what became of it."""
+"""The prefill engine's side: requests whose KV another engine will fetch, by room."""
 
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from radixway.engine.disaggregation.base import BootstrapRoom, TransferCounter, TransferStats
+import torch
+
 from radixway.engine.disaggregation.bootstrap_server import BootstrapServer
-from radixway.engine.disaggregation.kv_identity import KVIdentity
+from radixway.engine.disaggregation.kv_chunks import PIECE_BYTES, ChunkWriter
 from radixway.engine.disaggregation.kv_sender import KVSender
-from radixway.engine.disaggregation.transfer_protocol import KVTransferError
-from radixway.engine.engine_request import EngineRequest
+from radixway.engine.disaggregation.transfer_channel import TransferChannel
+from radixway.engine.disaggregation.transfer_protocol import (
+    KVTransferError,
+    TransferDone,
+    TransferFailure,
+    TransferRequest,
+)
+from radixway.engine.disaggregation.transfer_stats import TransferCounter, TransferStats
+from radixway.engine.engine_request import BootstrapRoom, EngineRequest
 from radixway.engine.errors import InvalidRequestError
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.kv_identity import KVIdentity, digest_tokens
+from radixway.engine.kv_store import KVStore
 
 _ROOMS_REMEMBERED = 4096
 
 
 class PrefillKVManager:
-    """All of them by their rooms, and the book of what became of them."""
+    """Holds the `KVSender` of every announced request and answers the decode engines that fetch from them."""
 
     def __init__(self, store: KVStore, identity: KVIdentity, timeout_s: float) -> None:
         self.identity = identity
@@ -37,19 +48,29 @@ class PrefillKVManager:
         self._listener: BootstrapServer | None = None
 
     def start_listening(self, host: str, port: int, *, local: bool) -> None:
-        """Be there for those who come. `local`: offer shared memory to engines on this machine.
+        """Listen for decode engines on `host` and `port`. `local`: offer shared memory to engines on this
+        machine.
 
         Raises EngineError if the address cannot be listened on.
         """
-        self._listener = BootstrapServer(self, host, port, local=local)
+        self._listener = BootstrapServer(
+            host,
+            port,
+            self._serve_connection,
+            local=local,
+            timeout_s=self.timeout_s,
+            on_poll=lambda: self.expire_unclaimed(time.monotonic()),
+        )
 
     @property
     def port(self) -> int | None:
-        """Where others come for KV; None where they do not."""
+        """The port that decode engines fetch KV from; None before `start_listening`."""
         return self._listener.port if self._listener is not None else None
 
     def announce_request(self, request: EngineRequest) -> KVSender:
-        """Somebody may come for this request's KV. Raises `InvalidRequestError` if its room is taken."""
+        """Let a decode engine fetch the KV of `request`. Raises `InvalidRequestError` if its room is
+        taken.
+        """
         assert request.room is not None
         room = request.room.number
         departure = KVSender(room, request, self.store, self._on_ended)
@@ -64,13 +85,17 @@ class PrefillKVManager:
         return departure
 
     def refuse_room(self, room: BootstrapRoom) -> None:
-        """No request will come for this room, unless one has."""
+        """Refuse decode engines that ask for `room`, unless a request has been announced for it."""
         with self._announced:
             if room.number not in self._departures:
                 self._drop_room(room.number, "the prefill engine refused the request")
 
     def claim_sender(self, room: int, timeout_s: float) -> KVSender:
-        """For whoever comes for it, once it is announced. Raises KVTransferError if it is not."""
+        """The sender for `room`, for the first decode engine that asks; waits up to `timeout_s` seconds for
+        its announcement.
+
+        Raises KVTransferError if there is none or another engine has claimed it.
+        """
         with self._announced:
             if not self._announced.wait_for(
                 lambda: room in self._departures or room in self._gone or self._closed, timeout_s
@@ -86,18 +111,24 @@ class PrefillKVManager:
             return self._departures[room]
 
     def mark_finished(self, request: EngineRequest, now_s: float) -> None:
-        """A request has finished: its KV is complete, and kept for a limited time; or else it is over."""
-        departure = request.kv_sender
-        if departure is None or request.finish is None:
+        """Note that `request` finished at `now_s`: its KV is complete and kept for a limited time, unless it
+        was aborted.
+        """
+        assert request.finish is not None
+        if request.kv_sender is None:
             return
-        if request.finish.type == "abort":
-            departure.finish_transfer("the prefill was aborted")
         with self._announced:
-            if self._departures.get(departure.room) is departure:
-                self._waiting_since[departure.room] = now_s
+            sender = self._departures.get(request.kv_sender.room)
+            if sender is None or sender is not request.kv_sender:
+                return
+            self._waiting_since[sender.room] = now_s
+        if request.finish.type == "abort":
+            sender.finish_transfer("the prefill was aborted")
 
     def expire_unclaimed(self, now_s: float) -> None:
-        """Give up those that nobody has come for in time."""
+        """End the senders that no decode engine claimed within the timeout before `now_s` (seconds,
+        monotonic).
+        """
         with self._announced:
             late = [
                 self._departures[room]
@@ -108,7 +139,7 @@ class PrefillKVManager:
             departure.finish_transfer("nobody came for it")
 
     def poll_ended(self, wait_s: float = 0.0) -> list[KVSender]:
-        """Those that are over since the last call; waits up to `wait_s` for the first."""
+        """Return senders that have ended since the last call; waits up to `wait_s` seconds for the first."""
         departures: list[KVSender] = []
         while True:
             try:
@@ -122,7 +153,7 @@ class PrefillKVManager:
         self.abort_all_transfers("the weights changed")
 
     def abort_all_transfers(self, reason: str) -> None:
-        """End every transfer now; on return no thread reads or writes pages any more."""
+        """End every transfer now for `reason`; on return no thread reads pages any more."""
         with self._announced:
             departures = list(self._departures.values())
         for departure in departures:
@@ -140,6 +171,55 @@ class PrefillKVManager:
     def stats(self) -> TransferStats:
         """May be called from any thread."""
         return self.tally.to_stats(len(self._departures))
+
+    # Below: the threads of connections.
+
+    def _serve_connection(self, channel: TransferChannel, writer: ChunkWriter) -> None:
+        """Answer a decode engine's `TransferRequest` over `channel`, or say why not."""
+        ask = channel.read_message()
+        if not isinstance(ask, TransferRequest):
+            raise KVTransferError("no question came")
+        try:
+            departure = self.claim_sender(ask.room, channel.timeout_s)
+        except KVTransferError as error:
+            channel.send_message(TransferFailure(str(error)))
+            return
+        try:
+            self._send_kv(departure, ask, channel, writer)
+        except KVTransferError as error:
+            self._fail_transfer(departure, channel, str(error))
+        except BaseException:
+            self._fail_transfer(departure, channel, "the prefill engine failed")
+            raise
+
+    def _send_kv(
+        self, departure: KVSender, ask: TransferRequest, channel: TransferChannel, writer: ChunkWriter
+    ) -> None:
+        """All that was asked for, as it is computed; then the departure is over."""
+        store = self.store
+        if ask.identity != self.identity.digest:
+            raise KVTransferError("other weights, or KV of another kind")
+        if not 0 <= ask.first <= ask.stop <= len(departure.request.tokens):
+            raise KVTransferError("a question for tokens that there are not")
+        if ask.tokens != digest_tokens(departure.request.tokens[: ask.stop].tobytes()):
+            raise KVTransferError("another prompt")
+        most = max(1, PIECE_BYTES // store.layer_token_bytes)
+        sent = [ask.first] * store.layers
+        while (piece := departure.next_chunk(sent, ask.stop, most, channel.timeout_s)) is not None:
+            size = (piece.stop - piece.first) * store.layer_token_bytes
+            room = writer.next_buffer()[:size]
+            if departure.read_chunk(piece, torch.frombuffer(room, dtype=torch.uint8)):
+                writer.write_chunk(piece.layer, piece.first, piece.stop - piece.first, size)
+                sent[piece.layer] = piece.stop
+                self.tally.count_bytes(size)
+        channel.send_message(TransferDone())
+        departure.finish_transfer(tokens=ask.stop - ask.first)
+        channel.wait_until_closed()
+
+    def _fail_transfer(self, departure: KVSender, channel: TransferChannel, reason: str) -> None:
+        departure.finish_transfer(reason)
+        with suppress(KVTransferError):  # it may have left, which may be the reason
+            channel.send_message(TransferFailure(reason))
 
     def _on_ended(self, departure: KVSender, reason: str, tokens: int) -> None:
         room = departure.room

@@ -1,4 +1,4 @@
-"""Memory that two engines on one machine have in common: the decode engine makes it, and hands it over.
+"""Memory that two engines on one machine share: the decode engine makes it and sends it to the other.
 
 It is a memfd and has no name: nothing is left behind by a process that is killed, and /dev/shm, which is
 small in containers, is not used. It is sealed against shrinking, since touching what was cut off kills a
@@ -31,19 +31,21 @@ class SharedSegment:
         self._view = memoryview(mmap.mmap(descriptor, SLOTS * slot_bytes))
 
     def slot_view(self, index: int) -> memoryview:
-        """Raises KVTransferError if there is no such slot."""
+        """The memory of slot `index`. Raises KVTransferError if there is no such slot."""
         if index >= SLOTS:
             raise KVTransferError(f"a slot that does not exist: {index}")
         return self._view[index * self.slot_bytes :][: self.slot_bytes]
 
 
 def is_available() -> bool:
-    """Whether this system has what it takes: Linux."""
+    """True on Linux, which has memfd_create."""
     return sys.platform == "linux" and hasattr(os, "memfd_create")
 
 
 def send_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
-    """Make a segment and give it to the process at the other end of a Unix socket."""
+    """Make a segment of slots of `slot_bytes` and give it to the process at the other end of the Unix socket
+    `connection`.
+    """
     descriptor = os.memfd_create("radixway-kv", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, SLOTS * slot_bytes)
@@ -55,7 +57,9 @@ def send_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
 
 
 def receive_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
-    """What `hand_over` gave, at the other end. Raises KVTransferError if that is not a segment."""
+    """Receive over `connection` what `send_segment` gave. Raises KVTransferError if that is not a segment of
+    slots of `slot_bytes`.
+    """
     said, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
     try:
         if not said or len(descriptors) != 1:
@@ -70,6 +74,6 @@ def receive_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Whether a process of this user is at the other end of a Unix socket."""
+    """True if a process of this user is at the other end of the Unix socket `connection`."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return bool(_PEER.unpack(peer)[1] == os.getuid())

@@ -39,7 +39,7 @@ class TransferChannel:
         self._socket.close()
 
     def shut_socket(self) -> None:
-        """Have whoever waits in here meet the end of the connection."""
+        """Shut the socket down, so that a thread that waits on it gets an error."""
         with suppress(OSError):  # it may be over already
             self._socket.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""What two engines say to each other: frames of a fixed header and a payload, under one checksum.
+"""The protocol between two engines: frames of a fixed header and a payload, under one checksum.
 
     decode engine                                  prefill engine
       connect ───────────────────────────────────►
@@ -47,7 +47,7 @@ class TransferGreeting(msgspec.Struct, tag="Greeting", frozen=True):
 
 
 class TransferRequest(msgspec.Struct, tag="Ask", frozen=True):
-    """What the decode engine wants."""
+    """The decode engine's request: the KV of tokens [first, stop) of the request in `room`."""
 
     room: int
     identity: str
@@ -76,7 +76,7 @@ _decoder = msgspec.msgpack.Decoder(TransferMessage)
 
 @dataclass(slots=True, frozen=True)
 class FrameHeader:
-    """What a frame's payload is, and its checksum over both."""
+    """The description of a frame's payload, and the checksum over both."""
 
     kind: int
     size: int
@@ -94,7 +94,7 @@ class FrameHeader:
 
     @classmethod
     def unpack_header(cls, data: bytes) -> "FrameHeader":
-        """Raises KVTransferError for what is none of ours."""
+        """Read a header from `data`. Raises KVTransferError if it is not one of this protocol."""
         magic, kind, slot, layer, first, count, size = _HEAD.unpack_from(data)
         if magic != MAGIC or kind not in (MESSAGE, KV) or (kind == MESSAGE and size > MAX_MESSAGE_BYTES):
             raise KVTransferError("a frame that is none")
@@ -111,7 +111,7 @@ class FrameHeader:
 
 
 def decode_message(payload: Buffer) -> TransferMessage:
-    """Raises KVTransferError for what is no message."""
+    """Decode a message's `payload`. Raises KVTransferError if it is none."""
     try:
         message: TransferMessage = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,7 +1,9 @@
-"""KV events: what enters and leaves the prefix cache, told to routers in vLLM's wire format over ZeroMQ.
+"""KV events: what enters and leaves the prefix cache, published to routers in vLLM's wire format over
+ZeroMQ.
 
-The cache tells `KVEventRecorder`, which names pages by hash; once a step a batch goes to
-`ZmqEventPublisher`, whose thread encodes and sends it; `ReplayServer` answers those who missed some.
+`KVEventRecorder` names pages by hash as the cache changes; once a step a batch goes to
+`ZmqEventPublisher`, whose thread encodes and sends it; `ReplayServer` resends recent batches to
+subscribers that missed some.
 """
 
 from radixway.engine.kv_events.event_encoder import (

@@ -59,7 +59,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_batch(at_s: float, events: Sequence[KVCacheEvent], form: EventsFormat) -> bytes:
-    """One message's payload."""
+    """Encode one message's payload: `events` at `at_s` seconds since the epoch, in the layout `form`."""
     shown: Sequence[Any] = events
     if form == "array":
         shown = [(type(event).__name__, *msgspec.structs.astuple(event)) for event in events]

@@ -15,7 +15,8 @@ from radixway.engine.kv_events.event_encoder import (
 
 
 class TierEventRecorder:
-    """What one tier of the cache tells. Pages are known by the tier's own numbers: page ids, or slots.
+    """Records the events of one tier of the cache. Pages are known by the tier's own numbers: page ids, or
+    slots.
 
     A page's hash, the same in every tier, is the first eight bytes, big-endian and unsigned, of a chained
     digest that anyone can compute again (SGLang's, for the namespace "")::
@@ -91,7 +92,7 @@ class TierEventRecorder:
 
 @dataclass(slots=True)
 class StepEvents:
-    """What has happened since the last step."""
+    """The events since the last step, of all tiers."""
 
     epoch: str = ""
     events: list[KVCacheEvent] = field(default_factory=list)
@@ -106,7 +107,7 @@ class KVEventRecorder(TierEventRecorder):
         self._lower: list[TierEventRecorder] = []
 
     def tier_recorder(self, medium: str) -> TierEventRecorder:
-        """What a lower tier of this cache is to tell its events."""
+        """A recorder for a lower tier of this cache, named `medium` in its events."""
         self._lower.append(TierEventRecorder(medium, self._page_size, self._step))
         return self._lower[-1]
 
@@ -125,7 +126,7 @@ class KVEventRecorder(TierEventRecorder):
         self.on_cleared()
 
     def flush_step(self) -> None:
-        """A step is over: send what has happened in it, if anything has."""
+        """Send the events of the step that has ended, if there are any."""
         if self._step.events:
             events, self._step.events = self._step.events, []
             self._send(events)

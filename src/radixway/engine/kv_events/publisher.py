@@ -1,6 +1,5 @@
-"""The batches sent last, for those who missed some: subscribers that come late or lose a message.
-
-Sends event batches over ZeroMQ from a thread of its own; the engine never waits for it.
+"""Publishes event batches over ZeroMQ from a thread of its own, and replays the last ones; the engine
+never waits for it.
 """
 
 import logging
@@ -29,12 +28,12 @@ class ReplayBuffer:
         self._lock = Lock()
 
     def add_batch(self, sequence: int, payload: bytes) -> None:
-        """Keep one; they come in order."""
+        """Keep the `payload` of batch number `sequence`; they come in order."""
         with self._lock:
             self._batches.append((sequence, payload))
 
     def batches_since(self, sequence: int) -> list[tuple[int, bytes]]:
-        """Those with this number and later, as far as they are still here."""
+        """The batches from number `sequence` on, as far as they are still kept."""
         with self._lock:
             return [batch for batch in self._batches if batch[0] >= sequence]
 
@@ -90,7 +89,7 @@ class ReplayServer:
 
 
 def os_error_message(error: zmq.ZMQError) -> str:
-    """What the operating system says, without the address."""
+    """The operating system's message for `error`, without the address."""
     return zmq.strerror(error.errno or 0)
 
 
@@ -102,7 +101,9 @@ _LINGER_MS = 500
 
 @dataclass(slots=True, frozen=True)
 class PublisherInfo:
-    """Where events are published, as `/server_info` tells it. Wildcard ports are the ones that were taken."""
+    """The publisher's endpoints, as `/server_info` reports them. Wildcard ports are the ones that were
+    taken.
+    """
 
     endpoint: str
     replay_endpoint: str | None
@@ -165,7 +166,7 @@ class ZmqEventPublisher:
         )
 
     def publish_events(self, events: list[KVCacheEvent]) -> None:
-        """Queue one batch. If the queue is full it is lost, and the sequence has a gap that tells."""
+        """Queue `events` as one batch. If the queue is full it is lost, which a gap in the sequence shows."""
         batch = (self._sequence, time.time(), events)
         self._sequence += 1
         try:

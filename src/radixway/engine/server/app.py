@@ -29,15 +29,13 @@ from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import TemplateError, Tokenizer
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.server import generation_control, status, tracing, weight_routes
+from radixway.engine.server import status, tracing, weight_routes
 from radixway.engine.server.chat_completions import chat_completions
 from radixway.engine.server.completions import completions
 from radixway.engine.server.engine_service import EngineService
-from radixway.engine.server.generate import generate
-from radixway.engine.server.generation_control import concatenate
+from radixway.engine.server.generate import concatenate, generate
 from radixway.engine.server.http_errors import to_http_error, weight_update_error
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.loads import loads
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.openapi import describe_routes
 from radixway.engine.server.prefetch import prefetch
@@ -52,7 +50,7 @@ _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 
 def openapi_document() -> dict[str, Any]:
-    """What this server answers, in OpenAPI."""
+    """The OpenAPI document of this server."""
     return describe_routes(_ROUTES | {"/v1/models/{model}": _MODEL_ROUTE})
 
 
@@ -80,12 +78,12 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/model_info": {"GET": status.model_info},
     "/server_info": {"GET": status.server_info},
     "/get_server_info": {"GET": status.server_info},
-    "/v1/loads": {"GET": loads},
+    "/v1/loads": {"GET": status.loads},
     "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": status.abort_request},
-    "/pause_generation": {"POST": generation_control.pause_generation},
-    "/continue_generation": {"POST": generation_control.continue_generation},
+    "/pause_generation": {"POST": weight_routes.pause_generation},
+    "/continue_generation": {"POST": weight_routes.continue_generation},
     "/update_weights_from_disk": {"POST": weight_routes.update_from_disk},
     "/update_weights_from_tensor": {"POST": weight_routes.update_from_tensor},
     "/update_weight_version": {"POST": weight_routes.update_version},

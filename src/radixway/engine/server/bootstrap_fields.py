@@ -1,10 +1,10 @@
-"""SGLang's `bootstrap_*` fields: where a prefill engine and a decode engine meet for each prompt."""
+"""SGLang's `bootstrap_*` fields, which say where a prefill and a decode engine meet for each prompt."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from radixway.core.http import BadBodyError
-from radixway.engine.disaggregation import BootstrapRoom
+from radixway.engine.engine_request import BootstrapRoom
 
 _ROOMS = 2**63
 _DEFAULT_PORT = 8998  # SGLang's

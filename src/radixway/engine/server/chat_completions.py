@@ -1,8 +1,5 @@
-"""The body of a chat completion, and the prompt it makes.
-
-The replies of a chat completion: whole, and as the chunks of a stream.
-
-POST /v1/chat/completions.
+"""POST /v1/chat/completions: the body, the prompt it makes, and the replies, whole or as chunks of a
+stream.
 """
 
 import json
@@ -88,7 +85,7 @@ class ChatPrompt:
 async def render_chat_prompt(
     service: EngineService, body: ChatCompletionBody, *, body_bytes: int, must_fit: bool = True
 ) -> ChatPrompt:
-    """The conversation through the template.
+    """Render the conversation of `body` with the chat template.
 
     Raises BadBodyError (400) or TemplateError for what cannot be said so, and for a conversation too long
     for the context, unless it need not fit.
@@ -142,7 +139,7 @@ class ChatReplies:
         self._readers: dict[int, AnswerTextReader] = {}
 
     def make_completion(self, answers: list[GatheredOutput]) -> CompletionReply:
-        """The reply with every answer as a message."""
+        """The reply with each of `answers` as a message."""
         reply = self._head.make_reply(
             [self._make_message(index, answer) for index, answer in enumerate(answers)]
         )

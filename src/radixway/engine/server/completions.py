@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError, decode_json
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
-from radixway.engine.server.constraint_fields import compile_constraint, find_constraint
+from radixway.engine.server.constraint_fields import find_constraint
 from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
 from radixway.engine.server.generation_group import GatheredOutput
 from radixway.engine.server.http_exchange import HttpExchange
@@ -74,7 +74,7 @@ async def completions(service: EngineService, exchange: HttpExchange, raw: bytes
         add_special_tokens = body.add_special_tokens is not False
         prompts = await encode_prompts(service, given, param="prompt", add_special_tokens=add_special_tokens)
         echoes = _prompt_echoes(service, body, prompts) if body.echo else [""] * len(prompts)
-        grammar = await compile_constraint(service, wanted)
+        grammar = await service.compile_constraint(wanted)
         jobs = [
             _make_job(service, rid, body, prompt, choice, grammar)
             for rid, prompt in zip(rids, prompts, strict=True)

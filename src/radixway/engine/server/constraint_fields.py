@@ -2,16 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from radixway.core.http import BadBodyError
-from radixway.engine.errors import GrammarUnavailableError, InvalidGrammarError
-from radixway.engine.grammar_compiler import WHITESPACE, CompiledGrammar, OutputConstraint
-
-if TYPE_CHECKING:
-    from radixway.engine.server.engine_service import EngineService
+from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
 
 _ANY_OBJECT = '{"type": "object"}'
 
@@ -48,12 +44,12 @@ FieldConstraint = tuple[str, OutputConstraint]
 
 
 def find_constraint(body: ConstraintFields) -> FieldConstraint | None:
-    """The constraint of a request, if it has one. Raises BadBodyError (400) naming the field at fault."""
+    """The constraint of `body`, if it has one. Raises BadBodyError (400) naming the field at fault."""
     return _require_single([*_from_response_format(body.response_format), *_from_fields(body)])
 
 
 def find_sampling_constraint(regex: Any, json_schema: Any, ebnf: Any) -> FieldConstraint | None:
-    """The same from /generate's `sampling_params`."""
+    """The constraint in /generate's `sampling_params`: `regex`, `json_schema` or `ebnf`."""
     place = "sampling_params"
     found = []
     if regex is not None:
@@ -65,24 +61,6 @@ def find_sampling_constraint(regex: Any, json_schema: Any, ebnf: Any) -> FieldCo
     return _require_single(found)
 
 
-async def compile_constraint(
-    service: "EngineService", wanted: FieldConstraint | None
-) -> CompiledGrammar | None:
-    """The constraint, ready to be followed. Raises BadBodyError (400) naming the field when it cannot be."""
-    if wanted is None:
-        return None
-    field, constraint = wanted
-    grammar = service.grammars.get_cached(constraint)
-    if grammar is not None:
-        return grammar
-    try:
-        return await service.run_in_thread(lambda: service.grammars.compile_constraint(constraint))
-    except InvalidGrammarError as error:
-        raise _field_error(field, f"cannot be used: {error}", code="invalid_grammar") from None
-    except GrammarUnavailableError as error:
-        raise _field_error(field, str(error), code="unsupported") from None
-
-
 def make_json_constraint(
     schema: Any, field: str, *, lenient: bool = False, whitespace: str | None = None
 ) -> OutputConstraint:
@@ -91,9 +69,9 @@ def make_json_constraint(
         try:
             schema = json.loads(schema)
         except (ValueError, RecursionError):
-            raise _field_error(field, "is not JSON") from None
+            raise field_error(field, "is not JSON") from None
     if not isinstance(schema, Mapping):
-        raise _field_error(field, "must be a JSON schema, which is an object")
+        raise field_error(field, "must be a JSON schema, which is an object")
     pattern = WHITESPACE if whitespace is None else whitespace
     return OutputConstraint("json_schema", json.dumps(schema), lenient=lenient, whitespace=pattern)
 
@@ -108,15 +86,15 @@ def _from_response_format(given: dict[str, Any] | None) -> Iterator[FieldConstra
             field = "response_format.json_schema.schema"
             strict = rest.get("strict")
             if not isinstance(strict, bool | None):
-                raise _field_error("response_format.json_schema.strict", "must be true or false")
+                raise field_error("response_format.json_schema.strict", "must be true or false")
             yield field, make_json_constraint(schema, field, lenient=not strict)
         case {"type": "json_schema"}:
-            raise _field_error("response_format.json_schema.schema", "is missing", code="missing_field")
+            raise field_error("response_format.json_schema.schema", "is missing", code="missing_field")
         case {"type": str(kind)}:
             why = f"type {kind[:60]!r} is not supported: use text, json_object or json_schema"
-            raise _field_error("response_format", why, code="unsupported")
+            raise field_error("response_format", why, code="unsupported")
         case _:
-            raise _field_error("response_format.type", "must be text, json_object or json_schema")
+            raise field_error("response_format.type", "must be text, json_object or json_schema")
 
 
 def _from_fields(body: ConstraintFields) -> Iterator[FieldConstraint]:
@@ -138,7 +116,7 @@ def _from_fields(body: ConstraintFields) -> Iterator[FieldConstraint]:
 def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldConstraint]:
     place = "structured_outputs"
     if given.structural_tag is not None:
-        raise _field_error(f"{place}.structural_tag", "is not supported", code="unsupported")
+        raise field_error(f"{place}.structural_tag", "is not supported", code="unsupported")
     whitespace = "" if given.disable_any_whitespace else given.whitespace_pattern
     if given.json is not None:
         yield f"{place}.json", make_json_constraint(given.json, f"{place}.json", whitespace=whitespace)
@@ -155,22 +133,22 @@ def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldCo
 
 def _choice_constraint(choices: list[str], field: str) -> OutputConstraint:
     if not choices:
-        raise _field_error(field, "is empty: there is nothing to choose from")
+        raise field_error(field, "is empty: there is nothing to choose from")
     return OutputConstraint("choice", json.dumps(choices))
 
 
 def _require_single(found: list[FieldConstraint]) -> FieldConstraint | None:
     if len(found) > 1:
         fields = " and ".join(field for field, _ in found)
-        raise _field_error(found[1][0], f"{fields} exclude each other: give one constraint")
+        raise field_error(found[1][0], f"{fields} exclude each other: give one constraint")
     return found[0] if found else None
 
 
 def _require_text(value: Any, field: str) -> str:
     if not isinstance(value, str):
-        raise _field_error(field, "must be a string")
+        raise field_error(field, "must be a string")
     return value
 
 
-def _field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
+def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
     return BadBodyError(f"{param}: {why}", param=param, code=code)

@@ -1,4 +1,4 @@
-"""What every endpoint works with: the engine, its tokenizer, the names and limits it is served under."""
+"""The service behind every endpoint: the engine, its tokenizer, the names and limits it is served under."""
 
 import asyncio
 import time
@@ -14,16 +14,17 @@ from radixway.core.http import BadBodyError, HttpError
 from radixway.core.parsers import ModelFamily
 from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import Tokenizer
-from radixway.engine.disaggregation import BootstrapRoom
 from radixway.engine.engine import Engine, GenerationStream
-from radixway.engine.engine_request import SamplingParams
-from radixway.engine.errors import InvalidRequestError
-from radixway.engine.grammar_compiler import GrammarCompiler
+from radixway.engine.engine_request import BootstrapRoom
+from radixway.engine.errors import GrammarUnavailableError, InvalidGrammarError, InvalidRequestError
+from radixway.engine.grammar_compiler import CompiledGrammar, GrammarCompiler
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.bootstrap_fields import BootstrapFields, parse_rooms
+from radixway.engine.server.constraint_fields import FieldConstraint, field_error
 from radixway.engine.server.generation_group import GenerationGroup
+from radixway.engine.server.http_exchange import TracedRequest
 from radixway.engine.server.metrics import EngineGpuMonitor, ServerMetrics
 from radixway.engine.server.sampling import SamplingDefaults
-from radixway.engine.server.tracing import TracedRequest
 
 T = TypeVar("T")
 
@@ -113,6 +114,24 @@ class EngineService:
         """Do `work` while others are served; never, if cancelled while all threads are busy."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
+    async def compile_constraint(self, wanted: FieldConstraint | None) -> CompiledGrammar | None:
+        """Compile `wanted`, as `find_constraint` returned it; None for None.
+
+        Raises BadBodyError (400) naming the field when it cannot be used.
+        """
+        if wanted is None:
+            return None
+        field, constraint = wanted
+        grammar = self.grammars.get_cached(constraint)
+        if grammar is not None:
+            return grammar
+        try:
+            return await self.run_in_thread(lambda: self.grammars.compile_constraint(constraint))
+        except InvalidGrammarError as error:
+            raise field_error(field, f"cannot be used: {error}", code="invalid_grammar") from None
+        except GrammarUnavailableError as error:
+            raise field_error(field, str(error), code="unsupported") from None
+
     def check_length(self, text: str, param: str) -> None:
         """Raises BadBodyError (400) for a text that cannot fit the context, so that it need not be tokenized.
 
@@ -124,7 +143,7 @@ class EngineService:
             raise BadBodyError(message, param=param, code="context_length_exceeded")
 
     def check_token_ids(self, ids: Sequence[int], param: str) -> None:
-        """Raises BadBodyError (400) for an empty prompt or an id the model does not have."""
+        """Raises BadBodyError (400) for an empty prompt or an id the model does not have, naming `param`."""
         if not ids:
             raise BadBodyError(f"{param} has no tokens", param=param, code="empty_prompt")
         size = self.engine.model_info.vocab_size
@@ -201,7 +220,7 @@ class EngineService:
             await answers.aclose()
 
     def abort_request(self, request_id: str) -> int:
-        """End every generation of that request; how many there were."""
+        """End every generation of request `request_id`; returns how many there were."""
         return sum(self.engine.abort_request(running) for running in self._running.get(request_id, ()))
 
     def abort_all_requests(self) -> int:
@@ -210,7 +229,8 @@ class EngineService:
 
 
 def prefix_namespace(*, cache_salt: str | None, extra_key: str | None = None) -> str:
-    """Where a request's prefixes are found: only with the same extra key (SGLang's) and the same salt.
+    """The namespace of a request's prefixes: shared only with the same `extra_key` (SGLang's) and
+    `cache_salt`.
 
     Raises BadBodyError (400) for a NUL in either, which is what divides them.
     """

@@ -1,7 +1,4 @@
-"""The log-probabilities in a `meta_info` of /generate, in SGLang's lists.
-
-POST /generate: SGLang's own protocol, what reinforcement-learning frameworks speak.
-"""
+"""POST /generate: SGLang's own protocol, which reinforcement-learning frameworks use."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +10,6 @@ from radixway.core.http import decode_json
 from radixway.core.http.server_sent_events import DONE_EVENT, write_event
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
-from radixway.engine.server.constraint_fields import compile_constraint
 from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
 from radixway.engine.server.generate_body import (
     WIRE_NAMES,
@@ -56,7 +52,7 @@ class LogprobLists:
             self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
 
     def append_part(self, part: GatheredOutput | RequestOutput) -> None:
-        """Append what is new of the answer."""
+        """Append the log-probabilities of `part`, the new tokens of the answer."""
         self._append_items("input", part.prompt_logprobs)
         self._append_items("output", part.logprobs)
 
@@ -97,7 +93,7 @@ async def generate(service: EngineService, exchange: HttpExchange, raw: bytes) -
             default = service.limit_max_tokens(
                 most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS, ids
             )
-            grammar = await compile_constraint(service, item.constraint)
+            grammar = await service.compile_constraint(item.constraint)
             jobs += [
                 GenerationJob(ids, params, item.rid) for params in item.make_sampling_params(default, grammar)
             ]
@@ -192,3 +188,24 @@ def _finish_reason(answer: GatheredOutput) -> dict[str, Any] | None:
             return {"type": "length", "length": answer.completion_tokens}
         case FinishReason(message=message):
             return {"type": "abort", "message": message or "aborted"}
+
+
+class ConcatenateBody(msgspec.Struct):
+    """The programs, by the frontend's names for them, whose texts continue that of `dst_rid`."""
+
+    src_rids: list[str]
+    dst_rid: str
+
+
+_concatenate_decoder = msgspec.json.Decoder(ConcatenateBody)
+
+
+async def concatenate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """POST /concate_and_append_request: branches of a program were joined, one after another.
+
+    Nothing has to be done: the frontend has appended their texts to the program's own, and sends all of it
+    with the next request. What of it is cached is found by its tokens. (KV that was computed behind another
+    text is not reused: it would not be what the model computes for this one.)
+    """
+    decode_json(_concatenate_decoder, raw)
+    await exchange.send_json(b'{"success":true}')

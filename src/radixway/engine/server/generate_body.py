@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from radixway.core.http import BadBodyError
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.constraint_fields import FieldConstraint, find_sampling_constraint
 from radixway.engine.server.prompt_inputs import split_prompts
 from radixway.engine.server.sampling import (
@@ -134,7 +134,9 @@ class GenerateItem:
     def make_sampling_params(
         self, default_max_tokens: int, grammar: StructuredOutputGrammar | None
     ) -> list[SamplingParams]:
-        """The parameters of each of its samples. Raises InvalidRequest naming the field at fault."""
+        """The parameters of each sample, constrained by `grammar`. Raises InvalidRequestError naming the
+        field at fault.
+        """
         return [
             _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens, grammar)
             for sample in range(self.samples)
@@ -142,12 +144,14 @@ class GenerateItem:
 
 
 def is_batch(body: GenerateRequestBody) -> bool:
-    """Was a list of prompts given? Then the answer is a list too."""
+    """True if `body` has a list of prompts: then the answer is a list too."""
     return isinstance(body.text, list) or bool(body.input_ids and isinstance(body.input_ids[0], list))
 
 
 def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[GenerateItem]:
-    """The prompts with their parameters. Raises BadBodyError (400) naming the field at fault."""
+    """Split `body` into prompts with their parameters. Raises BadBodyError (400) naming the field at
+    fault.
+    """
     _refuse_unsupported(body)
     prompts = _split_prompts(body)
     count = len(prompts)

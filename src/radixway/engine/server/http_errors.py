@@ -1,4 +1,4 @@
-"""What the engine refuses or fails at, as clients are told of it."""
+"""The engine's errors as HTTP errors."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ from radixway.engine.errors import (
 
 
 def to_http_error(error: EngineError, *, field_names: dict[str, str] | None = None) -> HttpError:
-    """What a client is told when the engine refuses or fails; `field_names` are the protocol's own."""
+    """The HTTP error for `error`; `field_names` are the protocol's own names of the engine's fields."""
     if isinstance(error, InvalidRequestError):
         wire_name = (field_names or {}).get(error.field, error.field)
         code = "context_length_exceeded" if isinstance(error, ContextLengthError) else "invalid_value"

@@ -1,20 +1,29 @@
 """One HTTP request and its answer, over plain ASGI: body in, JSON or server-sent events out."""
 
-from time import perf_counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, time
 from urllib.parse import parse_qsl
 
 from radixway.core.http import ClientWatch, HttpError, Receive, Scope, Send, choose_request_id, read_body
-from radixway.core.telemetry.tracing import CallerSpan, parse_caller_span
-
-if TYPE_CHECKING:
-    from radixway.engine.server.tracing import TracedRequest
+from radixway.core.telemetry.tracing import CallerSpan, TraceRecord, parse_caller_span
+from radixway.engine.generation_stream import GenerationStream
 
 JSON = b"application/json"
 
 
+@dataclass(slots=True)
+class TracedRequest:
+    """One HTTP request while it is answered, for its trace."""
+
+    trace: TraceRecord
+    generations: Sequence[GenerationStream] = ()
+    began_at: float = field(default_factory=time)
+    origin: float = field(default_factory=perf_counter)
+
+
 class HttpExchange:
-    """What an endpoint sees of its request, and how it answers."""
+    """An endpoint's view of its request, and its means to answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, max_body_bytes: int) -> None:
         self.method: str = scope["method"]
@@ -60,11 +69,11 @@ class HttpExchange:
         return self._watch
 
     async def send_json(self, body: bytes) -> None:
-        """Answer with a whole JSON document."""
+        """Answer with the JSON document `body`."""
         await self.send_whole(body, content_type=JSON)
 
     async def send_whole(self, body: bytes, *, content_type: bytes) -> None:
-        """Answer with a whole document of any type."""
+        """Answer with the document `body` of any type."""
         await self._send_document(200, [(b"content-type", content_type)], body)
 
     async def send_events(self, events: bytes) -> None:

@@ -84,7 +84,9 @@ async def serve(
     tracing: RequestTracer | None = None,
     limits: ServerLimits | None = None,
 ) -> None:
-    """The same inside a running event loop; `stop` ends it too. Port 0 takes a free one."""
+    """Serve one model in a running event loop, see `run_engine`; `stop` ends it too. Port 0 takes a free
+    one.
+    """
     stop = stop or asyncio.Event()
     try:
         listener = bind_tcp(host, port)

@@ -1,7 +1,4 @@
-"""How busy the GPU is that the engine runs on, where `nvidia-smi` tells.
-
-The engine's Prometheus metrics: what its server measured, and the engine's own counts at each scrape.
-"""
+"""The engine's Prometheus metrics: what its server measured, and the engine's own counts at each scrape."""
 
 from __future__ import annotations
 
@@ -19,19 +16,19 @@ from radixway.engine.tiers import TierStats
 
 
 class EngineGpuMonitor:
-    """Belongs to one event loop. An engine on a CPU has none."""
+    """Reads how busy the engine's GPU is, through `nvidia-smi`. Belongs to one event loop."""
 
     def __init__(self, device: str) -> None:
         self._id = find_gpu_uuid(device)
         self._gpus = GpuMonitor() if self._id is not None else None
 
     async def read_utilisation(self) -> dict[str, float]:
-        """From 0 to 1, by the GPU's number on this machine; nothing where that is not known."""
+        """The GPU's utilisation from 0 to 1, by its number on this machine; empty if that is not known."""
         return {} if self._gpus is None else select_utilisation(await self._gpus.read_gpus(), self._id)
 
 
 def select_utilisation(gpus: Sequence[GpuStatus], uuid: str | None) -> dict[str, float]:
-    """The same of one of these GPUs."""
+    """The utilisation of the GPU `uuid` among `gpus`, by its number; empty if that is not known."""
     return {
         str(number): gpu.busy / 100
         for number, gpu in enumerate(gpus)
@@ -40,7 +37,7 @@ def select_utilisation(gpus: Sequence[GpuStatus], uuid: str | None) -> dict[str,
 
 
 def find_gpu_uuid(device: str) -> str | None:
-    """What the driver calls a device of torch's: its number means little where some are hidden."""
+    """The driver's id of torch's `device`: torch's number means little where some devices are hidden."""
     if not device.startswith("cuda"):
         return None
     import torch
@@ -56,8 +53,10 @@ class ServerMetrics:
     """One server's metrics in a registry of their own."""
 
     def __init__(self, stats: Callable[[], EngineStats]) -> None:
+        self.gpu_utilisation: Mapping[str, float] = {}
+        """Of the GPU that the engine runs on, by number; set before each scrape."""
         self._registry = CollectorRegistry()
-        self._registry.register(_EngineStatsCollector(stats))
+        self._registry.register(_EngineCollector(stats, lambda: self.gpu_utilisation))
         self.first_token_s = Histogram(
             "radixway_engine_time_to_first_token_seconds",
             "Seconds from a request's arrival to its first sampled token",
@@ -77,37 +76,19 @@ class ServerMetrics:
             registry=self._registry,
         )
 
-        self.gpu_utilisation: Mapping[str, float] = {}
-        """Of the GPU that it runs on, by number; noted before each scrape."""
-        self._registry.register(_EngineGpuCollector(lambda: self.gpu_utilisation))
-
     def render_metrics(self) -> bytes:
         """The Prometheus text exposition."""
         return render_exposition(self._registry.collect(), "").body
 
 
-class _EngineGpuCollector(Collector):
-    """Tells how busy the GPU is."""
+class _EngineCollector(Collector):
+    """Reads `stats` and `gpu_utilisation` (by GPU number) at each scrape."""
 
-    def __init__(self, utilisation: Callable[[], Mapping[str, float]]) -> None:
-        self._utilisation = utilisation
-
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "radixway_engine_gpu_utilisation_ratio",
-            "How busy the GPU is that the engine runs on, 0 to 1",
-            labels=["gpu"],
-        )
-        for number, share in self._utilisation().items():
-            family.add_metric([number], share)
-        yield family
-
-
-class _EngineStatsCollector(Collector):
-    """Reads `Engine.stats()` when somebody scrapes."""
-
-    def __init__(self, stats: Callable[[], EngineStats]) -> None:
+    def __init__(
+        self, stats: Callable[[], EngineStats], gpu_utilisation: Callable[[], Mapping[str, float]]
+    ) -> None:
         self._stats = stats
+        self._gpu_utilisation = gpu_utilisation
 
     def collect(self) -> Iterator[Metric]:
         stats = self._stats()
@@ -139,32 +120,38 @@ class _EngineStatsCollector(Collector):
             yield CounterMetricFamily(f"radixway_engine_{name}", text, value=value)
         yield from _tier_metrics(stats.tiers)
         yield from _transfer_metrics(stats.transfers)
+        gpus = GaugeMetricFamily(
+            "radixway_engine_gpu_utilisation_ratio",
+            "How busy the GPU is that the engine runs on, 0 to 1",
+            labels=["gpu"],
+        )
+        for number, share in self._gpu_utilisation().items():
+            gpus.add_metric([number], share)
+        yield gpus
+
+
+_TIER_METRICS: tuple[tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str], ...] = (
+    (GaugeMetricFamily, "tokens", "total", "Tokens a tier holds at most"),
+    (GaugeMetricFamily, "cached_tokens", "cached", "Tokens in a tier"),
+    (CounterMetricFamily, "hit_tokens", "hit_tokens", "Prompt tokens found in a tier and in none above it"),
+    (CounterMetricFamily, "evicted_tokens", "evicted_tokens", "Tokens that had to make room in a tier"),
+    (
+        CounterMetricFamily,
+        "lost_tokens",
+        "lost_tokens",
+        "Tokens not copied to a tier because copying was behind, or found damaged there",
+    ),
+)
+"""Kind and name of each metric of a tier, the field of `TierStats` behind it, and its help."""
 
 
 def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
     """The tiers of the cache, told apart by the label `tier`: device, host, disk."""
-    room = GaugeMetricFamily("radixway_engine_tier_tokens", "Tokens a tier holds at most", labels=["tier"])
-    cached = GaugeMetricFamily("radixway_engine_tier_cached_tokens", "Tokens in a tier", labels=["tier"])
-    hits = CounterMetricFamily(
-        "radixway_engine_tier_hit_tokens",
-        "Prompt tokens found in a tier and in none above it",
-        labels=["tier"],
-    )
-    evicted = CounterMetricFamily(
-        "radixway_engine_tier_evicted_tokens", "Tokens that had to make room in a tier", labels=["tier"]
-    )
-    lost = CounterMetricFamily(
-        "radixway_engine_tier_lost_tokens",
-        "Tokens not copied to a tier because copying was behind, or found damaged there",
-        labels=["tier"],
-    )
-    for name, tier in tiers.items():
-        room.add_metric([name], tier.total)
-        cached.add_metric([name], tier.cached)
-        hits.add_metric([name], tier.hit_tokens)
-        evicted.add_metric([name], tier.evicted_tokens)
-        lost.add_metric([name], tier.lost_tokens)
-    yield from (room, cached, hits, evicted, lost)
+    for family_type, name, field, text in _TIER_METRICS:
+        family = family_type(f"radixway_engine_tier_{name}", text, labels=["tier"])
+        for tier, stats in tiers.items():
+            family.add_metric([tier], getattr(stats, field))
+        yield family
 
 
 def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
@@ -185,5 +172,5 @@ def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
 
 
 def kv_usage_ratio(stats: EngineStats) -> float:
-    """The share of the KV pool that running requests hold."""
+    """The share of the KV pool that running requests hold, by `stats`."""
     return stats.kv_used / stats.kv_total if stats.kv_total else 0.0

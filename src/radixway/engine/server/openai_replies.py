@@ -1,6 +1,6 @@
 """The objects of OpenAI's chat and completions answers, whole and streamed, with vLLM's additions.
 
-Streaming OpenAI's answers: one write for each step of the engine, usage at the end when asked for.
+A stream has one write for each step of the engine, and usage at the end if it was asked for.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ class CompletionReply(msgspec.Struct, kw_only=True):
 
 
 class UsageCounts(Protocol):
-    """What `usage` reads: a gathered answer, or the last output of a streamed one."""
+    """The token counts that `usage` needs: of a gathered answer, or the last output of a streamed one."""
 
     prompt_tokens: int
     cached_tokens: int
@@ -120,19 +120,19 @@ def sum_usage(answers: Sequence[UsageCounts], per_prompt: int) -> CompletionUsag
 
 
 def finish_reason_name(finish: FinishReason | None) -> str | None:
-    """`stop`, `length` or `abort`; None while the answer goes on."""
+    """The name of `finish`: `stop`, `length` or `abort`; None while the answer goes on."""
     return None if finish is None else finish.type
 
 
 def stop_reason_of(finish: FinishReason | None, eos_token_ids: frozenset[int]) -> int | str | UnsetType:
-    """What a client's `stop` or `stop_token_ids` matched, as vLLM tells it; absent for end-of-sequence."""
+    """The stop string or token id that `finish` matched, as vLLM reports it; absent for end-of-sequence."""
     if finish is None or finish.matched is None or finish.matched in eos_token_ids:
         return UNSET
     return finish.matched
 
 
 def make_chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
-    """The `logprobs` of a chat choice."""
+    """The `logprobs` field of a chat choice."""
 
     def entry(token_id: int, logprob: float) -> dict[str, Any]:
         data = tokenizer.token_bytes[token_id]
@@ -206,7 +206,7 @@ ReplyChoices = Sequence[ChatChoice | TextChoice]
 
 @dataclass(slots=True, frozen=True)
 class ReplyHead:
-    """What every object of one answer says about itself."""
+    """The fields that every object of one answer begins with."""
 
     id: str
     object: str
@@ -214,7 +214,7 @@ class ReplyHead:
     model: str
 
     def make_reply(self, choices: ReplyChoices) -> CompletionReply:
-        """An object with these choices."""
+        """An object with these `choices`."""
         return CompletionReply(
             id=self.id, object=self.object, created=self.created, model=self.model, choices=choices
         )

@@ -11,13 +11,14 @@ import msgspec
 from radixway._version import __version__
 from radixway.engine.server.chat_completions import ChatCompletionBody
 from radixway.engine.server.completions import TextCompletionBody
+from radixway.engine.server.generate import ConcatenateBody
 from radixway.engine.server.generate_body import GenerateRequestBody
-from radixway.engine.server.generation_control import ConcatenateBody, PauseBody
 from radixway.engine.server.prefetch import PrefetchBody
 from radixway.engine.server.status import AbortBody
 from radixway.engine.server.tokenize import DetokenizeBody, TokenizeBody
 from radixway.engine.server.weight_routes import (
     DiskUpdateBody,
+    PauseBody,
     TensorUpdateBody,
     WeightQueryBody,
     WeightVersionBody,

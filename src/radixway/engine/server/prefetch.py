@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from radixway.core.http import BadBodyError, HttpError, decode_json
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.chat_completions import ChatCompletionBody, render_chat_prompt
 from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
 from radixway.engine.server.http_exchange import HttpExchange

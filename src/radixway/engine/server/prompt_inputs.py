@@ -15,7 +15,8 @@ async def encode_prompts(
     add_special_tokens: bool = True,
     must_fit: bool = True,
 ) -> list[list[int]]:
-    """Each prompt as token ids. Raises BadBodyError (400) for an empty prompt or an unknown id.
+    """Encode each of `prompts` as token ids. Raises BadBodyError (400) for an empty prompt or an unknown
+    id.
 
     So it does for a text too long for the context, unless it need not fit. Texts are tokenized one by one: if
     the client leaves, the rest of them never is.
@@ -37,7 +38,7 @@ async def encode_prompts(
 
 
 def split_prompts(given: str | Sequence[str | int | list[int]], *, param: str) -> Sequence[str | list[int]]:
-    """The prompts one by one. Raises BadBodyError (400) for none, or for a list of more than one kind."""
+    """Split `given` into prompts. Raises BadBodyError (400), naming `param`, for none or for mixed kinds."""
     if isinstance(given, str):
         return [given]
     if not given:

@@ -1,4 +1,4 @@
-"""How OpenAI's request fields (and vLLM's additions to them) become SamplingParams."""
+"""Translation of OpenAI's request fields (and vLLM's additions to them) into SamplingParams."""
 
 import json
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from radixway.core.http import BadBodyError
-from radixway.engine.engine_request import SamplingParams
 from radixway.engine.errors import InvalidRequestError
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.constraint_fields import ConstraintFields
 from radixway.engine.server.http_errors import to_http_error
 from radixway.engine.structured_output import StructuredOutputGrammar
@@ -72,7 +72,7 @@ class SamplingBody(ConstraintFields, kw_only=True):
 
 @dataclass(slots=True, frozen=True)
 class SamplingDefaults:
-    """What a model's authors recommend, for what an OpenAI request does not say."""
+    """The defaults that a model's authors recommend, for fields that an OpenAI request leaves out."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -82,7 +82,7 @@ class SamplingDefaults:
 
     @classmethod
     def load_defaults(cls, model_directory: Path) -> "SamplingDefaults":
-        """From the model's generation_config.json, neutral where that says nothing."""
+        """Read generation_config.json in `model_directory`; neutral values for what it leaves out."""
         try:
             config = json.loads((model_directory / "generation_config.json").read_bytes())
         except (OSError, ValueError):
@@ -155,9 +155,7 @@ def derive_choice_seed(seed: int | None, choice: int) -> int | None:
 
 
 def check_choices(body: SamplingBody) -> int:
-    """`n`. Raises BadBodyError (400) when it is out of range or something is asked that this engine cannot
-    do.
-    """
+    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
     n = 1 if body.n is None else body.n
     if not 1 <= n <= MAX_CHOICES:
         raise BadBodyError(f"n must be between 1 and {MAX_CHOICES}, not {n}", param="n", code="invalid_value")
@@ -173,14 +171,16 @@ def check_choices(body: SamplingBody) -> int:
 
 
 def check_logprobs(name: str, count: int | None) -> None:
-    """Raises BadBodyError (400) for more alternatives per token than are given out."""
+    """Raises BadBodyError (400), naming field `name`, if `count` alternatives per token are too many."""
     if count is not None and not 0 <= count <= MAX_LOGPROBS:
         message = f"{name} must be between 0 and {MAX_LOGPROBS}, not {count}"
         raise BadBodyError(message, param=name, code="invalid_value")
 
 
 def parse_stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[str, ...]:
-    """Stop strings as a tuple. Raises BadBodyError (400) when they are too many or too long."""
+    """Return `stop` as a tuple. Raises BadBodyError (400), naming `param`, for too many or too long
+    strings.
+    """
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if len(stops) > _MAX_STOP_STRINGS or any(len(text) > _MAX_STOP_CHARACTERS for text in stops):
         message = (
@@ -191,7 +191,7 @@ def parse_stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> 
 
 
 def unsupported_field_error(param: str, what: str = "") -> BadBodyError:
-    """A field of the protocol that this engine knows but cannot serve."""
+    """An error for field `param`, which this engine knows but cannot serve."""
     return BadBodyError(
         f"{param} {what} is not supported".replace("  ", " "), param=param, code="unsupported"
     )
@@ -199,7 +199,7 @@ def unsupported_field_error(param: str, what: str = "") -> BadBodyError:
 
 @contextmanager
 def field_names(names: dict[str, str]) -> Iterator[None]:
-    """Refusals of the engine inside this name the field as the protocol does."""
+    """Within this context errors of the engine name fields as the protocol does, by `names`."""
     try:
         yield
     except InvalidRequestError as error:

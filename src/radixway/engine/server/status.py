@@ -1,14 +1,17 @@
-"""What the server tells of itself, and the operator's calls: health, models, metrics, cache, abort."""
+"""Health, models, metrics, cache and abort: the server's state, and the operator's calls."""
 
 import asyncio
 import time
-from typing import Annotated, Any
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from radixway._version import __version__
 from radixway.core.http import BadBodyError, HttpError, decode_json, decode_query
-from radixway.engine.engine_request import SamplingParams
+from radixway.engine.engine_info import EngineStats
+from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.metrics import kv_usage_ratio
@@ -41,7 +44,7 @@ async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> N
 
 
 async def health_generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """The model really answers: one token is generated, unless it was told to pause."""
+    """The model really answers: one token is generated, unless generation is paused."""
     if service.engine.stats().paused:
         await exchange.send_json(b'{"status":"paused"}')
         return
@@ -60,7 +63,7 @@ async def models(service: EngineService, exchange: HttpExchange, raw: bytes) -> 
 
 
 async def model(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """One of them, by the rest of the path."""
+    """One of the models, by the rest of the path."""
     name = exchange.path.removeprefix("/v1/models/")
     service.check_model(name)
     await exchange.send_json(
@@ -101,7 +104,7 @@ async def model_info(service: EngineService, exchange: HttpExchange, raw: bytes)
 
 
 async def server_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """What the engine runs with and how busy it is: SGLang's keys, and ours."""
+    """The engine's configuration and load: SGLang's keys, and ours."""
     info, stats, config = service.engine.model_info, service.engine.stats(), service.config
     reply = {
         "engine": "radixway",
@@ -150,7 +153,7 @@ class _PrefixesQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def cached_prefixes(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """What the radix cache holds, in its hottest prefixes: lengths and uses, no tokens."""
+    """The hottest prefixes in the radix cache: lengths and uses, no tokens."""
     asked = decode_query(exchange.query, _PrefixesQuery)
     prefixes = await asyncio.to_thread(service.engine.cached_prefixes, asked.most, asked.levels)
     stats = service.engine.stats()
@@ -171,3 +174,82 @@ async def abort_request(service: EngineService, exchange: HttpExchange, raw: byt
         raise BadBodyError("give rid, or abort_all: true", param="rid", code="missing_field")
     aborted = service.abort_all_requests() if body.abort_all else service.abort_request(body.rid or "")
     await exchange.send_json(_encode({"success": True, "aborted": aborted}))
+
+
+class LoadsQuery(msgspec.Struct):
+    """The query of /v1/loads."""
+
+    include: str | None = None
+    """Sections, divided by commas; without it all of them. `core` is always there."""
+    dp_rank: int | None = None
+    """An engine of ours is rank 0, and there is no other."""
+    format: Literal["json"] = "json"
+    """SGLang's other one is /metrics here."""
+
+
+async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """Requests that run and wait, and the KV cache in use, as SGLang has them by data-parallel rank."""
+    query = decode_query(exchange.query, LoadsQuery)
+    sections = _read_sections(query.include)
+    stats = service.engine.stats()
+    load = _load_fields(service, stats) | {
+        name: make(service, stats)
+        for section, (name, make) in _SECTIONS.items()
+        if sections is None or section in sections
+    }
+    reply = {
+        "timestamp": datetime.now(UTC).isoformat(),
+        "version": __version__,
+        "dp_rank_count": 1,
+        "loads": [load] if query.dp_rank in (None, 0) else [],
+    }
+    await exchange.send_json(_encode(reply))
+
+
+def _read_sections(include: str | None) -> set[str] | None:
+    """The sections that are asked for; None: all. Raises BadBodyError (400) for one that does not exist."""
+    if not include:
+        return None
+    asked = {name.strip() for name in include.split(",")}
+    if unknown := asked - _SECTIONS.keys() - _ABSENT_SECTIONS - {"core", "all"}:
+        known = ", ".join(sorted({"core", "all", *_SECTIONS, *_ABSENT_SECTIONS}))
+        message = f"include: there is no section {min(unknown)!r}; there are {known}"
+        raise BadBodyError(message, param="include", code="invalid_value")
+    return None if "all" in asked else asked
+
+
+def _load_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
+    return {
+        "dp_rank": 0,
+        "timestamp": time.time(),
+        "num_running_reqs": stats.running,
+        "num_waiting_reqs": stats.waiting + stats.loading,
+        "num_used_tokens": stats.kv_used,
+        "max_total_num_tokens": stats.kv_total,
+        "max_running_requests": service.config.max_running,
+        "token_usage": kv_usage_ratio(stats),
+        "cache_hit_rate": stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0,
+    }
+
+
+def _disaggregation_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
+    mode = service.config.disaggregation_mode
+    return {
+        "mode": mode,
+        "prefill_inflight_queue_reqs": stats.departing,
+        "decode_transfer_queue_reqs": stats.loading if mode == "decode" else 0,
+    }
+
+
+def _queue_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
+    """Requests that are preempted or retracted stand in the queue again; grammars have none of their own."""
+    return {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
+
+
+_SECTIONS: dict[str, tuple[str, Callable[[EngineService, EngineStats], dict[str, Any]]]] = {
+    "disagg": ("disaggregation", _disaggregation_fields),
+    "queues": ("queues", _queue_fields),
+}
+"""By its name in `include`: its name in the answer, and what makes it."""
+_ABSENT_SECTIONS = frozenset({"memory", "spec", "lora"})
+"""SGLang leaves these out, too, where there is nothing to tell."""

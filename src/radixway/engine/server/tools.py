@@ -1,6 +1,5 @@
-"""The grammar of tool calls, as each family of models writes them: what `tool_choice: required` enforces.
-
-`tools` and `tool_choice`: what the template is shown, and what the answer may or must be.
+"""`tools` and `tool_choice`: what the template is shown, and the grammar of forced calls for each family
+of models.
 """
 
 import json
@@ -8,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from radixway.core.http import BadBodyError
 from radixway.core.parsers import MARKERS, ToolFamily
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.constraint_fields import FieldConstraint, compile_constraint
+from radixway.engine.server.constraint_fields import FieldConstraint, field_error
 from radixway.engine.structured_output import StructuredOutputGrammar
 
 if TYPE_CHECKING:
@@ -102,7 +100,7 @@ def _literal_terminals(text: str, markers: Sequence[str], tokenizer: Tokenizer) 
 
 @dataclass(slots=True, frozen=True)
 class ToolUse:
-    """What a request says about tools."""
+    """A request's tools, and whether it forces a call."""
 
     shown: list[ToolSchema] | None = None
     """What the template is given."""
@@ -112,7 +110,9 @@ class ToolUse:
     """Whether it may be several calls."""
 
     def call_family(self, known: ToolFamily | None) -> ToolFamily | None:
-        """How calls are written and read: as the model does, which may be unknown. Forced calls are JSON."""
+        """The family whose form calls are written in: the `known` one, which may be None. Forced calls of
+        an unknown family are Hermes JSON.
+        """
         if self.forced and known not in CALL_FORMS:
             return "hermes"
         return known if self.shown else None
@@ -121,13 +121,13 @@ class ToolUse:
 def parse_tool_use(
     tools: Sequence[ToolSchema] | None, tool_choice: Any, parallel: bool | None = None
 ) -> ToolUse:
-    """Raises BadBodyError (400) naming the tool or field at fault."""
+    """Check `tools` and `tool_choice`. Raises BadBodyError (400) naming the tool or field at fault."""
     for index, tool in enumerate(tools or ()):
         _check_tool(tool, f"tools[{index}]")
     if tool_choice == "none" or (not tools and tool_choice in (None, "auto")):
         return ToolUse()
     if not tools:
-        raise _tool_field_error("tool_choice", "needs tools to choose from")
+        raise field_error("tool_choice", "needs tools to choose from")
     tools = list(tools)
     match tool_choice:
         case None | "auto":
@@ -137,24 +137,25 @@ def parse_tool_use(
         case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
             named = [tool for tool in tools if tool["function"]["name"] == name]
             if not named:
-                raise _tool_field_error(
+                raise field_error(
                     "tool_choice", f"names a function that is not among the tools: {name[:60]!r}"
                 )
             return ToolUse(tools, named, parallel=False)
     how = 'must be auto, none, required or {"type": "function", "function": {"name": …}}'
-    raise _tool_field_error("tool_choice", how)
+    raise field_error("tool_choice", how)
 
 
 async def compile_tool_grammar(
     service: "EngineService", use: ToolUse, wanted: FieldConstraint | None, family: ToolFamily | None
 ) -> StructuredOutputGrammar | None:
-    """What the answer must be: forced calls; what the client wants; or, if that is JSON, that or calls.
+    """Compile the grammar of the answer: forced calls; what the client `wanted`; or, if that is JSON, that
+    or calls.
 
     Raises BadBodyError (400) naming the tool or field that cannot be followed.
     """
     calls = use.forced or (use.shown if wanted and wanted[1].kind == "json_schema" else None)
     if not calls or family is None or family not in CALL_FORMS:
-        return await compile_constraint(service, wanted)
+        return await service.compile_constraint(wanted)
     answer = None if use.forced or wanted is None else wanted[1]
     source = build_calls_grammar(calls, family, service.tokenizer, several=use.parallel, answer=answer)
     constraint = OutputConstraint("lark", source)
@@ -164,9 +165,9 @@ async def compile_tool_grammar(
     try:
         return await service.run_in_thread(lambda: service.grammars.compile_constraint(constraint))
     except InvalidGrammarError as error:
-        await compile_constraint(service, wanted)
+        await service.compile_constraint(wanted)
         await _refuse_parameters(service, calls)
-        raise _tool_field_error("tools", f"cannot be followed: {error}", code="invalid_grammar") from None
+        raise field_error("tools", f"cannot be followed: {error}", code="invalid_grammar") from None
 
 
 async def _refuse_parameters(service: "EngineService", tools: Sequence[ToolSchema]) -> None:
@@ -174,24 +175,18 @@ async def _refuse_parameters(service: "EngineService", tools: Sequence[ToolSchem
     for index, tool in enumerate(tools):
         schema = json.dumps(parameters_schema(tool))
         constraint = OutputConstraint("json_schema", schema, lenient=not tool["function"].get("strict"))
-        await compile_constraint(service, (f"tools[{index}].function.parameters", constraint))
+        await service.compile_constraint((f"tools[{index}].function.parameters", constraint))
 
 
 def _check_tool(tool: ToolSchema, place: str) -> None:
     function = tool.get("function")
     if tool.get("type") != "function" or not isinstance(function, dict):
-        raise _tool_field_error(place, 'must be {"type": "function", "function": {…}}')
+        raise field_error(place, 'must be {"type": "function", "function": {…}}')
     if not isinstance(function.get("name"), str) or not function["name"]:
-        raise _tool_field_error(f"{place}.function.name", "must be a string")
+        raise field_error(f"{place}.function.name", "must be a string")
     if not isinstance(function.get("parameters"), Mapping | None):
-        raise _tool_field_error(f"{place}.function.parameters", "must be a JSON schema, which is an object")
+        raise field_error(f"{place}.function.parameters", "must be a JSON schema, which is an object")
     if (function.get("parameters") or {}).get("type", "object") != "object":
-        raise _tool_field_error(
-            f"{place}.function.parameters", "must describe an object: arguments have names"
-        )
+        raise field_error(f"{place}.function.parameters", "must describe an object: arguments have names")
     if not isinstance(function.get("strict"), bool | None):
-        raise _tool_field_error(f"{place}.function.strict", "must be true or false")
-
-
-def _tool_field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
-    return BadBodyError(f"{param}: {why}", param=param, code=code)
+        raise field_error(f"{place}.function.strict", "must be true or false")

@@ -1,37 +1,25 @@
-"""What a traced request did in the engine, as spans within its caller's: its wait, prefill and decoding."""
+"""The spans of a traced request within its caller's: its wait, prefill and decoding."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter, time
+from time import perf_counter
 
 from radixway.core.telemetry.tracing import (
     CallerSpan,
     RequestTracer,
     TimedStage,
-    TraceRecord,
     TraceSpan,
     build_spans,
 )
 from radixway.core.telemetry.tracing.span import Kind, Value
-from radixway.engine.generation_stream import GenerationStream, RequestTimeline
-from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.generation_stream import RequestTimeline
+from radixway.engine.server.http_exchange import HttpExchange, TracedRequest
 
 _OPERATIONS = {"/v1/chat/completions": "chat"}
 
 
-@dataclass(slots=True)
-class TracedRequest:
-    """One HTTP request while it is answered, of which everything will be told."""
-
-    trace: TraceRecord
-    generations: Sequence[GenerationStream] = ()
-    began_at: float = field(default_factory=time)
-    origin: float = field(default_factory=perf_counter)
-
-
 def start_request_trace(tracing: RequestTracer | None, caller: CallerSpan | None) -> TracedRequest | None:
-    """None where nobody wants to see it. Whoever asks an engine is believed: a gateway does."""
+    """Start a trace within `caller`; None if it is not sampled. A gateway's sampling decision is followed."""
     if tracing is None:
         return None
     trace = tracing.start_trace(caller, believed=True)
@@ -41,7 +29,7 @@ def start_request_trace(tracing: RequestTracer | None, caller: CallerSpan | None
 def finish_request_trace(
     tracing: RequestTracer, traced: TracedRequest, exchange: HttpExchange, path: str, model: str
 ) -> None:
-    """It has been answered; `path`: one of ours."""
+    """Export the spans of a request that has been answered; `path` is its route."""
     passed = [each.timeline for each in traced.generations]
     root = _root_span(traced, exchange, path, model, passed)
     tracing.export_trace(partial(_child_spans, traced, root, passed))

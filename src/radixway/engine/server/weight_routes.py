@@ -1,4 +1,7 @@
-"""New weights for the running model, and their version: SGLang's calls, with safetensors, never pickle."""
+"""New weights for the running model, their version, and pauses around an update.
+
+SGLang's calls, with safetensors, never pickle.
+"""
 
 import asyncio
 import base64
@@ -8,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from radixway.core.http import BadBodyError, decode_json, decode_query
+from radixway.engine.engine import PauseMode
 from radixway.engine.errors import (
     CheckpointError,
     InvalidWeightsError,
@@ -29,7 +33,7 @@ _JSON = "application/json"
 
 
 class UpdateOptions(msgspec.Struct, kw_only=True):
-    """What every update may say."""
+    """The options of every update."""
 
     flush_cache: bool = True
     """False: running requests keep the KV that the old weights computed."""
@@ -71,10 +75,17 @@ class WeightQueryBody(msgspec.Struct):
     truncate_size: int = 100
 
 
+class PauseBody(msgspec.Struct):
+    """The body of /pause_generation; there need not be one."""
+
+    mode: PauseMode = "abort"
+
+
 _disk_decoder = msgspec.json.Decoder(DiskUpdateBody)
 _tensor_decoder = msgspec.json.Decoder(TensorUpdateBody)
 _version_decoder = msgspec.json.Decoder(WeightVersionBody)
 _weight_decoder = msgspec.json.Decoder(WeightQueryBody)
+_pause_decoder = msgspec.json.Decoder(PauseBody)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -135,6 +146,19 @@ async def by_name(service: EngineService, exchange: HttpExchange, raw: bytes) ->
     if rows is None:
         raise BadBodyError(f"the model has no tensor {body.name}", param="name", code="invalid_value")
     await exchange.send_json(rows)
+
+
+async def pause_generation(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """Compute nothing until generation is continued; requests that come meanwhile wait."""
+    body = decode_json(_pause_decoder, raw or b"{}")
+    await asyncio.to_thread(service.engine.pause_generation, body.mode)
+    await exchange.send_json(b'{"status":"ok","message":"generation is paused"}')
+
+
+async def continue_generation(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """Continue generation; does nothing if it is not paused."""
+    await asyncio.to_thread(service.engine.resume_generation)
+    await exchange.send_json(b'{"status":"ok","message":"generation goes on"}')
 
 
 async def _update_weights(

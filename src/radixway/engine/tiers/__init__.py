@@ -1,10 +1,11 @@
-"""Where cached prefixes go when the device has no room for them, and come back from: host memory and disk.
+"""Lower tiers of the prefix cache, below the device's pool: host memory and disk.
 
-`TieredKVCache` decides and keeps the books, in the engine thread. One transfer thread copies, in the order
-it is told.
+Start with `TieredKVCache`, which decides what is copied and keeps the accounts, in the engine thread. One
+transfer thread copies, in the order of its calls.
 """
 
-from radixway.engine.tiers.disk_tier import DiskTier, KVFingerprint, open_disk_tier
+from radixway.engine.kv_identity import KVFingerprint
+from radixway.engine.tiers.disk_tier import DiskTier, open_disk_tier
 from radixway.engine.tiers.host_pool import TierLoad
 from radixway.engine.tiers.tiered_cache import TieredKVCache, TierStats
 

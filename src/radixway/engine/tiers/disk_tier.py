@@ -1,15 +1,12 @@
-"""The disk tier of one directory: its books, and the files behind them."""
+"""The disk tier of one directory: its index, and the files behind it."""
 
 import fcntl
 import logging
 import os
 from array import array
-from dataclasses import astuple, dataclass
 from pathlib import Path
 
-import xxhash
-
-from radixway.engine.tiers.slab_file import DIGEST_BYTES, SlabFile, digest_fingerprint, slot_size_bytes
+from radixway.engine.tiers.slab_file import DIGEST_BYTES, SlabFile, slot_size_bytes
 from radixway.engine.tiers.slab_index import (
     HEADER_BYTES,
     SlabIndex,
@@ -20,38 +17,6 @@ from radixway.engine.tiers.slab_index import (
 from radixway.engine.tiers.tier_index import TierIndex
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, frozen=True, kw_only=True)
-class KVFingerprint:
-    """All that KV depends on but the tokens and their namespace. What differs in any of it is never mixed."""
-
-    weights: str
-    """Names the weights by their content, see `weights_identity`."""
-    weight_version: str
-    dtype: str
-    kv_dtype: str
-    quantization: str
-    page_size: int
-    layers: int
-    kv_heads: int
-    head_dim: int
-
-    @property
-    def digest(self) -> bytes:
-        """32 bytes."""
-        return digest_fingerprint(*astuple(self))
-
-
-def digest_weight_files(directory: Path) -> str:
-    """A digest of a model's config.json and every byte of its weights: xxh3, some GB a second."""
-    digest = xxhash.xxh3_128()
-    for file in [directory / "config.json", *sorted(directory.glob("*.safetensors"))]:
-        digest.update(file.name.encode())
-        with file.open("rb") as content:
-            while block := content.read(2**22):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 class DiskTier:
@@ -71,7 +36,7 @@ class DiskTier:
             self.tier.restore_pages(digests, array("i", [page.slot for page in prefix]))
 
     def write_page(self, record: SlabRecord, page: memoryview) -> None:
-        """Fill a slot. An error is kept in `failed`."""
+        """Write `page` to the slot of `record`. An error is kept in `failed`."""
         if self.failed is None:
             try:
                 self._slab.write_slot(record.slot, record.digest, page)
@@ -88,7 +53,7 @@ class DiskTier:
             return False
 
     def restart_files(self, fingerprint: bytes) -> None:
-        """Empty the files; what comes is of `fingerprint`."""
+        """Empty the files; what follows is of `fingerprint`."""
         if self.failed is None:
             try:
                 self._slab.clear_file(fingerprint)

@@ -1,6 +1,5 @@
-"""The one thread that copies between device, host memory and disk, in the order it is told to.
-
-Host memory, and what is copied into it, out of it and past it: by one thread, in order.
+"""The host tier's memory, and the one thread that copies between device, host memory and disk, in the
+order of its calls.
 """
 
 import logging
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from radixway.engine.engine_request import EngineRequest
-from radixway.engine.kv_pool import KVStore
+from radixway.engine.kv_store import KVStore
 from radixway.engine.tiers.disk_tier import DiskTier
 from radixway.engine.tiers.slab_file import DIGEST_BYTES
 from radixway.engine.tiers.slab_index import SlabRecord
@@ -116,34 +115,25 @@ class HostKVPool:
     def __init__(self, store: KVStore, slots: int) -> None:
         self._store = store
         self._rows = _allocate_host_memory(slots + 1, store.page_bytes, store.device)
-        self._transfer = TransferThread(store.device)
+        self.transfer = TransferThread(store.device)
         self._arrived: SimpleQueue[TierLoad] = SimpleQueue()
         self._loads = 0
-
-    @property
-    def pending_bytes(self) -> int:
-        """What is still to be copied down."""
-        return self._transfer.pending_bytes
 
     def save_pages(self, pages: "array[int]", slots: "array[int]") -> None:
         """Copy the device's `pages` to these slots; they may be written to as soon as this returns."""
         rows = self._store.read_pages(_index_tensor(pages, self._store.device))
-        self._transfer.submit_copy(lambda: self._store_rows(rows, slots), rows.nbytes)
+        self.transfer.submit_copy(lambda: self._store_rows(rows, slots), rows.nbytes)
 
     def write_to_disk(self, disk: DiskTier, records: list[SlabRecord], slots: "array[int]") -> None:
         """Write what these slots hold to the disk's slots that `records` name."""
         size = len(records) * self._store.page_bytes
-        self._transfer.submit_copy(lambda: self._write_records(disk, records, slots), size)
+        self.transfer.submit_copy(lambda: self._write_records(disk, records, slots), size)
 
     def start_load(self, load: TierLoad, disk: DiskTier | None) -> None:
-        """Fill the device's pages that a request holds; then it is in `arrived`."""
+        """Fill the device's pages that the request of `load` holds; `poll_loads` returns it later."""
         pages = load.request.pages[load.start : load.start + len(load.host) + len(load.disk)]
         self._loads += 1
-        self._transfer.submit_copy(lambda: self._run_load(load, disk, pages))
-
-    def submit_work(self, work: Callable[[], None]) -> None:
-        """Do something else in its turn."""
-        self._transfer.submit_copy(work)
+        self.transfer.submit_copy(lambda: self._run_load(load, disk, pages))
 
     def poll_loads(self, wait_s: float | None) -> list[TierLoad]:
         """Loads that have ended since; waits up to `wait_s` (None: as long as it takes) for the first."""
@@ -155,14 +145,6 @@ class HostKVPool:
                 break
             self._loads -= 1
         return loads
-
-    def drain_copies(self) -> None:
-        """Return when all that was asked for is done."""
-        self._transfer.drain_copies()
-
-    def shutdown(self) -> None:
-        """Do what was asked for, and end the thread."""
-        self._transfer.shutdown()
 
     # Below: the transfer thread.
 

@@ -1,12 +1,10 @@
-"""Names of pages that hold across processes: a digest of the page, all before it, and what computed them.
-
-One file of fixed-size slots, a page of KV in each, that tells what it was told from everything else.
+"""One file of fixed-size slots with a page of KV in each, and the digests by which pages are found again.
 
     0                slot_bytes                    2 * slot_bytes
     [ file header    | digest, checksum, page ...  | digest, checksum, page ... | …
 
-A slot's digest says which page of which prefix of which model this is (see `chain`), and the checksum covers
-both. So whatever happened to the file, a slot gives exactly the page that was asked for, or nothing.
+A slot's digest says which page of which prefix of which model this is (see `chain_page_digests`), and the
+checksum covers both. So whatever happened to the file, a slot gives the page that was asked for, or nothing.
 """
 
 import hashlib
@@ -17,16 +15,6 @@ from pathlib import Path
 import xxhash
 
 DIGEST_BYTES = 16
-FINGERPRINT_BYTES = 32
-
-
-def digest_fingerprint(*parts: object) -> bytes:
-    """A digest of everything that KV depends on but the tokens, each part as it prints."""
-    digest = hashlib.blake2b(digest_size=FINGERPRINT_BYTES, person=b"radixway-kv-1")
-    for part in parts:
-        text = str(part).encode()
-        digest.update(len(text).to_bytes(8, "little") + text)
-    return digest.digest()
 
 
 def chain_page_digests(fingerprint: bytes, namespace: str, tokens: bytes, page_bytes: int) -> bytes:
@@ -83,7 +71,7 @@ class SlabFile:
         return read == len(head) + self._page_bytes and head == digest + _page_checksum(digest, page)
 
     def clear_file(self, fingerprint: bytes) -> None:
-        """Empty the file, and give its room back."""
+        """Empty the file for KV of `fingerprint`, and release its disk space."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, _make_header(fingerprint, self._page_bytes), 0)
 

@@ -1,7 +1,7 @@
-"""Which page each slot of a slab holds, in a file of its own, so that a restart need not read the slab.
+"""The page in each slot of a slab, in a file of its own, so that a restart need not read the slab.
 
 Records are appended as slots are filled; the last one for a slot counts. A record that is damaged, or the
-torn end of the file, is skipped. The index is only a hint: the slab checks what it gives.
+torn end of the file, is skipped. The index is only a hint: the slab verifies every page.
 """
 
 import os
@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import xxhash
 
-from radixway.engine.tiers.slab_file import DIGEST_BYTES, FINGERPRINT_BYTES
+from radixway.engine.kv_identity import FINGERPRINT_BYTES
+from radixway.engine.tiers.slab_file import DIGEST_BYTES
 
 MAGIC = b"rwkvidx2"
 _CHECKSUM_BYTES = 8
@@ -51,7 +52,7 @@ class SlabIndex:
         self._file = self._write_compacted()
 
     def append_record(self, record: SlabRecord) -> None:
-        """Note what a slot holds now."""
+        """Append `record`: the new content of its slot."""
         self.records[record.slot] = record
         packed = self._pack_record(record)
         if os.write(self._file, packed) != len(packed):
@@ -110,7 +111,7 @@ class SlabIndex:
 
 
 def collect_chains(records: Iterable[SlabRecord]) -> list[list[SlabRecord]]:
-    """The pages of every prefix that is there from its first page to the end of a branch."""
+    """The pages of every prefix whose `records` are complete, from its first page to the end of a branch."""
     by_digest = {record.digest: record for record in records}
     inner = {record.parent for record in by_digest.values() if record.page}
     found = []
@@ -131,7 +132,7 @@ def collect_chains(records: Iterable[SlabRecord]) -> list[list[SlabRecord]]:
 
 
 def record_size_bytes(token_bytes: int) -> int:
-    """Bytes that a record takes in the file."""
+    """Bytes of a record in the file, with `token_bytes` of packed token ids."""
     return _record_struct(token_bytes).size + _CHECKSUM_BYTES
 
 

@@ -1,11 +1,10 @@
-"""Which prefixes a tier holds, and in which of its slots. Numbers only: nothing is copied here."""
+"""The prefixes of a tier and the slots they are in. Numbers only: nothing is copied here."""
 
 from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable
 
 from radixway.core.radix import RadixTree
-from radixway.engine.kv_cache_manager import PageSpan
-from radixway.engine.kv_pool import PagePool
+from radixway.engine.page_pool import PagePool, PageSpan
 
 
 class TierIndex:

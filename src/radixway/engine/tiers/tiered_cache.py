@@ -1,4 +1,4 @@
-"""What moves between the tiers, and when.
+"""Decides what moves between the tiers, and when.
 
     device ──evicted, or hit a second time──► host memory ──everything that comes there──► disk
        ◄────────── a prefix that a request matches, if it is long enough to pay ──────────────
@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 
 from radixway.core.radix import RadixNode, RadixRoot
 from radixway.engine.engine_request import EngineRequest
-from radixway.engine.kv_cache_manager import PageSpan
 from radixway.engine.kv_events import DISK, HOST, KVEventRecorder, TierEventRecorder
-from radixway.engine.kv_pool import KVStore
-from radixway.engine.tiers.disk_tier import DiskTier, KVFingerprint
+from radixway.engine.kv_identity import KVFingerprint
+from radixway.engine.kv_store import KVStore
+from radixway.engine.page_pool import PageSpan
+from radixway.engine.tiers.disk_tier import DiskTier
 from radixway.engine.tiers.host_pool import HostKVPool, TierLoad
 from radixway.engine.tiers.slab_file import DIGEST_BYTES, chain_page_digests
 from radixway.engine.tiers.slab_index import SlabRecord
@@ -83,7 +84,7 @@ class TieredKVCache:
         self._copies = HostKVPool(store, host_slots)
 
     def save_prefix(self, node: RadixNode[bytes, PageSpan]) -> None:
-        """Copy what is not in host memory yet of the prefix that ends at `node`."""
+        """Copy the prefix that ends at `node` to host memory, as far as it is not there yet."""
         path = node.path_from_root()
         root = path[0].parent
         assert isinstance(root, RadixRoot)
@@ -91,7 +92,7 @@ class TieredKVCache:
         here = len(self._host.find_slots(key, root.namespace))
         if here == node.end:
             return
-        if self._copies.pending_bytes > BACKLOG_BYTES:
+        if self._copies.transfer.pending_bytes > BACKLOG_BYTES:
             self._lost_pages["host"] += node.end - here
             return
         start, slots = self._host.store_pages(key, root.namespace)
@@ -106,13 +107,13 @@ class TieredKVCache:
             self._save_on_disk(self._disk, key[: stop * self._width], root.namespace)
 
     def reachable_tokens(self, request: EngineRequest) -> int:
-        """How many tokens of a request's beginning could be had, if fetching them pays; else 0."""
+        """Leading tokens of `request` that could be loaded, if loading them pays; else 0."""
         host, disk, _ = self._find_slots(request)
         stop = max(len(host), len(disk)) * self._store.page_size
         return stop if stop - request.num_computed_tokens >= WORTH_LOADING else 0
 
     def start_load(self, request: EngineRequest) -> TierLoad | None:
-        """Begin to fill the pages of a pinned request with what there is now; it is in `arrived` later.
+        """Begin to fill the pages of a locked `request`; `poll_loads` returns it later.
 
         None if there is no longer anything. Until it arrives its pages must be left alone.
         """
@@ -149,15 +150,15 @@ class TieredKVCache:
         if self._disk is not None:
             disk, seed = self._disk, self._chain_seed
             disk.tier.clear_index()
-            self._copies.submit_work(lambda: disk.restart_files(seed))
+            self._copies.transfer.submit_copy(lambda: disk.restart_files(seed))
 
     def drain_copies(self) -> None:
         """Return when everything on its way has arrived; for loads, `arrived` says so."""
-        self._copies.drain_copies()
+        self._copies.transfer.drain_copies()
 
     def shutdown(self) -> None:
         """Finish what is on its way down, and close the files."""
-        self._copies.shutdown()
+        self._copies.transfer.shutdown()
         if self._disk is not None:
             self._disk.close_files()
 
@@ -180,7 +181,7 @@ class TieredKVCache:
 
     @property
     def writes_disk(self) -> bool:
-        """Whether there is something that outlives the process."""
+        """True if there is a tier that outlives the process."""
         return self._disk is not None
 
     def check(self) -> None:
@@ -258,7 +259,7 @@ class TieredKVCache:
         """Go on without a disk that has failed."""
         if self._disk is not None and self._disk.failed is not None:
             log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
-            self._copies.drain_copies()
+            self._copies.transfer.drain_copies()
             self._disk.close_files()
             if (told := self._events.get(self._disk.tier)) is not None:
                 told.on_lost()

@@ -1,4 +1,4 @@
-"""What our two answers say of a sample, as one thing.
+"""A sample as both of our endpoints return it, in one form.
 
                      /retrieve_from_text      /sessions/{id}/samples
 log-probabilities    rollout_logp             logprobs, null where the worker told none

@@ -111,7 +111,7 @@ class SessionArchive:
         self._db.execute("UPDATE calls SET reward = ? WHERE id = ?", (call.reward, call.id))
 
     def delete_session(self, session_id: str) -> None:
-        """Forget a session and its calls."""
+        """Delete session `session_id` and its calls."""
         self._db.execute("BEGIN")
         with self._db:
             self._db.execute("DELETE FROM calls WHERE session = ?", (session_id,))

@@ -1,4 +1,6 @@
-"""Where in a session's tree an incoming request goes on: after the longest history that it repeats."""
+"""Finds the place in a session's tree where an incoming request continues: after the longest history that
+it repeats.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
 
 @dataclass(slots=True)
 class CallRequest:
-    """What a request wants to be answered."""
+    """A request for the next answer of a conversation."""
 
     model: str
     messages: Sequence[Message] = ()
@@ -44,7 +46,7 @@ class CallRequest:
 
 @dataclass(slots=True)
 class KnownHistory:
-    """How far a request is known."""
+    """The part of a request that is known."""
 
     call: SessionCall | None
     """Whose answer is the last thing known; None: nothing is."""

@@ -1,4 +1,4 @@
-"""What a call's prompt is made of: the exact tokens of a known history and what is new, or all of it anew."""
+"""Builds a call's prompt: the exact tokens of a known history and what is new, or all of it tokenized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SessionPrompt:
-    """What to put behind a parent's path, or, without a parent, the whole prompt."""
+    """The tokens to put behind a parent's path, or, without a parent, the whole prompt."""
 
     parent: SessionCall | None
     ids: list[int]
@@ -142,7 +142,7 @@ def _visible_message(text: str) -> Message:
 
 
 def merge_messages(first: Message, second: Message) -> Message:
-    """One answer of two parts."""
+    """Merge `first` and `second`, two parts of one answer."""
     whole: dict[str, Any] = {**second, "role": "assistant"}
     content = (message_text(first.get("content")) + message_text(second.get("content"))) or second.get(
         "content"

@@ -42,7 +42,7 @@ class SessionRegistry:
         return iter(list(self._sessions.values()))
 
     def find_session(self, session_id: str) -> AgentSession | None:
-        """The session of that id, if there is one."""
+        """The session of id `session_id`, if there is one."""
         return self._sessions.get(session_id)
 
     def create_session(
@@ -78,13 +78,13 @@ class SessionRegistry:
             self._open[session.id] = session
 
     def finish_session(self, session: AgentSession) -> None:
-        """No more calls are to come. May be called again."""
+        """End `session`: no more calls follow. May be called again."""
         if session.state == "open":
             session.state = "finished"
             self._open.pop(session.id, None)
 
     def collect_session(self, session: AgentSession) -> None:
-        """Somebody has its samples: its tokens need not be held any longer."""
+        """Release the tokens of `session`, whose samples have been collected."""
         session.state = "collected"
         self._open.pop(session.id, None)
         self._collected[session.id] = session
@@ -100,7 +100,7 @@ class SessionRegistry:
         session.release_tokens()
 
     def finish_idle(self, now: float) -> list[AgentSession]:
-        """Finish what nobody has used for long; those sessions."""
+        """Finish the sessions that were idle for too long before `now`; returns them."""
         idle = []
         for session in self._open.values():
             if session.used > now - self._idle_s:

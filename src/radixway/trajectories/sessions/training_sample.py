@@ -41,7 +41,7 @@ class SampleExperts(msgspec.Struct):
 
 
 class CallPart(msgspec.Struct):
-    """Where one call's tokens are in the sample: its prompt from `start`, its answer from `sampled_at`."""
+    """One call's tokens in the sample: its prompt from `start`, its answer from `sampled`."""
 
     id: str
     start: int

@@ -1,84 +1,18 @@
-"""KV pages: who has which (`PagePool`, plain numbers), and the tensors themselves (`KVStore`)."""
+"""The tensors of the KV cache: keys and values of every layer, in pages."""
 
 import math
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from radixway.engine.architecture import ModelArchitecture
-from radixway.engine.free_runs import FreeRunIndex
 from radixway.engine.kv_format import KVDtype, KVFormat
 
 PageIds = Tensor | slice
 """Pages of the store: their ids [n], or the first and the one after the last of neighbours."""
-
-
-class PagePool:
-    """Hands out page ids 1 … total, neighbours where it can: they are read where they lie, others are copied.
-
-    Page 0 belongs to nobody: it pads tables to a common length.
-    """
-
-    def __init__(self, total: int, held: Collection[int] = ()) -> None:
-        """`held`: pages that somebody has from the start."""
-        if total < 1:
-            raise ValueError(f"a pool has at least one page, not {total}")
-        self.total = total
-        self._free = FreeRunIndex()
-        before = 0
-        for page in (*sorted(held), total + 1):
-            if before + 1 < page:
-                self._free.add_run(before + 1, page)
-            before = page
-
-    @property
-    def num_free(self) -> int:
-        """Pages that nobody has."""
-        return self._free.count
-
-    def allocate_pages(self, count: int, *, after: int = 0, room: int = 0) -> "array[int]":
-        """`count` pages, which the caller must have seen to be free.
-
-        They follow the page `after` if that can be. Otherwise they come from the longest free run, `room`
-        pages from its beginning, so that those who have what lies before it can go on there.
-        """
-        if count > self.num_free:
-            raise ValueError(f"{count} pages wanted, {self.num_free} free: evict first")
-        pages = array("i")
-        if after and (length := self._free.run_length(after + 1)):
-            pages.extend(self._free.take_from_run(after + 1, 0, min(count, length)))
-        while missing := count - len(pages):
-            start = self._free.longest_run()
-            length = self._free.run_length(start)
-            skipped = max(0, min(room, (length - missing) // 2))
-            pages.extend(self._free.take_from_run(start, skipped, min(missing, length)))
-        return pages
-
-    def free_pages(self, pages: Iterable[int]) -> None:
-        """Pages that the caller will not read again."""
-        start = stop = 0
-        for page in pages:
-            if page != stop:
-                if start < stop:
-                    self._free.add_run(start, stop)
-                start = page
-            stop = page + 1
-        if start < stop:
-            self._free.add_run(start, stop)
-
-    def check(self, *held: Iterable[int]) -> None:
-        """Every page is free or in exactly one of `held`: free + cached + in use = total."""
-        owned = np.fromiter((page for pages in held for page in pages), dtype=np.int64)
-        owners = np.bincount(owned, minlength=self.total + 1)
-        owners[0] += 1
-        for start, stop in self._free:
-            owners[start:stop] += 1
-        wrong = {int(page): int(owners[page]) for page in np.flatnonzero(owners[1:] != 1) + 1}
-        if wrong or owners[0] != 1:
-            raise AssertionError(f"pages not owned exactly once (page: owners): {wrong}")
 
 
 class KVStore:
@@ -155,19 +89,19 @@ class KVStore:
         return self._format.unpack_vectors(data, scale[0] if scale else None)[:, :, :tokens]
 
     def read_pages(self, pages: Tensor) -> Tensor:
-        """Whole `pages` [n] as they are kept, one after another: bytes [n, page_bytes], on the device."""
+        """Copy whole `pages` [n] as they are stored: bytes [n, page_bytes], on the device."""
         rows = torch.empty(len(pages), self.page_bytes, dtype=torch.uint8, device=self.device)
         for part, columns in self._page_columns(rows):
             columns.copy_(part.index_select(1, pages).transpose(0, 1))
         return rows
 
     def write_pages(self, pages: Tensor, rows: Tensor) -> None:
-        """Fill `pages` [n] with bytes [n, page_bytes] that `read` gave for them or for others."""
+        """Fill `pages` [n] with bytes [n, page_bytes] that `read_pages` gave for them or for others."""
         for part, columns in self._page_columns(rows):
             part.index_copy_(1, pages, columns.transpose(0, 1))
 
     def token_slots(self, pages: "array[int]", first: int, stop: int) -> Tensor:
-        """Where tokens [first, stop) of a request are, [stop - first]; `pages` are all of its."""
+        """The slots of tokens [first, stop) of a request, [stop - first]; `pages` are all of its pages."""
         size = self.page_size
         pages = pages[first // size : -(-stop // size)]  # a copy: it has to stay free to grow
         table = np.array(pages, dtype=np.int64)
@@ -189,7 +123,7 @@ class KVStore:
             part.index_copy_(1, slots, columns.to(self.device))
 
     def zero_tail(self, pages: "array[int]", stop: int) -> None:
-        """Zero the page in which a request's tokens end at `stop`, unless they fill it (see `clear`)."""
+        """Zero the page in which a request's tokens end at `stop`, unless they fill it (see `zero_pages`)."""
         if stop % self.page_size:
             page = torch.tensor([pages[stop // self.page_size]], device=self.device)
             for layer in range(self.layers):
@@ -197,7 +131,7 @@ class KVStore:
 
     @staticmethod
     def bytes_per_token(shape: ModelArchitecture, dtype: torch.dtype, kv_dtype: KVDtype = "auto") -> int:
-        """Bytes that one token's keys and values take over all layers."""
+        """Bytes of one token's keys and values over all layers of `shape`."""
         return 2 * shape.layers * shape.kv_heads * KVFormat(kv_dtype, dtype).vector_bytes(shape.head_dim)
 
     def _layer_arrays(self, layer: int) -> list[Tensor]:

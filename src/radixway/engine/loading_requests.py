@@ -17,7 +17,7 @@ WORTH_WAITING = 32
 
 
 class LoadingRequests:
-    """Loading requests, by id, and those whose pages are still being filled for nobody."""
+    """Loading requests by id, and aborted ones whose pages are still being filled."""
 
     def __init__(self, cache: KVCacheManager, arrivals: DecodeKVManager | None = None) -> None:
         self._cache = cache
@@ -40,7 +40,9 @@ class LoadingRequests:
         return [*self._requests.values(), *self._leaving]
 
     def start_loading(self, request: EngineRequest) -> bool:
-        """Fetch what others have of a request that has just been pinned. False: nothing to wait for."""
+        """Load the rest of the prefix of `request`, which has just been locked. False: nothing to wait
+        for.
+        """
         if not self._cache.load_from_tiers(request) and not self._start_receive(request):
             return False
         self._requests[request.id] = request
@@ -56,7 +58,7 @@ class LoadingRequests:
         return ready
 
     def abandon_request(self, request: EngineRequest) -> None:
-        """Nobody wants this one any more; its pages come back once they have been filled."""
+        """Abort a loading `request`; its pages are freed once the transfer thread is done with them."""
         if (arrival := self._cut_receive(request, "aborted")) is not None:
             self._cache.free_request(self._apply_received(arrival))
         else:

@@ -1,20 +1,23 @@
-"""What KV depends on but its tokens: two engines exchange it only where all of this is the same."""
+"""The inputs of KV other than its tokens: KV is reused only if all of them agree."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from pathlib import Path
 
 import torch
 import xxhash
 from torch import Tensor
 
 from radixway.engine.kv_format import KVDtype
-from radixway.engine.tiers.slab_file import digest_fingerprint
 from radixway.engine.transformer_model import TransformerModel
+
+FINGERPRINT_BYTES = 32
 
 
 @dataclass(slots=True, frozen=True)
 class KVIdentity:
-    """Page sizes may differ: KV travels by tokens."""
+    """The inputs of KV that two engines must agree on. Page sizes may differ: KV is sent by tokens."""
 
     weights: str
     """A digest of every weight as it is computed with."""
@@ -27,7 +30,7 @@ class KVIdentity:
 
     @classmethod
     def of_model(cls, model: TransformerModel, weight_version: str, kv_dtype: KVDtype) -> "KVIdentity":
-        """Reads all weights: some GB a second."""
+        """The identity of KV that `model` computes. Reads all weights: some GB a second."""
         shape = model.architecture
         return cls(
             weights=digest_weights(model),
@@ -45,14 +48,55 @@ class KVIdentity:
         return digest_fingerprint(*astuple(self)).hex()
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class KVFingerprint:
+    """The inputs of KV that a disk cache depends on. KV that differs in any of them is never mixed."""
+
+    weights: str
+    """Names the weights by their content, see `weights_identity`."""
+    weight_version: str
+    dtype: str
+    kv_dtype: str
+    quantization: str
+    page_size: int
+    layers: int
+    kv_heads: int
+    head_dim: int
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes."""
+        return digest_fingerprint(*astuple(self))
+
+
+def digest_fingerprint(*parts: object) -> bytes:
+    """A digest of everything that KV depends on but the tokens, each part as it prints."""
+    digest = hashlib.blake2b(digest_size=FINGERPRINT_BYTES, person=b"radixway-kv-1")
+    for part in parts:
+        text = str(part).encode()
+        digest.update(len(text).to_bytes(8, "little") + text)
+    return digest.digest()
+
+
+def digest_weight_files(directory: Path) -> str:
+    """Digest config.json and every byte of the weights in `directory`: xxh3, some GB a second."""
+    digest = xxhash.xxh3_128()
+    for file in [directory / "config.json", *sorted(directory.glob("*.safetensors"))]:
+        digest.update(file.name.encode())
+        with file.open("rb") as content:
+            while block := content.read(2**22):
+                digest.update(block)
+    return digest.hexdigest()
+
+
 def digest_tokens(tokens: bytes) -> str:
-    """By which two engines see that they mean the same prompt; `tokens` are packed int32."""
+    """Digest packed int32 `tokens`, by which two engines check that they mean the same prompt."""
     return xxhash.xxh3_128(tokens).hexdigest()
 
 
 @torch.inference_mode()
 def digest_weights(model: TransformerModel) -> str:
-    """Of every weight, as it is computed with: some GB a second."""
+    """Digest every weight of `model`, as it is computed with: some GB a second."""
     digest = xxhash.xxh3_128(repr(model.architecture).encode())
     for tensor in _iter_tensors(model):
         plain = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)

@@ -1,23 +1,8 @@
-"""Where two engines meet for one request, under SGLang's names.
-
-What an engine has sent to others, or received from them.
-"""
+"""Counts of KV transfers, sent or received."""
 
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-
-
-@dataclass(slots=True, frozen=True)
-class BootstrapRoom:
-    """`bootstrap_host`, `bootstrap_port` and `bootstrap_room` of a request: both engines get the same."""
-
-    host: str
-    """Of the prefill engine; an IPv6 address without its brackets."""
-    port: int
-    number: int
-    """For one request only; whoever knows it is given the KV."""
-
 
 _MAX_REASONS = 64
 """Told apart: the other engine words some of them."""
@@ -39,7 +24,7 @@ class TransferStats:
 
 
 class TransferCounter:
-    """The counts behind it, added to by several threads."""
+    """Counts transfers; several threads may add to it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +32,7 @@ class TransferCounter:
         self._reasons: Counter[str] = Counter()
 
     def count_ended(self, reason: str, *, tokens: int = 0) -> None:
-        """One more has ended: whole if there is no `reason`."""
+        """Count a transfer that has ended, with so many `tokens`: whole if there is no `reason`."""
         with self._lock:
             self._tokens += tokens
             if reason:
@@ -57,12 +42,12 @@ class TransferCounter:
                 self._whole += 1
 
     def count_bytes(self, size_bytes: int) -> None:
-        """So much has been copied."""
+        """Add `size_bytes` that have been copied."""
         with self._lock:
             self._bytes += size_bytes
 
     def to_stats(self, under_way: int) -> TransferStats:
-        """The counts now."""
+        """The counts now, with `under_way` transfers that have not ended."""
         with self._lock:
             return TransferStats(
                 under_way=under_way,
