@@ -62,7 +62,7 @@ class Notes:
     def __init__(self):
         self.told = []
 
-    def note(self, kind, **fields):
+    def record_event(self, kind, **fields):
         self.told.append(fields)
 
 

@@ -32,7 +32,7 @@ async def main():
     ready = asyncio.Event()
     sys.meta_path.insert(0, Finder())
     gateway = Gateway(load_config(overrides={"workers": []}))
-    server = AppServer(gateway, bind("127.0.0.1", 0), drain_s=1)
+    server = AppServer(gateway, bind_tcp("127.0.0.1", 0), drain_s=1)
     def begin():
         ready.set()
         gateway.warm_up()

@@ -230,7 +230,7 @@ async def test_a_database_that_is_away_is_told_as_such_and_when_to_come_back(
         raise DatabaseUnavailableError("it is away")
         yield
 
-    for way in ("read", "write"):
+    for way in ("read_connection", "write_transaction"):
         monkeypatch.setattr(ChatDatabase, way, away)
     async with eve.gateway.client.post(f"{eve.gateway.url}/chats", json={}, headers=eve.headers) as response:
         assert response.status == 503 and response.headers["Retry-After"] == "1"

@@ -82,7 +82,7 @@ async def test_what_was_answered_before_would_be_answered_from_the_cache(road):
     running, worker, _ = road
     question = {"model": "general", "messages": [{"role": "user", "content": "what is a tree?"}]}
     await running.post("/v1/chat/completions", question)
-    await running.gateway.cache.middleware.settle()
+    await running.gateway.cache.middleware.wait_for_writes()
     asked = len(worker.requests)
     said, steps = await rehearse(running, "what is a tree?", model="general", stream=True)
     assert (said["outcome"], said["worker"], said["sent"]) == ("answered", "semantic-cache", None)
@@ -100,18 +100,18 @@ async def test_what_is_refused_says_why_and_is_no_incident(road):
     assert steps["guard_jailbreak"]["action"] == "block"
     said, _ = await rehearse(running, "hello", model="nobody-serves-it")
     assert (said["refusal"]["status"], said["sent"]) == (404, None)
-    await running.gateway.audit.log.flush()
+    await running.gateway.audit.log.flush_entries()
     assert [each for each in search_entries(audit) if each.get("rule") == "jailbreak"] == []
 
 
 async def test_nothing_of_it_is_counted_as_a_request_or_a_decision(road):
     running, _, _ = road
-    before = running.gateway.journals.before(None, 1)
+    before = running.gateway.journals.journals_before(None, 1)
     await rehearse(running, "prove the theorem again")
     async with running.client.get(running.url + "/metrics/prometheus") as answer:
         text = await answer.text()
     assert 'llm_category_classifications_count{category="math"}' not in text
-    assert running.gateway.journals.before(None, 1) == before
+    assert running.gateway.journals.journals_before(None, 1) == before
 
 
 HOSTILE = [

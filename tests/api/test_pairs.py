@@ -407,7 +407,7 @@ async def test_a_prefill_worker_of_sglang_that_says_nothing_after_its_kv_was_use
     monkeypatch.setattr("radixway.routing.transports.disaggregated_dispatch._LAST_WORDS_S", 0.01)
     decode = stream_ok if stream else answer_ok
     async with pool([hang], [decode], dialect="sglang") as (gateway, (p,), _, _):
-        assert gateway.gateway.registry.get(p.url) is not None
+        assert gateway.gateway.registry.get_worker(p.url) is not None
         body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "stream": stream}
         async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
             assert response.status == 200 and "ok" in await response.text()

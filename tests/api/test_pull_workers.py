@@ -529,7 +529,7 @@ async def test_an_answer_that_begins_anew_is_told_to_those_who_know_the_word(
         async with hand_driven_worker(gateway) as worker:
             request = await worker.work()
             async with asyncio.timeout(10):
-                while log._open(answer["id"]).listeners < 2:  # noqa: ASYNC110
+                while log._open_log(answer["id"]).listeners < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             await worker.say(request, "A radix")
         async with hand_driven_worker(gateway) as worker:

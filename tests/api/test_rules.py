@@ -83,7 +83,7 @@ async def test_rules_are_applied_take_effect_and_can_be_taken_back(editing):
     status, said = await put(running, None, now["version"], back, version=seen["version"])
     assert status == 200 and said["version"] == seen["version"] and file.read_text() == RULES
     assert await ask(running, "the theorem") == "prover"
-    await running.gateway.audit.log.flush()
+    await running.gateway.audit.log.flush_entries()
     kinds = [each.get("kind") for each in search_entries(home / "audit")]
     assert ("rules_applied" in kinds) and ("rules_rolled_back" in kinds)
 
@@ -161,13 +161,13 @@ async def test_a_trial_judges_requests_the_same_once_their_journals_are_packed(e
     await ask(running, "the theorem")
     await ask(running, "card 1234-5678 please")
     book = running.gateway.journals
-    explained = [each.explain() for each in book.latest(9)]
+    explained = [each.explain() for each in book.latest_journals(9)]
     changed = {"text": RULES.replace("model: prover", "model: general")}
     _, before, _ = await running.post("/config/semantic/try", changed)
     pack_journals(book)
     _, after, _ = await running.post("/config/semantic/try", changed)
     assert after == before and before["changed"] == 1
-    assert [each.explain() for each in book.latest(9)] == explained
+    assert [each.explain() for each in book.latest_journals(9)] == explained
 
 
 async def test_a_trial_judges_texts_that_are_given_under_both(editing):

@@ -81,7 +81,7 @@ class Asking:
         ) as response:
             body, hit = await response.read(), response.headers.get("x-vsr-cache-hit")
             self.headers, self.status = response.headers, response.status
-        await self.gateway.gateway.cache.middleware.settle()
+        await self.gateway.gateway.cache.middleware.wait_for_writes()
         assert hit in (None, "true")
         return body, hit is not None
 
@@ -233,7 +233,7 @@ async def test_a_stream_whose_client_leaves_is_not_kept():
             await response.content.readany()
             response.close()
         await asyncio.wait_for(gone.wait(), 10)
-        await asking.gateway.gateway.cache.middleware.settle()
+        await asking.gateway.gateway.cache.middleware.wait_for_writes()
         assert len(asking.gateway.gateway.cache.memory) == 0
 
 
@@ -301,7 +301,7 @@ async def test_a_request_that_holds_personal_data_is_neither_looked_up_nor_kept(
             raw = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
             request = Request("1", CHAT_COMPLETIONS, "/", Journal("1"), raw=raw)
             reply = await Guard()(request, lambda r: cache(r, answer))
-            await cache.settle()
+            await cache.wait_for_writes()
             return (b"x-vsr-cache-hit", b"true") in reply.headers
 
         assert [await through("a secret") for _ in range(2)] == [False, False]

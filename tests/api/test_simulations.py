@@ -34,7 +34,7 @@ async def ask(gateway, body: bytes = b"", **query) -> tuple[int, dict]:
 
 async def ended(gateway, told: dict) -> SimulationStatus:
     """The job once it is over."""
-    job = gateway.gateway.simulations.find(told["id"])
+    job = gateway.gateway.simulations.find_job(told["id"])
     async with asyncio.timeout(120):
         await asyncio.wait({job.work})
     return SimulationStatus.model_validate((await gateway.get(f"/simulate/{job.id}"))[1])

@@ -358,7 +358,7 @@ async def test_kept_answers_stay_with_their_tenant_unless_two_share_a_namespace(
         tenants_gateway(worker, tenants, semantic_cache=cache, encoders={"backend": "numpy"}) as gateway,
     ):
         await ask(gateway, ACME, **question)
-        await gateway.gateway.cache.middleware.settle()
+        await gateway.gateway.cache.middleware.wait_for_writes()
         hits = {}
         for key in (ACME, "ally-key", RIVAL):
             _, _, headers = await ask(gateway, key, **question)
@@ -430,7 +430,7 @@ async def test_a_limit_of_requests_in_hand_holds_under_concurrency_and_others_go
         assert [status for status, _, _ in await asyncio.gather(*held, rival)] == [200] * 4
         assert (await ask(gateway, ACME))[0] == 200
         account = gateway.gateway.tenants.accounts["acme"]
-        account.check()
+        account.check_reservations()
     assert account.in_hand == 0
     for status, body, headers in refused:
         assert (status, body["error"]["code"]) == (429, "concurrent")
@@ -476,7 +476,7 @@ async def test_a_client_that_leaves_gives_its_reservation_back():
         asking.cancel()
         await worker.hung_up.wait()
         account = gateway.gateway.tenants.accounts["acme"]
-        account.check()
+        account.check_reservations()
         rows = (await usage(gateway, "?by=tenant"))["usage"]
     assert (account.in_hand, account.reserved_tokens) == (0, 0)
     assert [(row["tenant"], row["requests"], row["estimated"]) for row in rows] == [("acme", 1, 1)]

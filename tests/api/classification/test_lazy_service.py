@@ -34,7 +34,11 @@ PROMPTS = "/config/system-prompts"
 
 
 async def test_without_the_packages_the_questions_say_what_to_install(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("radixway.semantics.encoders")]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith(("radixway.semantics.encoders", "radixway.semantics.classification"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     async with running_gateway() as running:

@@ -111,8 +111,8 @@ class ThreeWays:
 
     async def _journal(self, gateway):
         if gateway.cache is not None:
-            await gateway.cache.middleware.settle()
-        journal = gateway.journals.find(f"request-{self._asked}")
+            await gateway.cache.middleware.wait_for_writes()
+        journal = gateway.journals.find_journal(f"request-{self._asked}")
         steps = [] if journal is None else journal.explain()["steps"]
         return sorted(map(without_its_own, steps), key=lambda step: step["step"] == KEPT)
 

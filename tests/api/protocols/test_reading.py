@@ -133,7 +133,7 @@ def test_an_answer_is_read_as_its_request_allows():
     assert single.answer_format(family, prompt).most_calls == 1
     unused = read(CHAT, **{**BODIES[CHAT], "tool_choice": "none"})
     assert unused.visible_tools is None and unused.answer_format(family, prompt).tools is None
-    assert read(COMPLETIONS, prompt="x").reading(family, "x") == AnswerFormat()
+    assert read(COMPLETIONS, prompt="x").answer_format(family, "x") == AnswerFormat()
 
 
 def test_anthropics_last_assistant_message_is_the_beginning_of_the_answer():

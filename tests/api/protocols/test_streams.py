@@ -136,8 +136,8 @@ def test_a_reply_that_is_sent_back_is_read_as_the_message_it_was(wire, text):
     answer, ask, script = GeneratedAnswer(), asked(), Script([text])
     for growth in growths(ask, script.pieces):
         answer.apply_delta(growth)
-    reply = json.loads(wire.whole(ask, head(), answer, script.ending()))
-    *turns, _ = wire.read(json.dumps(sent_back(wire, reply)).encode()).messages
+    reply = json.loads(wire.encode_reply(ask, head(), answer, script.ending()))
+    *turns, _ = wire.parse_request(json.dumps(sent_back(wire, reply)).encode()).messages
     if wire is RESPONSES and not answer.blocks:
         assert turns == []
     elif wire is ANTHROPIC:
