@@ -69,19 +69,19 @@ def carrier(request: pytest.FixtureRequest, folder: Path) -> TopicTransport:
 
 async def test_everybody_hears_what_one_tells_and_the_teller_once(processes) -> None:
     one, two, three = [await processes() for _ in range(3)]
-    await one.wake.tell("a queue")
-    await one.wake.tell("eine Schlange: α-2048")
+    await one.wake.notify_topic("a queue")
+    await one.wake.notify_topic("eine Schlange: α-2048")
     for process in (one, two, three):
         await process.until("a queue")
         assert await process.until("eine Schlange: α-2048") == []
-    await two.wake.tell("the end")
+    await two.wake.notify_topic("the end")
     assert "a queue" not in await one.until("the end")
 
 
 async def test_a_burst_of_the_same_arrives_at_least_once_after_its_last(processes) -> None:
     one, two = await processes(), await processes()
     for number in range(200):
-        await one.wake.tell("a queue")
-        await one.wake.tell(f"{number}")
+        await one.wake.notify_topic("a queue")
+        await one.wake.notify_topic(f"{number}")
     before = await two.until("199")
     assert "a queue" in before and "198" in before

@@ -59,7 +59,7 @@ async def called(plugin: ChatPlugin, name: str, timeout_s: float = 30, **argumen
 @pytest.mark.parametrize("over", [over_stdio, over_http])
 async def test_tools_of_a_server_are_called_and_what_fails_is_an_observation(over: Any) -> None:
     async with over() as server:
-        plugin = await server.plugin()
+        plugin = await server.load_plugin()
         assert plugin.description == "A shop that sells pears." and plugin.trusted
         price = next(tool for tool in plugin.tools if tool.name == "price")
         assert price.description == "What so many of an item cost."
