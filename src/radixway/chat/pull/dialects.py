@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -38,60 +38,35 @@ FindModel = Callable[[str], ServedModelConfig | None]
 """A configured model by its name."""
 
 
-class WorkerDialect(Protocol):
-    """How frames are written and read."""
+class WorkerDialect:
+    """How frames are written and read: on `/workers/work`, as the published service and its workers speak."""
 
     def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
-        """The first frame. Raises InvalidFrameError."""
-        ...
-
-    def read_frames(self, raw: str | bytes) -> list[AnyWorkerFrame]:
-        """Any other. Raises InvalidFrameError."""
-        ...
-
-    def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
-        """A job. Raises UnreadableWork."""
-        ...
-
-    def encode_welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
-        """After the first frame; None: nothing is said."""
-        ...
-
-    def encode_ping(self) -> bytes | None:
-        """To a worker that has been silent for a while; None: it comes by itself."""
-        ...
-
-    def encode_pong(self, metrics: WorkerMetrics | None) -> bytes | None:
-        """To a sign of life; None: nothing is said."""
-        ...
-
-
-class PublishedDialect:
-    """`/workers/work`, as the published service and its workers really speak."""
-
-    def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
-        """See `WorkerDialect`."""
+        """Parse the first frame, `raw`. `find` looks models up by name. Raises InvalidFrameError."""
         return read_info(raw)
 
     def read_frames(self, raw: str | bytes) -> list[AnyWorkerFrame]:
-        """See `WorkerDialect`."""
+        """Parse any later frame, `raw`. Raises InvalidFrameError."""
         return [read_frame(raw)]
 
     def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
-        """See `WorkerDialect`."""
+        """Encode the job of `attempt`. Raises UnreadableWorkError."""
         return encode_server_frame(attempt.job.attempt_id, "work", **_work_fields(attempt, now, safety_level))
 
     def encode_welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
-        """Only to those that named an extension: others end at a frame that they do not know."""
-        known = [name for name in info.extensions if name in ("cancel", "drain")]
+        """Encode the reply to `info`; None: nothing is sent.
+
+        Only workers that named an extension get one: others close at a frame that they do not know.
+        """
+        known = _known_extensions(info)
         return encode_server_frame(new_id(), "extensions", extensions=known) if known else None
 
     def encode_ping(self) -> bytes | None:
-        """See `WorkerDialect`."""
+        """Encode the frame for a worker that has been silent for a while; None: it reports by itself."""
         return encode_server_frame(new_id(), "ping")
 
     def encode_pong(self, metrics: WorkerMetrics | None) -> bytes | None:
-        """See `WorkerDialect`."""
+        """Encode the reply to a sign of life that came with `metrics`; None: nothing is sent."""
         return None
 
 
@@ -134,11 +109,11 @@ _infos = msgspec.json.Decoder(_OverviewInfo)
 _frames = msgspec.json.Decoder(_OverviewFrame)
 
 
-class OverviewDialect:
+class OverviewDialect(WorkerDialect):
     """`/work`: registration is acknowledged, workers send heartbeats, tokens are `TokenResponse`s."""
 
     def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
-        """See `WorkerDialect`. A model may be told by its name alone."""
+        """Parse the first frame, `raw`; `find` looks up a model that it gives by name alone."""
         try:
             info = _infos.decode(raw)
             config = info.config
@@ -152,7 +127,7 @@ class OverviewDialect:
             raise InvalidFrameError(explain_frame_error(error)) from None
 
     def read_frames(self, raw: str | bytes) -> list[AnyWorkerFrame]:
-        """See `WorkerDialect`. Frames of the published protocol are understood, too."""
+        """Parse any later frame, `raw`, of this protocol or the published one."""
         try:
             frame = _frames.decode(raw)
         except UNREADABLE as error:
@@ -170,30 +145,34 @@ class OverviewDialect:
         return [*said, GeneratedTextFrame(request_id)] if frame.is_end else said
 
     def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
-        """See `WorkerDialect`."""
+        """Encode the job of `attempt` as a `WorkRequest`. Raises UnreadableWorkError."""
         work = _work_fields(attempt, now, safety_level)
         work["parameters"] = {**work["parameters"], "model_config_name": attempt.answer.model}
         return _encode({"type": "WorkRequest", "id": attempt.job.attempt_id, "request_type": "work", **work})
 
     def encode_welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
-        """See `WorkerDialect`."""
+        """Acknowledge the registration of `worker_id`."""
         return _encode(
             {
                 "type": "RegistrationResponse",
                 "registered": True,
                 "worker_id": worker_id,
                 "compat_hash": compat_hash,
-                "extensions": [name for name in info.extensions if name in ("cancel", "drain")],
+                "extensions": _known_extensions(info),
             }
         )
 
     def encode_ping(self) -> bytes | None:
-        """See `WorkerDialect`."""
+        """Send no pings: these workers send heartbeats."""
         return None
 
     def encode_pong(self, metrics: WorkerMetrics | None) -> bytes | None:
-        """See `WorkerDialect`."""
+        """Answer a heartbeat; its `metrics` change nothing."""
         return _encode({"type": "HeartbeatResponse"})
+
+
+def _known_extensions(info: WorkerInfo) -> list[str]:
+    return [name for name in info.extensions if name in ("cancel", "drain")]
 
 
 def _model_shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
@@ -237,5 +216,5 @@ def _work_parameters(attempt: AnswerAttempt) -> dict[str, Any]:
     return parameters | {"plugins": [each for each in plugins if not each["url"].startswith("mcp:")]}
 
 
-PUBLISHED = PublishedDialect()
+PUBLISHED = WorkerDialect()
 OVERVIEW = OverviewDialect()
