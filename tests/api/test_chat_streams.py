@@ -14,7 +14,7 @@ from radixway.api.chats.event_stream import ChatEventStream
 from radixway.chat import published_shapes
 from radixway.chat.records import Message, MessageState, Role
 from radixway.chat.service import ChatService
-from radixway.chat.token_log import MemoryTokenLog
+from radixway.chat.token_log import TokenLog
 from radixway.core.config import ChatConfig
 from radixway.core.http import ServerCounts, ServerLimits
 from radixway.core.http.connections import ConnectionState, mark_scope
@@ -53,7 +53,7 @@ def lines(*told: tuple[int, bytes]) -> bytes:
 
 
 async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: ChatService) -> None:
-    log, client = MemoryTokenLog(), Client()
+    log, client = TokenLog(), Client()
     words = [published_shapes.encode_token(f"w{number}") for number in range(40)]
     log.append_events("a", 1, words)
     await log.end_log("a", b'"the end"', 1)
@@ -66,7 +66,7 @@ async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: Chat
 
 
 async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatService) -> None:
-    log, client = MemoryTokenLog(), Client()
+    log, client = TokenLog(), Client()
     log.append_events("a", 1, [published_shapes.encode_token("w")])
     taking = asyncio.create_task(client.take(ChatEventStream(room, ANSWER, log.follow_log("a"))))
     async with asyncio.timeout(10):
@@ -79,7 +79,7 @@ async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatService) -
 
 
 async def test_a_server_that_ends_ends_the_stream_and_not_the_answer(room: ChatService) -> None:
-    log, client = MemoryTokenLog(), Client()
+    log, client = TokenLog(), Client()
     log.append_events("a", 1, [published_shapes.encode_token("w")])
     state = ConnectionState(ServerLimits(), ServerCounts())
     scope: dict[str, Any] = {"type": "http"}
@@ -99,7 +99,7 @@ async def test_a_server_that_ends_ends_the_stream_and_not_the_answer(room: ChatS
 
 
 async def test_silence_has_signs_of_life_and_then_the_words_go_on(room: ChatService) -> None:
-    log, client = MemoryTokenLog(), Client()
+    log, client = TokenLog(), Client()
     taking = asyncio.create_task(client.take(ChatEventStream(room, ANSWER, log.follow_log("a"))))
     async with asyncio.timeout(10):
         await client.sent.get()

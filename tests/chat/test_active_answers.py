@@ -18,9 +18,9 @@ from radixway.chat.database import ChatDatabase
 from radixway.chat.database_outages import DatabaseUnavailableError
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.messages import AnswerRequest, MessageStore
-from radixway.chat.notifications import LocalNotifier
+from radixway.chat.notifications import TopicNotifier
 from radixway.chat.records import AnswerJob, Message, MessageState
-from radixway.chat.token_log import MemoryTokenLog
+from radixway.chat.token_log import TokenLog
 from support.chat_house import USER, Clock, House
 
 
@@ -214,7 +214,7 @@ class WatchedJobs(AnswerJobQueue):
 
 
 def with_jobs(room: Room, jobs: AnswerJobQueue) -> ActiveAnswers:
-    return ActiveAnswers(room.messages, jobs, MemoryTokenLog(), LocalNotifier(), time.time)
+    return ActiveAnswers(room.messages, jobs, TokenLog(), TopicNotifier(), time.time)
 
 
 async def test_a_claim_that_nobody_waits_for_any_more_is_no_attempt(room: Room) -> None:
@@ -337,9 +337,9 @@ class Process:
     def __init__(self, house: House) -> None:
         self.house = house
         self.jobs = AwayJobs(house.database, house.clock)
-        self.log = MemoryTokenLog()
+        self.log = TokenLog()
         self.answers = ActiveAnswers(
-            house.messages, self.jobs, self.log, LocalNotifier(), house.clock, keep_every_s=0.02
+            house.messages, self.jobs, self.log, TopicNotifier(), house.clock, keep_every_s=0.02
         )
 
     async def looked(self) -> None:

@@ -17,11 +17,11 @@ from radixway.chat.conversations import ConversationStore
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.migrations import migrate
-from radixway.chat.notifications import LocalNotifier
+from radixway.chat.notifications import TopicNotifier
 from radixway.chat.privacy import AccountExport, ErasedIds, FileScrubber, UserErasure
 from radixway.chat.privacy.row_owners import NOBODYS, OF_SEARCH, OWNERS
 from radixway.chat.schema import conversations, messages, metadata, unscrubbed, users
-from radixway.chat.token_log import MemoryTokenLog
+from radixway.chat.token_log import TokenLog
 from radixway.chat.webhooks import ConfiguredTarget, WebhookOutbox
 from radixway.core.component import CannotErase
 from support.chat_house import House
@@ -33,10 +33,8 @@ TENANT = "{0} has users.tenant of {0}"
 NOT_WORDS = {"role", "state", "finish_reason", "user_id"}
 
 
-def forgetting_of(house: House, tokens: MemoryTokenLog | None = None, **scrubbing: object) -> UserErasure:
-    answers = ActiveAnswers(
-        house.messages, house.jobs, tokens or MemoryTokenLog(), LocalNotifier(), house.clock
-    )
+def forgetting_of(house: House, tokens: TokenLog | None = None, **scrubbing: object) -> UserErasure:
+    answers = ActiveAnswers(house.messages, house.jobs, tokens or TokenLog(), TopicNotifier(), house.clock)
     scrubber = FileScrubber(house.database, **scrubbing)  # type: ignore[arg-type]
     return UserErasure(house.database, answers, scrubber, house.clock)
 
@@ -120,8 +118,8 @@ async def test_a_tenant_goes_with_all_its_users_those_that_left_included(databas
 
 
 async def test_an_answer_under_way_ends_first_and_its_log_is_gone(database: ChatDatabase) -> None:
-    house, tokens = await House(database).open(), MemoryTokenLog()
-    answers = ActiveAnswers(house.messages, house.jobs, tokens, LocalNotifier(), house.clock)
+    house, tokens = await House(database).open(), TokenLog()
+    answers = ActiveAnswers(house.messages, house.jobs, tokens, TopicNotifier(), house.clock)
     forgetting = UserErasure(database, answers, FileScrubber(database), house.clock)
     waiting, running = await house.asked("later"), await house.asked("now")
     attempt = await answers.claim_job(["now"])
@@ -257,7 +255,7 @@ async def test_configured_addresses_are_told_of_a_user_who_goes_and_of_nothing_t
     outbox = WebhookOutbox(
         database, house.clock, [ConfiguredTarget("ours", "https://example.com", b"secret", frozenset())]
     )
-    answers = ActiveAnswers(house.messages, house.jobs, MemoryTokenLog(), LocalNotifier(), house.clock)
+    answers = ActiveAnswers(house.messages, house.jobs, TokenLog(), TopicNotifier(), house.clock)
     forgetting = UserErasure(database, answers, FileScrubber(database), house.clock, outbox)
     await forgetting.erase_users(TENANT.format("alice"), "alice")
     (delivery,) = await outbox.claim(10)

@@ -13,10 +13,10 @@ from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.limits import ChatLimits
 from radixway.chat.migrations import migrate
-from radixway.chat.notifications import LocalNotifier
+from radixway.chat.notifications import TopicNotifier
 from radixway.chat.schema import chats, messages, question_items, responses, users
 from radixway.chat.stored_responses import NewResponse, ResponseStore, StoredResponse
-from radixway.chat.token_log import MemoryTokenLog
+from radixway.chat.token_log import TokenLog
 from support.chat_house import USER, House
 
 TABLES = (chats, messages, question_items, responses)
@@ -27,7 +27,7 @@ class Kept(House):
 
     async def open(self) -> Kept:
         await super().open()
-        self.answers = ActiveAnswers(self.messages, self.jobs, MemoryTokenLog(), LocalNotifier(), self.clock)
+        self.answers = ActiveAnswers(self.messages, self.jobs, TokenLog(), TopicNotifier(), self.clock)
         self.kept = ResponseStore(self.database, self.answers, self.clock)
         return self
 

@@ -6,17 +6,17 @@ import asyncio
 
 from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.database import ChatDatabase
-from radixway.chat.notifications import LocalNotifier
+from radixway.chat.notifications import TopicNotifier
 from radixway.chat.pull import WorkerInfo, WorkerSession, WorkerSessions
 from radixway.chat.pull.frames import ModelShape, WorkerConfig
-from radixway.chat.token_log import MemoryTokenLog
+from radixway.chat.token_log import TokenLog
 from support.chat_house import House
 
 INFO = WorkerInfo(WorkerConfig(ModelShape("m", 1024, 2048), 2), {"gpus": []})
 
 
 def process(house: House) -> WorkerSessions:
-    answers = ActiveAnswers(house.messages, house.jobs, MemoryTokenLog(), LocalNotifier(), house.clock)
+    answers = ActiveAnswers(house.messages, house.jobs, TokenLog(), TopicNotifier(), house.clock)
     return WorkerSessions(house.database, house.clock, answers, lease_s=30)
 
 

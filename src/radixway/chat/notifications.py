@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from contextlib import asynccontextmanager
 
 ALL_TOPICS = "*"
 """The topic for who may have missed some: all may have changed."""
 
 
-class TopicNotifier(Protocol):
-    """Carries the news that something changed, to every process that shares the database."""
-
-    async def notify_topic(self, topic: str) -> None:
-        """Something changed for `topic`: a queue's name, or `clock` where times may have changed."""
-        ...
-
-    def running(self, told: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
-        """A context while which `told` is called for every topic told anywhere, here included.
-
-        `ALL_TOPICS` is told after a time in which topics told elsewhere may not have been heard.
-        """
-        ...
-
-
-class LocalNotifier:
-    """A `TopicNotifier` for one process."""
+class TopicNotifier:
+    """Carries the news that something changed, within one process. `SharedNotifier` extends it to several."""
 
     def __init__(self) -> None:
         self._told: Callable[[str], None] | None = None
 
     async def notify_topic(self, topic: str) -> None:
-        """See `TopicNotifier`."""
+        """Announce that something changed for `topic`: a queue's name, or `clock` for changed times."""
         if self._told is not None:
             self._told(topic)
 
     @asynccontextmanager
     async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
-        """See `TopicNotifier`."""
+        """Call `told` for every topic that any process announces while this holds, this one included.
+
+        `ALL_TOPICS` is announced after a time in which topics of other processes may have been missed.
+        """
         self._told = told
         try:
             yield

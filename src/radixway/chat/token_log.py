@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from radixway.chat import published_shapes
 
@@ -56,62 +55,6 @@ async def without_restarts(
         closing = getattr(entries, "aclose", None)
         if closing is not None:
             await closing()
-
-
-class TokenLog(Protocol):
-    """The logs of all answers under way, and of those that ended not long ago."""
-
-    is_shared: bool
-    """What is said in other processes is heard here."""
-    kept_s: float
-    """How long a log can be heard after its end."""
-
-    def append_events(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
-        """Add to what an attempt says (1: the first one); once a later one has begun, it is dropped."""
-        ...
-
-    async def restart_attempt(self, message_id: str, attempt: int) -> None:
-        """What it and those before it said is void: whoever heard it is told, nobody else hears of it."""
-        ...
-
-    async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
-        """The last event: of `attempt`, or of none. The log is kept for a while, and then forgotten."""
-        ...
-
-    def leave_log(self, message_id: str) -> None:
-        """An attempt is not this process's any more: what comes next may be said in another one."""
-        ...
-
-    def publish_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
-        """An answer has ended in another process, and that is all that is known of it here.
-
-        `words`: all of them, for those who have heard none; the others hear the end alone.
-        """
-        ...
-
-    async def has_log(self, message_id: str) -> bool:
-        """Whether there is anything to hear."""
-        ...
-
-    async def attempt_text(self, message_id: str, attempt: int) -> str:
-        """All that an attempt has said, as far as it is known: for those who end what nobody else will."""
-        ...
-
-    async def drop_logs(self, message_ids: Collection[str]) -> None:
-        """These logs are gone; whoever listens hears no more."""
-        ...
-
-    def list_followed(self) -> list[str]:
-        """Answers that somebody listens to here, whose end has not been heard."""
-        ...
-
-    def follow_log(self, message_id: str, after: int = 0) -> AsyncIterator[TokenLogEntry]:
-        """Every event after a position, in order, those to come included; ends with the log."""
-        ...
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """A context while which all of this works."""
-        ...
 
 
 @dataclass(slots=True)
@@ -163,10 +106,14 @@ def attempt_base(attempt: int) -> int:
     return (attempt - 1) * ATTEMPT
 
 
-class MemoryTokenLog:
-    """A `TokenLog` for one process. Belongs to one event loop."""
+class TokenLog:
+    """The logs of all answers in flight, and of those that ended less than `kept_s` ago, in memory.
+
+    Belongs to one event loop. `ValkeyTokenLog` extends it to several processes.
+    """
 
     is_shared = False
+    """True where this process also receives what other processes append."""
 
     def __init__(self, *, kept_s: float = 60.0) -> None:
         """`kept_s`: how long a log can be heard after its end."""
@@ -177,15 +124,15 @@ class MemoryTokenLog:
         return len(self._logs)
 
     def append_events(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
-        """See `TokenLog`."""
+        """Add `events` of attempt number `attempt` (from 1), unless a later attempt has begun."""
         self._open_log(message_id).add_events(attempt_base(attempt), events)
 
     async def restart_attempt(self, message_id: str, attempt: int) -> None:
-        """See `TokenLog`."""
+        """Void what `attempt` and those before it said; listeners that received any of it are told."""
         self._open_log(message_id).restart_at(attempt_base(attempt + 1))
 
     async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
-        """See `TokenLog`."""
+        """Append the last `event`, of `attempt` or (None) of no attempt, and keep the log for `kept_s`."""
         log = self._open_log(message_id)
         if log.end is not None:
             return
@@ -197,10 +144,13 @@ class MemoryTokenLog:
         self._expire_later(message_id)
 
     def leave_log(self, message_id: str) -> None:
-        """See `TokenLog`."""
+        """Stop writing this log here: another process may write what comes next."""
 
     def publish_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
-        """See `TokenLog`."""
+        """End the log of an answer that ended in another process, with all that is known of it here.
+
+        `words`: its token events, for listeners that have received none; the others get `event` alone.
+        """
         log = self._open_log(message_id)
         if log.end is not None:
             return
@@ -210,11 +160,11 @@ class MemoryTokenLog:
         self._expire_later(message_id)
 
     async def has_log(self, message_id: str) -> bool:
-        """See `TokenLog`."""
+        """Return whether there is a log of `message_id` to follow."""
         return message_id in self._logs
 
     async def attempt_text(self, message_id: str, attempt: int) -> str:
-        """See `TokenLog`."""
+        """Return the text that `attempt` has produced, as far as it is known here."""
         log = self._logs.get(message_id)
         return (
             ""
@@ -223,7 +173,7 @@ class MemoryTokenLog:
         )
 
     async def drop_logs(self, message_ids: Collection[str]) -> None:
-        """See `TokenLog`."""
+        """Delete the logs of `message_ids`; their listeners receive nothing more."""
         for message_id in message_ids:
             log = self._logs.pop(message_id, None)
             if log is not None:
@@ -231,11 +181,14 @@ class MemoryTokenLog:
                 log.wake_listeners()
 
     def list_followed(self) -> list[str]:
-        """See `TokenLog`."""
+        """Return the messages that have listeners here and whose end has not been received."""
         return [message_id for message_id, log in self._logs.items() if log.listeners and log.end is None]
 
     async def follow_log(self, message_id: str, after: int = 0) -> AsyncIterator[TokenLogEntry]:
-        """See `TokenLog`. A log that has not begun yet is waited for."""
+        """Yield every event after position `after`, in order, until the log ends.
+
+        A log that has not begun yet is waited for.
+        """
         log = self._open_log(message_id)
         log.listeners += 1
         self._on_listener(message_id, log)
@@ -261,7 +214,7 @@ class MemoryTokenLog:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """See `TokenLog`."""
+        """Hold whatever connections the log needs; it works inside this context only."""
         yield
 
     def _on_listener(self, message_id: str, log: AnswerLog) -> None:

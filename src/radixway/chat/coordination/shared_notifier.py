@@ -1,4 +1,4 @@
-"""A `TopicNotifier` for several processes: told here at once, and carried to the others."""
+"""A `TopicNotifier` for several processes: topics are announced here at once, and carried to the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
-from radixway.chat.notifications import ALL_TOPICS
+from radixway.chat.notifications import ALL_TOPICS, TopicNotifier
 from radixway.core.net.task_cancellation import cancel_tasks
 
 _FLUSH_S = 0.5
@@ -34,26 +34,25 @@ class TopicTransport(Protocol):
         ...
 
 
-class SharedNotifier:
-    """Topics of one moment travel together, each once."""
+class SharedNotifier(TopicNotifier):
+    """Carries topics to other processes by a `TopicTransport`; those of one moment travel together."""
 
     def __init__(self, carrier: TopicTransport, kept: ReconnectingTasks) -> None:
+        super().__init__()
         self._carrier = carrier
         self._kept = kept
-        self._told: Callable[[str], None] | None = None
         self._unsent: dict[str, None] = {}
         self._some = asyncio.Event()
 
     async def notify_topic(self, topic: str) -> None:
-        """See `TopicNotifier`. Never waits for the others."""
-        if self._told is not None:
-            self._told(topic)
+        """Announce `topic` here at once, and to the other processes without waiting for them."""
+        await super().notify_topic(topic)
         self._unsent[topic] = None
         self._some.set()
 
     @asynccontextmanager
     async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
-        """See `TopicNotifier`. While the way is broken everything is told as often as it is tried again."""
+        """Call `told` for every topic; with `ALL_TOPICS` at each attempt to reconnect a broken transport."""
         self._told = told
 
         async def hear() -> None:

@@ -24,7 +24,7 @@ from redis.exceptions import ResponseError
 
 from radixway.chat import published_shapes
 from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
-from radixway.chat.token_log import ATTEMPT, LAST, AnswerLog, MemoryTokenLog, TokenLogEntry, attempt_base
+from radixway.chat.token_log import ATTEMPT, LAST, AnswerLog, TokenLog, TokenLogEntry, attempt_base
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.net.valkey import ERRORS, connect_valkey
 
@@ -52,7 +52,7 @@ class _StreamCopy:
     renewed_at: float = 0.0
 
 
-class ValkeyTokenLog(MemoryTokenLog):
+class ValkeyTokenLog(TokenLog):
     """A `TokenLog` for several processes, which works on for this one while the server is away."""
 
     is_shared = True
@@ -77,7 +77,7 @@ class ValkeyTokenLog(MemoryTokenLog):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """See `TokenLog`."""
+        """Write to and read from the server until the context ends, reconnecting when it goes away."""
         tasks = [
             asyncio.create_task(
                 self._kept.run_reconnecting("writing tokens", self._write_loop, ERRORS, self._mark_unsure)
@@ -98,19 +98,19 @@ class ValkeyTokenLog(MemoryTokenLog):
             await self._reading.aclose()
 
     def append_events(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
-        """See `TokenLog`."""
+        """Append `events` here, and to the stream of `message_id` some milliseconds later."""
         super().append_events(message_id, attempt, events)
         self._own_stream(message_id, attempt)
         self._schedule_write(message_id)
 
     async def restart_attempt(self, message_id: str, attempt: int) -> None:
-        """See `TokenLog`."""
+        """Void what `attempt` said, here and in the stream."""
         if message_id in self._logs:
             self._logs[message_id].restart_at(attempt_base(attempt + 1))
         self._add_mark(message_id, attempt_base(attempt + 1), "r", b"")
 
     async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
-        """See `TokenLog`."""
+        """End the log with `event`, here and in the stream; `attempt` None: no attempt said it."""
         if attempt is not None:
             self._own_stream(message_id, attempt)
             await super().end_log(message_id, event, attempt)
@@ -121,7 +121,7 @@ class ValkeyTokenLog(MemoryTokenLog):
             await super().end_log(message_id, event)  # otherwise it is heard in its turn
 
     async def drop_logs(self, message_ids: Collection[str]) -> None:
-        """See `TokenLog`."""
+        """Delete the logs of `message_ids`, and their streams."""
         await super().drop_logs(message_ids)
         for message_id in message_ids:
             self._own.pop(message_id, None)
@@ -129,7 +129,7 @@ class ValkeyTokenLog(MemoryTokenLog):
             self._add_mark(message_id, 0, "", b"")
 
     def leave_log(self, message_id: str) -> None:
-        """See `TokenLog`."""
+        """Send what is left, then follow the stream that another process writes."""
         copy = self._own.get(message_id)
         if copy is not None:
             copy.left = True
@@ -139,7 +139,7 @@ class ValkeyTokenLog(MemoryTokenLog):
             self._follow_stream(message_id, log)
 
     async def has_log(self, message_id: str) -> bool:
-        """See `TokenLog`. What cannot be asked is not known."""
+        """Return whether `message_id` has a log here or a stream; False while the server is away."""
         if await super().has_log(message_id):
             return True
         if self._kept.problem is not None:
@@ -150,7 +150,7 @@ class ValkeyTokenLog(MemoryTokenLog):
             return False
 
     async def attempt_text(self, message_id: str, attempt: int) -> str:
-        """See `TokenLog`. Of what was said elsewhere the stream knows more."""
+        """Return the longer of what `attempt` said here and in the stream."""
         here = await super().attempt_text(message_id, attempt)
         if self._kept.problem is not None:
             return here

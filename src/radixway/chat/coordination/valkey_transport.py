@@ -22,11 +22,11 @@ class ValkeyTopicTransport:
         self._process = process.encode()
 
     async def publish_topics(self, topics: Collection[str]) -> None:
-        """See `Carrier`."""
+        """Send `topics` to every other process."""
         await self._redis.publish(CHANNEL, b"\n".join([self._process, *(topic.encode() for topic in topics)]))
 
     async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """See `Carrier`."""
+        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
         async with connect_valkey(self._url, answer_s=None) as redis, redis.pubsub() as pubsub:
             await pubsub.subscribe(CHANNEL)
             while True:
@@ -41,5 +41,5 @@ class ValkeyTopicTransport:
                         heard(topic.decode())
 
     async def aclose(self) -> None:
-        """See `Carrier`."""
+        """Close the connection; nothing is sent or received any more."""
         await self._redis.aclose()
