@@ -1,10 +1,10 @@
-"""The beat: what is asked for until then is done once, all at one time."""
+"""The flush timer: calls that are requested until it fires are made once, all at one time."""
 
 from __future__ import annotations
 
 import asyncio
 
-from radixway.chat.background_tasks import FlushTimer
+from radixway.chat.answer_attempt import FlushTimer
 
 
 async def test_calls_are_made_once_and_all_in_one_turn_of_the_loop() -> None:

@@ -1,6 +1,16 @@
-"""Chats that never get lost: accounts, branching messages, the jobs that answer them, and their token logs.
+"""Durable chats: accounts, branching messages, the jobs that answer them, and their token logs.
 
-The truth is in SQL: SQLite in `RADIXWAY_HOME`, or PostgreSQL by its URL.
+All state that matters is in SQL: SQLite in `RADIXWAY_HOME`, or PostgreSQL by its URL. `service.py` puts the
+package together from the configuration. A question becomes an answer in this order:
+
+    messages.py           writes the answer's empty message and its job in one transaction
+    job_queue.py          leases the job to a worker, and writes the answer's text and end
+    active_answers.py     holds the leases of this process, renews them, and ends what is overdue
+    local_completions.py  answers with the gateway's own workers; `pull/` serves workers that fetch their jobs
+
+A token takes three files to the database: `answer_attempt.py` is what the readers of a worker's stream call
+(`send_text`); it publishes to `token_log.py`, which listeners follow, and writes through `job_queue.py`
+(`mark_begun` with the first token, `save_partial_answers` every second, `finish_job` at the end).
 
 State, and the file that owns it:
 

@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat import published_shapes
-from radixway.chat.answer_attempt import AnswerAttempt
-from radixway.chat.background_tasks import FlushTimer, run_concurrently
+from radixway.chat.answer_attempt import AnswerAttempt, FlushTimer, PartialAnswerSaver
+from radixway.chat.background_tasks import run_concurrently
 from radixway.chat.database_outages import AGAIN_S, LeaseOutageGuard
 from radixway.chat.ids import new_id
 from radixway.chat.job_queue import AnswerJobQueue
@@ -30,8 +30,8 @@ CLOCK = "clock"
 """The topic of `TopicNotifier` for times that may have changed."""
 _ANSWER = "answer:"
 """Begins the topic for an answer that was ended, or given to another: with its message's id."""
-_BEAT_S = 0.015
-"""What all answers say in that time is told at once."""
+_FLUSH_INTERVAL_S = 0.015
+"""Tokens of all answers that come within this time are published together."""
 _ON_ITS_WAY_S = 5.0
 """What was said before the end of an answer may be on its way from another process for as long."""
 _DOUBTS_S = 1.0
@@ -76,15 +76,13 @@ class ActiveAnswers:
         self._tokens = tokens
         self._wake = wake
         self._clock = clock
-        self._keep_every_s = keep_every_s
         self._screen = screen
         self._owner = new_id()
         self._bells = TopicEvents()
-        self._beat = FlushTimer(_BEAT_S)
+        self._flush_timer = FlushTimer(_FLUSH_INTERVAL_S)
         self._held: dict[str, AnswerAttempt] = {}
         """By attempt's id."""
-        self._unkept: dict[str, str] = {}
-        """Words that are still to be noted, by message."""
+        self._saver = PartialAnswerSaver(jobs, self._held, every_s=keep_every_s)
         self._aside: set[asyncio.Task[None]] = set()
         """What is done beside all else, and waited for at the end."""
         self._taking: dict[frozenset[str], _QueueClaimLock] = {}
@@ -94,7 +92,7 @@ class ActiveAnswers:
         """Leases are renewed and overdue jobs ended while this holds; at its end, attempts are given back."""
         async with self._tokens.running(), self._wake.running(self._on_notification):
             try:
-                async with run_concurrently(self._clock_loop, self._renew_loop, self._save_partial_answers):
+                async with run_concurrently(self._clock_loop, self._renew_loop, self._saver.save_loop):
                     yield
             finally:
                 await asyncio.gather(*self._aside, return_exceptions=True)
@@ -193,7 +191,7 @@ class ActiveAnswers:
             self.messages,
             self._jobs,
             self._tokens,
-            self._beat,
+            self._flush_timer,
             self._release_attempt,
             self._notify_ended,
             self._screen,
@@ -321,20 +319,6 @@ class ActiveAnswers:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
                 pause_s = min(pause_s, AGAIN_S)
 
-    async def _save_partial_answers(self) -> None:
-        """Note the words so far of answers that have grown."""
-        while True:
-            await asyncio.sleep(self._keep_every_s)
-            grown = {held.job.message_id: held.text for held in self._held.values() if held.take_growth()}
-            words, self._unkept = self._unkept | grown, {}
-            if not words:
-                continue
-            try:
-                await self._jobs.save_partial_answers(words)
-            except SQLAlchemyError as error:
-                log.warning("answers so far could not be noted: %s", type(error).__name__)
-                self._unkept = words | self._unkept
-
     async def _publish_end(self, message_id: str, state: MessageState) -> None:
         """Tell listeners of an answer that ended without a worker's word."""
         message = await self.messages.get_message(message_id)
@@ -409,7 +393,7 @@ class ActiveAnswers:
     def _release_attempt(self, attempt: AnswerAttempt, waits_again: bool) -> None:
         self._held.pop(attempt.job.attempt_id, None)
         if attempt.lost.is_set() and attempt.text:
-            self._unkept[attempt.job.message_id] = attempt.text  # should nobody have ended it
+            self._saver.save_later(attempt.job.message_id, attempt.text)  # its end may not be written
         if waits_again:
             job = attempt.job
             log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)

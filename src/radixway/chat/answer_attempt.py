@@ -1,15 +1,22 @@
-"""One attempt at one answer, in the hands of whoever does the work: a worker's connection, or the gateway."""
+"""One attempt at one answer: where each token of a worker's stream goes to listeners and to the database.
+
+LocalCompletions, PullWorker ──send_text──► AnswerAttempt ──append_events──► TokenLog ──► listeners
+                                             │      │
+               PartialAnswerSaver, every second     └─ mark_begun, finish_job
+                                             ▼      ▼
+                                          AnswerJobQueue ──► messages.content
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat import published_shapes
-from radixway.chat.background_tasks import FlushTimer
 from radixway.chat.database_outages import is_outage, retry_through_outages
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.messages import MessageStore
@@ -18,6 +25,8 @@ from radixway.chat.safety.safety_screen import QuestionRefusedError, SafetyScree
 from radixway.chat.safety.shown_threads import build_worker_thread, drop_withheld, to_shown_thread
 from radixway.chat.sanitizer import is_within_size, sanitize_finish_reason, sanitize_text, sanitize_usage
 from radixway.chat.token_log import TokenLog
+
+log = logging.getLogger(__name__)
 
 _BATCH = 16
 """Tokens that are written at once, without waiting for the next beat."""
@@ -29,6 +38,26 @@ _MAX_PLUGIN_RECORD_BYTES = 1 << 20
 TOO_LONG = "The answer is longer than any may be."
 _AGAIN_S = 0.25
 """Till first words are tried again that a database which was away could not be told of."""
+
+
+class FlushTimer:
+    """Makes all requested calls at once, since each wake-up costs. Belongs to one event loop."""
+
+    def __init__(self, every_s: float) -> None:
+        """`every_s`: the longest that a call waits, in seconds."""
+        self._every_s = every_s
+        self._calls: dict[Callable[[], None], None] = {}
+
+    def call_at_next(self, call: Callable[[], None]) -> None:
+        """Make `call` once at the next flush, however often it is requested until then."""
+        if not self._calls:
+            asyncio.get_running_loop().call_later(self._every_s, self._make_calls)
+        self._calls[call] = None
+
+    def _make_calls(self) -> None:
+        calls, self._calls = self._calls, {}
+        for call in calls:
+            call()
 
 
 class AnswerAttempt:
@@ -303,6 +332,37 @@ class AnswerAttempt:
     async def _publish_end(self, message: Message, event: bytes) -> None:
         await self._tokens.end_log(message.id, event, self.job.attempts)
         await self._ended(message.id)
+
+
+class PartialAnswerSaver:
+    """Saves the text so far of growing answers, so that a crash loses at most `every_s` seconds of it."""
+
+    def __init__(
+        self, jobs: AnswerJobQueue, attempts: Mapping[str, AnswerAttempt], *, every_s: float
+    ) -> None:
+        """`attempts`: those of this process, by id, as they are at each save."""
+        self._jobs = jobs
+        self._attempts = attempts
+        self._every_s = every_s
+        self._unsaved: dict[str, str] = {}
+
+    def save_later(self, message_id: str, text: str) -> None:
+        """Save `text` with the others next time, though its attempt is over."""
+        self._unsaved[message_id] = text
+
+    async def save_loop(self) -> None:
+        """Save until cancelled; what could not be saved is saved when the database is back."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            grown = {each.job.message_id: each.text for each in self._attempts.values() if each.take_growth()}
+            texts, self._unsaved = self._unsaved | grown, {}
+            if not texts:
+                continue
+            try:
+                await self._jobs.save_partial_answers(texts)
+            except SQLAlchemyError as error:
+                log.warning("partial answers could not be saved: %s", type(error).__name__)
+                self._unsaved = texts | self._unsaved
 
 
 def _sanitize_fields(fields: dict[str, Any]) -> dict[str, Any]:
