@@ -1,4 +1,4 @@
-"""Whoever chats: found by what their provider calls them."""
+"""User accounts, found by the identity that their login provider gives them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class UserAccounts:
         self._outbox = outbox or WebhookOutbox(database, clock)
 
     async def find_user(self, user_id: str) -> User:
-        """Raises ChatNotFoundError, for one that was deleted too."""
+        """Return the user `user_id`. Raises ChatNotFoundError, also for a deleted one."""
         async with self._database.read_connection() as read:
             row = (await read.execute(statements.USER, {"user": user_id})).first()
             if row is None or row.deleted:
@@ -50,14 +50,14 @@ class UserAccounts:
             return User(**row._mapping)
 
     async def find_provider_user(self, tenant: str, provider: str, account: str) -> User | None:
-        """Whoever is known there by that name, and was not deleted."""
+        """Return the user whom `provider` knows as `account`; None where there is none, or a deleted one."""
         async with self._database.read_connection() as read:
             return await _find_known(read, tenant, provider, account)
 
     async def enroll_user(
         self, tenant: str, provider: str, account: str, display_name: str, *, new_id: str
     ) -> User:
-        """The user whom the provider knows by that name; a new one, with `new_id`, where there is none.
+        """Return the user whom `provider` knows as `account`, creating one with `new_id` where there is none.
 
         A deleted user who logs in again gets a new account, under another id. Raises
         NotFound: the id is somebody else's.
@@ -85,7 +85,7 @@ class UserAccounts:
             return User(**row.one()._mapping)
 
     async def list_users(self, *, tenant: str | None = None, limit: int = 1000) -> list[User]:
-        """Those that were not deleted, the newest first. `tenant`: only this one's."""
+        """Return at most `limit` users, newest first, without deleted ones. `tenant`: only this tenant's."""
         wanted = select(users).where(users.c.deleted.is_(False))
         if tenant is not None:
             wanted = wanted.where(users.c.tenant == tenant)
@@ -94,14 +94,14 @@ class UserAccounts:
             return [User(**row._mapping) for row in rows]
 
     async def set_role(self, user_id: str, role: UserRole) -> None:
-        """What they may do from their next call on. Raises ChatNotFoundError."""
+        """Give `user_id` another `role`, from the next call on. Raises ChatNotFoundError."""
         known = users.c.id == user_id, users.c.deleted.is_(False)
         async with self._database.write_transaction() as write:
             if (await write.execute(update(users).where(*known).values(role=role))).rowcount == 0:
                 raise ChatNotFoundError("User not found")
 
     async def delete_user(self, user_id: str, *, with_chats: bool = False) -> None:
-        """They are nobody any more: name, tokens and keys go; chats stay without an owner's name, or go too.
+        """Delete the name, tokens and keys of `user_id`; `with_chats`: the chats too, which otherwise stay.
 
         Raises ChatNotFoundError.
         """

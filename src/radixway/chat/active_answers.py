@@ -1,4 +1,4 @@
-"""Answers under way in this process: their jobs, logs and leases, and the clock that ends what is overdue."""
+"""Answers in flight in this process: their jobs, logs and leases, and the clock that ends what is overdue."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _QueueClaimLock:
 
 
 class ActiveAnswers:
-    """Belongs to one event loop, and works while `running()`."""
+    """The attempts that this process holds. Belongs to one event loop, and works while `running()`."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ActiveAnswers:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Leases are renewed and overdue jobs ended while this holds; at its end, attempts are given back."""
+        """Renew leases and end overdue jobs while this holds; when it ends, give the attempts back."""
         async with self._tokens.running(), self._wake.running(self._on_notification):
             try:
                 async with run_concurrently(self._clock_loop, self._renew_loop, self._saver.save_loop):
@@ -112,7 +112,9 @@ class ActiveAnswers:
         while_busy: WhileBusy = "enqueue",
         spare_running: bool = False,
     ) -> Message:
-        """See `MessageStore.request_answer`; whoever waits for such work is woken."""
+        """Write an answer and its job as `MessageStore.request_answer` does, and wake the workers of
+        `question.queue`.
+        """
         message, ended = await self.messages.request_answer(
             user_id, chat_id, question, while_busy=while_busy, spare_running=spare_running
         )
@@ -120,24 +122,24 @@ class ActiveAnswers:
         return message
 
     async def announce_job(self, queue: str, ended: Collection[str] = ()) -> None:
-        """There is a new job in a queue, for which the answers `ended` were ended."""
+        """Wake the workers of `queue` for a new job; `ended`: answers that were cancelled for it."""
         for message_id in ended:
             await self._end_cancelled(message_id, None)
         await self._wake.notify_topic(queue)
         await self._wake.notify_topic(CLOCK)
 
     def topic_event(self, topic: str) -> asyncio.Event:
-        """See `TopicEvents.topic_event`."""
+        """Return the event that is set when `topic` is announced next."""
         return self._bells.topic_event(topic)
 
     async def notify_topic(self, topic: str) -> None:
-        """See `TopicNotifier.notify_topic`."""
+        """Announce that something changed for `topic`, in every process."""
         await self._wake.notify_topic(topic)
 
     async def claim_job(
         self, queues: Collection[str], *, worker: dict[str, Any] | None = None, worker_id: str | None = None
     ) -> AnswerAttempt:
-        """Wait for a job of these queues, and hold it. Whoever stops waiting (cancels this) costs no job.
+        """Wait for a job of `queues` and lease it; cancelling the wait costs no job.
 
         A ring wakes all who wait; they look one after the other, till one of them has found nothing.
         """
@@ -200,7 +202,9 @@ class ActiveAnswers:
         return attempt
 
     async def cancel_answer(self, user_id: str, message_id: str) -> bool:
-        """End an answer under way, at its user's wish; what it has said so far stays. Raises NotFound."""
+        """End an answer in flight at its user's request, keeping its text so far. Returns False if it had
+        ended. Raises ChatNotFoundError for a `message_id` that is not the user's.
+        """
         await self.messages.find_message(user_id, message_id)
         attempt = self._attempt_of(message_id)
         partial = attempt.text if attempt is not None and attempt.text else None
@@ -219,13 +223,13 @@ class ActiveAnswers:
         await self._publish_end(message_id, MessageState.CANCELLED)
 
     async def cancel_chat(self, user_id: str, chat_id: str) -> None:
-        """End every answer under way in a chat. Raises NotFound."""
+        """Cancel every answer in flight in `chat_id`. Raises ChatNotFoundError."""
         for message in await self.messages.list_messages(user_id, chat_id):
             if not message.state.is_final:
                 await self.cancel_answer(user_id, message.id)
 
     async def drop_answers(self, message_ids: Collection[str]) -> None:
-        """These messages are gone: whoever works at them stops, and their logs go, too."""
+        """Stop the attempts of deleted messages, and delete their logs. `message_ids`: the deleted ones."""
         gone = frozenset(message_ids)
         for attempt in tuple(self._held.values()):
             if attempt.job.message_id in gone:
@@ -235,11 +239,11 @@ class ActiveAnswers:
             await self._wake.notify_topic(_ANSWER + message_id)
 
     async def has_log(self, message_id: str) -> bool:
-        """Whether there is a log of it, not only words that it left."""
+        """Return whether there is a token log of `message_id`, and not only its text in the database."""
         return await self._tokens.has_log(message_id)
 
     async def follow_answer(self, message: Message, after: int = 0) -> AsyncIterator[TokenLogEntry] | None:
-        """What an answer says, after a position; None where it has ended and been forgotten.
+        """Return the events of `message` after position `after`; None where its log has expired.
 
         Of one that ended lately, in a process that has no log of it, the words are told at once.
         """

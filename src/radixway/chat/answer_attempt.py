@@ -61,7 +61,7 @@ class FlushTimer:
 
 
 class AnswerAttempt:
-    """Belongs to one event loop. Everything that is said after it was lost is dropped quietly."""
+    """One lease of one job. Belongs to one event loop; calls after the lease was lost are ignored."""
 
     def __init__(
         self,
@@ -117,7 +117,9 @@ class AnswerAttempt:
         return build_worker_thread(self.thread[:-1])
 
     async def screen_question(self) -> bool:
-        """Have the question judged, and made safe, before anybody is shown the thread, which may change here.
+        """Have the question judged and made safe before a worker is shown the thread, which may change here.
+
+        Returns False if it is not to be answered, in which case its listeners have been told.
 
         False: it is not to be answered any more, or not at all, and its listeners know.
         """
@@ -137,13 +139,13 @@ class AnswerAttempt:
         return not self._over
 
     def take_growth(self) -> bool:
-        """Whether it has said more since this was asked last."""
+        """Return whether the text has grown since the last call."""
         grown = len(self.text) > self._kept and not self._over
         self._kept = len(self.text)
         return grown
 
     async def send_text(self, text: str) -> None:
-        """Some words. Returns at once unless there are enough of them to be written."""
+        """Append `text` to the answer. Returns at once unless there is enough to publish."""
         text = sanitize_text(text)
         if self._over or not text:
             return
@@ -153,18 +155,22 @@ class AnswerAttempt:
         await self._publish_event(published_shapes.encode_token(text))
 
     async def send_event(self, event: bytes) -> None:
-        """Something that is no words, for whoever listens."""
+        """Publish an `event` that is not part of the text."""
         if not self._over:
             await self._publish_event(event)
 
     async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
-        """A step of a plugin."""
+        """Publish a step of a plugin: the `thought` before it, the `action`, its input (`given`) and result
+        (`found`).
+        """
         if not self._over:
             await self._publish_event(published_shapes.encode_plugin_step(thought, action, given, found))
 
     async def record_safe_prompt(self, prompt: str, level: int, label: str, rots: str) -> None:
-        """The question was made safe, here or by the worker: noted with the message that was asked with, and
-        told, once an attempt. They are no words: an attempt that dies after this is made again.
+        """Save and publish the `prompt` that the question was made safe as, here or by the worker, once an
+        attempt.
+
+        It is not part of the answer: an attempt that dies after this is still retried.
         """
         if self._over or self._is_made_safe:
             return
@@ -178,7 +184,11 @@ class AnswerAttempt:
         self._opening.append(published_shapes.encode_safe_prompt(prompt, asked))
 
     async def finish_answer(self, content: str | None = None, **fields: Any) -> bool:
-        """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
+        """Complete the answer with `content`, or with the text sent so far.
+
+        `fields`: see `AnswerJobQueue.finish_job`. Returns False if the lease was lost. Waits while the
+        database is away.
+        """
         fields = _sanitize_fields(fields)
         self._buffer, self._opening = self._opening + self._buffer, []
         try:
@@ -195,7 +205,9 @@ class AnswerAttempt:
         return True
 
     async def fail_answer(self, error: str, *, again: bool = True, after_s: float = 0.0) -> None:
-        """It did not work. Before its first words it is tried again; after them the answer ends here."""
+        """Report a failed attempt. Before the first token it is retried after `after_s` seconds if `again`;
+        later the answer ends with `error`.
+        """
         error = sanitize_text(error)
         await self._flush()
         if self._over:
@@ -223,8 +235,9 @@ class AnswerAttempt:
                 await self._publish_end(message, published_shapes.encode_error(error, message))
 
     async def give_back_job(self, error: str, *, noted: str | None = None) -> None:
-        """Let it go. What has said nothing was no attempt (`noted`: see `Jobs.give_back`); anything else ends
-        as `fail` says."""
+        """Return the job to its queue. Without a token sent this is not counted as an attempt (`noted`: see
+        `AnswerJobQueue.give_back_job`); otherwise it ends as `fail_answer` does with `error`.
+        """
         if self.text or self._begun or self._over:
             await self.fail_answer(error)
             return
@@ -239,7 +252,7 @@ class AnswerAttempt:
             self.mark_lost()
 
     def mark_lost(self) -> None:
-        """It is not ours any more."""
+        """Stop: another process has the lease, or the answer has ended."""
         self.lost.set()
         if not self._over:
             self._close_attempt(waits_again=False, ours=False)

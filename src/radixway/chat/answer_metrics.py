@@ -1,4 +1,4 @@
-"""What Prometheus and the log are told of answers: of which model, how they ended, how long they took.
+"""Metrics and log lines of answers: of which model, how they ended, how long they took.
 
 The published overview's names (8.1, 8.2), and beside them tokens and the time to the first one. No words of
 anybody's.
@@ -113,7 +113,7 @@ class AnswerMetrics:
         )
 
     def record_end(self, answer: EndedAnswer) -> None:
-        """It has, and that is written."""
+        """Count an `answer` whose end was committed, and log it."""
         model = self._bounded_label(answer.model or OTHER)
         self._requests(model, answer.state.value).inc()
         took_s = max(answer.work_end_at - answer.created_at, 0.0)

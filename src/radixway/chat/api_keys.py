@@ -26,7 +26,7 @@ _USED_S = 3600.0
 
 
 class KeyScope(StrEnum):
-    """What a key is for."""
+    """The use that a key is restricted to."""
 
     USER = "user"
     """Calls as its user."""
@@ -40,7 +40,7 @@ class KeyScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is known of a key."""
+    """A key without its secret."""
 
     id: str
     name: str
@@ -79,7 +79,8 @@ class ApiKeyStore:
         client: str | None = None,
         lasts_s: float | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key, and its text, which is told this once. With a user it belongs to the user's tenant.
+        """Create a key and return it with its text, which is not stored. With `user_id` it belongs to the
+        user's tenant. `lasts_s`: seconds until it expires.
 
         Raises ChatNotFoundError: there is no such user. ValueError: the scope does not go with a user, or
         without.
@@ -107,7 +108,7 @@ class ApiKeyStore:
         return key, text
 
     async def find_key(self, text: str) -> tuple[ApiKey, User | None] | None:
-        """The key, and its user. Raises InvalidTokenError for one that has expired."""
+        """Return the key with this `text`, and its user. Raises InvalidTokenError for an expired one."""
         async with self._database.read_connection() as read:
             row = (await read.execute(_BY_HASH, {"hash": hash_secret(text)})).first()
             if row is None:
@@ -127,7 +128,7 @@ class ApiKeyStore:
         return _from_row(row), owner
 
     async def list_keys(self, *, user_id: str | None = None) -> list[ApiKey]:
-        """In the order in which they were made. `user_id`: only this user's."""
+        """Return keys in the order of creation. `user_id`: only this user's."""
         wanted = select(*_COLUMNS).order_by(api_keys.c.id)
         if user_id is not None:
             wanted = wanted.where(api_keys.c.user_id == user_id)
@@ -135,7 +136,7 @@ class ApiKeyStore:
             return [_from_row(row) for row in await read.execute(wanted)]
 
     async def rotate_key(self, key_id: str, *, overlap_s: float = 0.0) -> tuple[ApiKey, str]:
-        """Another key in its place, with as long a life; the old one serves `overlap_s` more at most.
+        """Replace `key_id` by a key with the same lifetime; the old one works for `overlap_s` more at most.
 
         Raises ChatNotFoundError.
         """
@@ -156,7 +157,7 @@ class ApiKeyStore:
         return new, text
 
     async def revoke_key(self, key_id: str, *, user_id: str | None = None) -> None:
-        """It opens nothing any more. `user_id`: only if it is this user's. Raises ChatNotFoundError."""
+        """Delete `key_id`; with `user_id` only if it is this user's. Raises ChatNotFoundError."""
         gone = delete(api_keys).where(api_keys.c.id == key_id)
         if user_id is not None:
             gone = gone.where(api_keys.c.user_id == user_id)

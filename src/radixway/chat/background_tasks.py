@@ -16,7 +16,10 @@ _AGAIN_S = 1.0
 async def run_concurrently(
     *works: Callable[[], Awaitable[None]], again_s: float = _AGAIN_S
 ) -> AsyncIterator[None]:
-    """Works that end by being cancelled alone: with the block, which waits for that.
+    """Run `works` until the block ends, which cancels them and waits for their end.
+
+    One that raises has a bug: that is logged, and it is started again after `again_s` seconds, since work
+    that silently stopped would be noticed much later.
 
     One that raises has met a defect of ours. That is logged, and it is begun anew after `again_s`: what is
     silently done no more would be missed much later, and by somebody else.

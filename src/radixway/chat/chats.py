@@ -1,7 +1,4 @@
-"""Tags: words by which users sort their chats.
-
-Chats as their users see them in a list: made, named, hidden, deleted.
-"""
+"""Chats as their users see them in a list: created, named, tagged, hidden, deleted."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ from radixway.chat.webhooks import WebhookEvent, WebhookOutbox
 
 
 class ChatTags:
-    """Whoever asks gives the user: what is another's is not found."""
+    """The tags of a user's chats. Chats of other users are not found."""
 
     def __init__(self, database: ChatDatabase) -> None:
         self._database = database
 
     async def set_tags(self, user_id: str, chat_id: str, tags: Collection[str]) -> None:
-        """A chat has these tags and no others. Raises NotFound."""
+        """Replace the tags of `chat_id` by `tags`. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             await own_chat(write, user_id, chat_id, lock=True)
             await write.execute(delete(chat_tags).where(chat_tags.c.chat_id == chat_id))
@@ -37,7 +34,7 @@ class ChatTags:
                 await write.execute(chat_tags.insert(), rows)
 
     async def tags_of_chats(self, chat_ids: Collection[str]) -> dict[str, list[str]]:
-        """By chat, in alphabetical order."""
+        """Return the tags of each of `chat_ids`, sorted."""
         wanted = select(chat_tags).where(chat_tags.c.chat_id.in_(chat_ids)).order_by(chat_tags.c.tag)
         found: dict[str, list[str]] = {chat_id: [] for chat_id in chat_ids}
         async with self._database.read_connection() as read:
@@ -46,7 +43,7 @@ class ChatTags:
         return found
 
     async def count_tags(self, user_id: str) -> dict[str, int]:
-        """How many chats of a user have each tag."""
+        """Return the number of chats of `user_id` by tag."""
         wanted = (
             select(chat_tags.c.tag, func.count().label("chats"))
             .join(chats)
@@ -70,7 +67,7 @@ class ChatListPage:
 
 
 class ChatStore:
-    """All chats. Whoever asks gives the user: what is another's is not found."""
+    """The chats of all users. Chats of another user than the given one are not found."""
 
     def __init__(
         self, database: ChatDatabase, clock: Callable[[], float], outbox: WebhookOutbox | None = None
@@ -81,7 +78,7 @@ class ChatStore:
         self._outbox = outbox or WebhookOutbox(database, clock)
 
     async def create_chat(self, user_id: str) -> Chat:
-        """A new one, without a name."""
+        """Create a chat of `user_id`, without a title."""
         now = self._clock()
         row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
         async with self._database.write_transaction() as write:
@@ -91,7 +88,7 @@ class ChatStore:
             return chat
 
     async def find_chat(self, user_id: str, chat_id: str) -> Chat:
-        """Raises ChatNotFoundError."""
+        """Return `chat_id`. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             return await own_chat(read, user_id, chat_id)
 
@@ -106,7 +103,8 @@ class ChatStore:
         archived: bool | None = None,
         tag: str | None = None,
     ) -> ChatListPage:
-        """Those older than `after`, or newer than `before`, or the newest. `hidden`: these too.
+        """Return at most `limit` chats older than `after`, or newer than `before`, or the newest. `hidden`:
+        include hidden ones.
 
         `archived`: those alone that are, or are not; None: both. `tag`: those alone that have it.
         """
@@ -135,9 +133,7 @@ class ChatStore:
         )
 
     async def update_chat(self, user_id: str, chat_id: str, **fields: Any) -> None:
-        """Change its title, or whether it is hidden, archived, may be used as data. Raises
-        ChatNotFoundError.
-        """
+        """Change `fields`: `title`, `hidden`, `archived`, `allow_data_use`. Raises ChatNotFoundError."""
         if not fields:
             await self.find_chat(user_id, chat_id)
             return
@@ -151,12 +147,12 @@ class ChatStore:
                 await self._outbox.put(write, user_id, WebhookEvent("chat.titled", chat_id))
 
     async def hide_all_chats(self, user_id: str) -> None:
-        """None is in the list any more."""
+        """Hide every chat of `user_id` from lists."""
         async with self._database.write_transaction() as write:
             await write.execute(update(chats).where(chats.c.user_id == user_id).values(hidden=True))
 
     async def delete_chat(self, user_id: str, chat_id: str) -> None:
-        """With all that belongs to it. Raises ChatNotFoundError."""
+        """Delete `chat_id` with everything that belongs to it. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             own = chats.c.id == chat_id, chats.c.user_id == user_id
             await detach_messages(write, select(chats.c.id).where(*own))

@@ -1,5 +1,4 @@
-"""What else is written in the transaction that ends an answer: whoever has to know of every end, and of none
-that did not happen, is told in it."""
+"""Hooks that write in the transaction that ends an answer, and so see every end that is committed."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class EndedAnswer:
 
     @classmethod
     def of_message(cls, message: Message) -> EndedAnswer:
-        """Of an answer that has ended."""
+        """Return the end of `message`, which has ended."""
         fields = {name: getattr(message, name) for name in cls.__slots__ if name != "characters"}
         return cls(**fields, characters=len(message.content or ""))
 
@@ -43,13 +42,13 @@ CompletionHook = Callable[[AsyncConnection, EndedAnswer], Awaitable[None]]
 
 
 class CompletionHooks:
-    """Those who are told."""
+    """The hooks that are called at the end of each answer."""
 
     def __init__(self) -> None:
         self.hooks: list[CompletionHook] = []
 
     async def run_hooks(self, write: AsyncConnection, message: Message) -> None:
-        """An answer ends with this transaction."""
+        """Call every hook with `message`, which the transaction on `write` ends."""
         if self.hooks:
             ended = EndedAnswer.of_message(message)
             for told in self.hooks:

@@ -28,7 +28,9 @@ _LIKE = ("sampling_parameters", "system_prompt", "user_profile", "user_response_
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpec:
-    """What an answer is to be like. None, or what `parameters` does not name: as the answer before."""
+    """The wished model and parameters of an answer. Those that are None or missing are as in the answer
+    before.
+    """
 
     model: str | None
     parameters: dict[str, Any]
@@ -39,7 +41,7 @@ class AnswerSpec:
 
 
 class ConversationTurns:
-    """Whoever asks gives the user: what is another's is not found."""
+    """Writes turns for a user. Chats and messages of other users are not found."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class ConversationTurns:
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> tuple[Message, Message | None]:
-        """A user's words, and an answer under way where one is wished for: both are written, or neither.
+        """Write the user's `content`, and an answer in flight if there is a `wish`: both, or neither.
 
         `parent_id` None: below the end of the thread that is open. Raises NotFound, InvalidFieldError, Busy,
         TooMany, TooLarge: the chat is full.
@@ -98,7 +100,7 @@ class ConversationTurns:
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> tuple[Message, Message | None]:
-        """Other words in place of a user's: a branch of its own, beside the old one."""
+        """Write other `content` in place of a user's message: a branch of its own, beside the old one."""
         old = await self._texts.find_message(user_id, message_id)
         if old.role is not Role.PROMPTER:
             raise InvalidFieldError("message_id", "only what a user said can be edited", status=400)
@@ -114,7 +116,9 @@ class ConversationTurns:
         return await self._write_turn(user_id, old.chat_id, write, wish)
 
     async def regenerate_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
-        """Another answer to a user's message, or beside an answer, as which it is asked for."""
+        """Request another answer to a user's message, or beside the answer `message_id`, with the `wish` of
+        its kind.
+        """
         old = await self._texts.find_message(user_id, message_id)
         if old.role is Role.ASSISTANT and old.parent_id is not None:
             question = self._make_answer_request(old.parent_id, wish, old)

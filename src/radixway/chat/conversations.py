@@ -27,7 +27,7 @@ class ConversationRecord:
 
 
 class ConversationStore:
-    """Whoever asks gives the user: what is another's is not found."""
+    """The conversations of all users. Those of another user than the given one are not found."""
 
     def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -35,19 +35,19 @@ class ConversationStore:
         self._clock = clock
 
     async def create_conversation(self, user_id: str, labels: ConversationLabels) -> ConversationRecord:
-        """A new one, without items."""
+        """Create a conversation with `labels` and without items."""
         async with self._database.write_transaction() as write:
             chat = await create_hidden_chat(write, user_id, self._clock())
             await write.execute(conversations.insert().values(chat_id=chat.id, labels=labels))
         return ConversationRecord(chat, labels)
 
     async def find_conversation(self, user_id: str, chat_id: str) -> ConversationRecord:
-        """Raises ChatNotFoundError."""
+        """Return the conversation `chat_id`. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             return await _own_conversation(read, user_id, chat_id)
 
     async def set_labels(self, user_id: str, chat_id: str, labels: ConversationLabels) -> ConversationRecord:
-        """These in place of those that it had. Raises ChatNotFoundError."""
+        """Replace the labels of `chat_id` by `labels`. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             chat = await find_conversation(write, user_id, chat_id, lock=True)
             changed = update(conversations).where(conversations.c.chat_id == chat_id)
@@ -55,7 +55,7 @@ class ConversationStore:
         return ConversationRecord(chat, labels)
 
     async def delete_conversation(self, user_id: str, chat_id: str) -> None:
-        """With everything in it. Raises ChatNotFoundError."""
+        """Delete `chat_id` with everything in it. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             await find_conversation(write, user_id, chat_id, lock=True)
             await detach_messages(write, select(chats.c.id).where(chats.c.id == chat_id))
@@ -64,7 +64,8 @@ class ConversationStore:
     async def add_items(
         self, user_id: str, chat_id: str, content: str, items: ResponseItems, texts: MessageStore
     ) -> None:
-        """Items at its end, which nobody answers yet. `content`: what they say; `texts`: with their limits.
+        """Append `items` without requesting an answer. `content`: their text; `texts`: the store with the
+        user's limits.
 
         Raises ChatNotFoundError, TooLarge.
         """
@@ -75,7 +76,7 @@ class ConversationStore:
             await write.execute(question_items.insert().values(message_id=said.id, items=items))
 
     async def replace_items(self, message_id: str, items: ResponseItems) -> None:
-        """What is left of the items that were added with a message."""
+        """Replace the items of `message_id` by `items`."""
         changed = update(question_items).where(question_items.c.message_id == message_id)
         async with self._database.write_transaction() as write:
             await write.execute(changed.values(items=items))

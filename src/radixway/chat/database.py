@@ -32,7 +32,7 @@ _BUSY_MS = 30_000
 
 
 def parse_database_url(given: str) -> URL:
-    """`sqlite:///chats.db`, `postgresql://user@host/name`: with the driver that is used for it.
+    """Parse `sqlite:///chats.db` or `postgresql://user@host/name`, adding the driver that is used for it.
 
     Raises ValueError for other databases, without a word of the URL's password.
     """
@@ -84,12 +84,14 @@ class ChatDatabase:
 
     @asynccontextmanager
     async def write_statement(self) -> AsyncIterator[AsyncConnection]:
-        """For one statement, a transaction by itself: PostgreSQL is told no begin and no end of it."""
+        """Open a connection for one statement that is a transaction by itself, which saves PostgreSQL a BEGIN
+        and a COMMIT.
+        """
         async with self.write_transaction() if self.is_sqlite else self.read_connection() as connection:
             yield connection
 
     def call_after_commit(self, connection: AsyncConnection, call: Callable[[], None]) -> None:
-        """Make a call when the transaction on this connection is written; none if it is not."""
+        """Call `call` when the transaction on `connection` is committed, and not if it is rolled back."""
         self._after.setdefault(connection, []).append(call)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A database that is away for a while: how that is told, and what is tried again until it is back."""
+"""Outages of the database: how they are recognised and described, and retries until it is back."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ class DatabaseUnavailableError(SQLAlchemyError):
 
 
 async def connect_postgresql(*args: Any, **given: Any) -> Any:
-    """A connection of asyncpg's; SQLAlchemy would pass on whatever that raises. Raises
-    DatabaseUnavailableError.
-    """
+    """Connect by asyncpg, turning its errors into DatabaseUnavailableError, which SQLAlchemy knows."""
     import asyncpg
 
     try:
@@ -55,7 +53,8 @@ async def connect_postgresql(*args: Any, **given: Any) -> Any:
 
 @asynccontextmanager
 async def translate_outages(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
-    """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made.
+    """Raise DatabaseUnavailableError for a connection that breaks amid a statement, as for one that cannot be
+    made.
 
     `notice`: called with every error. Raises NestingTooDeepError for a value that cannot be written as JSON.
     """
@@ -73,8 +72,9 @@ async def translate_outages(notice: Callable[[SQLAlchemyError], None]) -> AsyncI
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether it says that the database cannot be reached, or took a transaction back because of another one,
-    and not that a statement is wrong."""
+    """Return whether `error` means that the database is unreachable or rolled back because of another
+    transaction, rather than that a statement is wrong.
+    """
     if isinstance(error, DBAPIError):
         state: str = getattr(error.orig, "sqlstate", None) or ""
         code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
@@ -83,8 +83,9 @@ def is_outage(error: BaseException) -> bool:
 
 
 def describe_outage(error: SQLAlchemyError) -> str | None:
-    """Return what is wrong with the database, without addresses, paths or values; None: nothing is, as where
-    a transaction was taken back because of another one."""
+    """Return what `error` says is wrong with the database, without addresses, paths or values; None if
+    nothing is, as for a transaction that was rolled back because of another one.
+    """
     if not is_outage(error):
         return None
     if isinstance(error, PoolTimeout):
@@ -105,7 +106,7 @@ def describe_outage(error: SQLAlchemyError) -> str | None:
 
 
 async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
-    """Do a step again and again while the database is away, until it was done or `lost` is set.
+    """Repeat `step` while the database is away, until it is done or `lost` is set.
 
     Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, or another
     error.
@@ -135,11 +136,11 @@ class LeaseOutageGuard:
         self._believes_at = now + lease_s / 3  # by then each holder has renewed once
 
     def note_answer(self, now: float) -> None:
-        """The database did so."""
+        """Record that the database answered at `now`."""
         if not 0 <= now - self._answered_at <= self._lease_s / 2:
             self._believes_at = now + self._lease_s
         self._answered_at = now
 
     def doubt_s(self, now: float) -> float:
-        """How long leases that have run out say nothing: 0 as a rule."""
+        """Return for how many seconds from `now` on expired leases prove nothing; usually 0."""
         return min(max(self._believes_at - now, 0.0), self._lease_s)

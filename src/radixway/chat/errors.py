@@ -1,4 +1,4 @@
-"""What may not be, in the words that whoever asked is told."""
+"""Errors of chats, with texts that are meant for the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users think of answers: votes, reports, which of several was best."""
+"""Feedback on answers: votes, reports, and which of several was best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ReportType = Literal["spam", "offensive", "feedback"]
 
 
 class AnswerFeedback:
-    """Whoever gives it gives the user: what is another's is not found."""
+    """Feedback of users on their own chats. Messages of other users are not found."""
 
     def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -26,7 +26,9 @@ class AnswerFeedback:
         self._clock = clock
 
     async def vote_answer(self, user_id: str, message_id: str, score: int) -> None:
-        """-1, 0 or 1. Raises ChatNotFoundError, ChatRefusedError: only answers are voted on."""
+        """Set the `score` of an answer: -1, 0 or 1. Raises ChatNotFoundError; ChatRefusedError for other
+        messages.
+        """
         if score not in (-1, 0, 1):
             raise ChatRefusedError("score must be -1, 0 or 1")
         async with self._database.write_transaction() as write:
@@ -38,7 +40,7 @@ class AnswerFeedback:
     async def report_message(
         self, user_id: str, message_id: str, report_type: ReportType, reason: str
     ) -> MessageReport:
-        """Raises ChatNotFoundError."""
+        """Report `message_id` for `reason`. Raises ChatNotFoundError."""
         row = {"id": new_id(), "message_id": message_id, "report_type": report_type, "reason": reason}
         async with self._database.write_transaction() as write:
             await own_message(write, user_id, message_id)
@@ -47,7 +49,9 @@ class AnswerFeedback:
             return MessageReport(**made.one()._mapping)
 
     async def rank_answers(self, user_id: str, message_id: str, inferior: Sequence[str]) -> None:
-        """It is better than these, of the same chat. Raises ChatNotFoundError."""
+        """Record that `message_id` is better than the answers `inferior` of the same chat. Raises
+        ChatNotFoundError.
+        """
         async with self._database.write_transaction() as write:
             best = await own_message(write, user_id, message_id)
             counted = select(func.count()).where(
@@ -65,13 +69,13 @@ class AnswerFeedback:
             )
 
     async def list_reports(self, message_id: str) -> list[MessageReport]:
-        """In the order in which they were made."""
+        """Return the reports of `message_id` in the order of creation."""
         wanted = select(reports).where(reports.c.message_id == message_id).order_by(reports.c.id)
         async with self._database.read_connection() as read:
             return [MessageReport(**row._mapping) for row in await read.execute(wanted)]
 
     async def list_chat_reports(self, chat_id: str) -> dict[str, list[MessageReport]]:
-        """By message."""
+        """Return the reports of `chat_id` by message."""
         wanted = select(reports).join(messages).where(messages.c.chat_id == chat_id).order_by(reports.c.id)
         found: dict[str, list[MessageReport]] = {}
         async with self._database.read_connection() as read:

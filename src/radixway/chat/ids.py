@@ -1,7 +1,4 @@
-"""Names of things: in the order in which they were made.
-
-What the database keeps of a secret, and of a call that may be repeated.
-"""
+"""Ids in the order of creation, hashes of secrets, and digests of requests."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def new_id() -> str:
 
 
 def hash_secret(secret: str) -> str:
-    """64 hex digits, by which a secret is found again.
+    """Return 64 hex digits by which the database finds `secret` again.
 
     Ours have 256 random bits: nobody guesses what a plain hash is of, as they would with a password.
     """

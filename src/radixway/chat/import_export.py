@@ -78,7 +78,7 @@ class PortableChat:
 
 
 def to_portable_chat(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) -> PortableChat:
-    """A chat as it can be taken along; answers under way, and what is below them, stay."""
+    """Return `chat` as it can be exported, without answers in flight and what is below them."""
     kept: dict[str, MessageLine] = {}
     for message in texts:
         if message.state.is_final and (message.parent_id is None or message.parent_id in kept):
@@ -99,13 +99,13 @@ def to_portable_chat(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) 
 
 
 def encode_chat(chat: PortableChat) -> bytes:
-    """Its lines."""
+    """Encode `chat` as JSON lines."""
     lines = (chat.chat, *chat.messages.values())
     return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
 
 
 def parse_chats(data: bytes, limits: ChatLimits, *, most_messages: int) -> list[PortableChat]:
-    """The chats in a file, checked. Raises InvalidFieldError, which names the line."""
+    """Parse and check the chats in `data`. Raises InvalidFieldError, which names the line."""
     found: list[PortableChat] = []
     count = 0
     for number, line in _parse_lines(data):
@@ -144,7 +144,7 @@ class ChatImporter:
         self._most_messages = most_messages
 
     async def import_chats(self, user_id: str, data: bytes) -> list[str]:
-        """All chats of a file, or none of them; returns their new ids. Raises InvalidFieldError."""
+        """Import all chats in `data`, or none of them; returns their new ids. Raises InvalidFieldError."""
         given = parse_chats(data, self._limits, most_messages=self._most_messages)
         ids = [new_id() for _ in given]
         async with self._database.write_transaction() as write:

@@ -40,7 +40,7 @@ class EndedJob:
 
 @dataclass(frozen=True, slots=True)
 class ReapResult:
-    """What the passing of time has done."""
+    """Jobs that were requeued or ended because they were overdue."""
 
     requeued: tuple[str, ...]
     """Messages whose worker was not heard of any more before it said a word: they wait again."""
@@ -54,7 +54,7 @@ class ReapResult:
 
 @dataclass(frozen=True, slots=True)
 class JobPosition:
-    """Where a job stands."""
+    """The place of a job in its queue."""
 
     position: int
     """How many go before it."""
@@ -95,7 +95,7 @@ class AnswerJobQueue:
         worker: dict[str, Any] | None = None,
         worker_id: str | None = None,
     ) -> AnswerJob | None:
-        """Take the first job of these queues that may begin; None where there is none.
+        """Lease the first job of `queues` that may begin to `owner`; None where there is none.
 
         `worker`, `worker_id`: noted with the message.
         """
@@ -118,7 +118,8 @@ class AnswerJobQueue:
         return AnswerJob(row.message_id, row.user_id, row.queue, *attempt, chat_id)
 
     async def give_back_job(self, attempt: str, noted: str | None = None) -> bool:
-        """Undo a claim of which nobody has begun anything: it does not count. False: too late.
+        """Undo the claim of `attempt`, which has sent nothing and is not counted. Returns False if the lease
+        was lost.
 
         `noted`: the `last_error` of the next attempt; None: the same as this one's.
         """
@@ -133,7 +134,7 @@ class AnswerJobQueue:
             return True
 
     async def renew_leases(self, attempts: Collection[str]) -> set[str]:
-        """Hold these longer. Returns those that are still held: whoever has another must let it go."""
+        """Extend the leases of `attempts`. Returns those that are still held; the others must be let go."""
         held = (
             update(jobs)
             .where(jobs.c.attempt_id.in_(attempts), jobs.c.state == LEASED)
@@ -144,13 +145,17 @@ class AnswerJobQueue:
             return {attempt for (attempt,) in await write.execute(held)}
 
     async def mark_begun(self, attempt: str) -> bool:
-        """Its first words have come: from now on it is not begun anew by itself. False: too late."""
+        """Record the first token of `attempt`: from now on it is not retried by itself. Returns False if the
+        lease was lost.
+        """
         async with self._database.write_statement() as write:
             first = {"attempt": attempt, "now": self._clock()}
             return (await write.execute(statements.FIRST_TOKEN, first)).first() is not None
 
     async def finish_job(self, attempt: str, content: str, **fields: Any) -> Message | None:
-        """The answer is whole. `fields`: further columns of the message. None: too late."""
+        """Complete the answer with `content`. `fields`: further columns of the message. Returns None if the
+        lease was lost.
+        """
         async with self._database.write_transaction() as write:
             deleted = await write.execute(statements.DELETE_HELD, {"attempt": attempt})
             message_id = deleted.scalar_one_or_none()
@@ -168,7 +173,8 @@ class AnswerJobQueue:
         again: bool = True,
         after_s: float = 0.0,
     ) -> MessageState | None:
-        """The worker could not. Returns what the message is now; None: too late.
+        """Record that `attempt` failed with `error`. Returns the message's new state; None if the lease was
+        lost.
 
         Without words so far (`partial`), or where answers restart, and with attempts left it waits again, for
         `after_s` at least; otherwise it is aborted, keeps its words, and a job without any goes to the dead
@@ -187,7 +193,7 @@ class AnswerJobQueue:
             return MessageState.ABORTED_BY_WORKER
 
     async def cancel_job(self, message_id: str, partial: str | None = None) -> bool:
-        """Nobody wants the answer any more; its words so far stay. Whether it was under way."""
+        """Cancel an answer, keeping its text so far (`partial`). Returns whether it was in flight."""
         async with self._database.write_transaction() as write:
             return await end_message(
                 write, message_id, MessageState.CANCELLED, self._clock(), partial=partial, ends=self._ends
@@ -196,7 +202,7 @@ class AnswerJobQueue:
     async def save_partial_answers(
         self, partial: dict[str, str], state: MessageState = MessageState.IN_PROGRESS
     ) -> None:
-        """Note the words that answers have so far, by message: what is left of them if this process dies.
+        """Save the text so far of answers, by message: what is left of them if this process dies.
 
         `state`: answers in any other are left as they are.
         """
@@ -209,7 +215,7 @@ class AnswerJobQueue:
                 )
 
     async def release_waiting(self) -> set[str]:
-        """Let those begin that waited for the answer above theirs, which has ended. Returns their queues."""
+        """Make jobs ready that waited for an answer above theirs which has ended. Returns their queues."""
         own, asked, above = messages.alias(), messages.alias(), messages.alias()
         free = (
             select(own.c.id)
@@ -234,7 +240,7 @@ class AnswerJobQueue:
             return set((await write.execute(released)).scalars())
 
     async def find_lapsed(self) -> list[tuple[str, int, str | None]]:
-        """Answers with words whose lease ran out: message, attempt, and the words that were noted."""
+        """Return answers with text whose lease ran out: message, attempt, and the text that was saved."""
         wanted = (
             select(jobs.c.message_id, jobs.c.attempts, messages.c.content)
             .join(messages, messages.c.id == jobs.c.message_id)
@@ -247,7 +253,7 @@ class AnswerJobQueue:
     async def reap_overdue(
         self, words: Mapping[str, str] = MappingProxyType({}), *, leases: bool = True
     ) -> ReapResult:
-        """End or give back what is overdue: leases that ran out, jobs that waited too long.
+        """End or requeue what is overdue: leases that ran out, jobs that waited too long.
 
         `words`: of answers that end here, where more is known than was noted. `leases`: whether they count.
         """
@@ -282,8 +288,9 @@ class AnswerJobQueue:
         return ReapResult(tuple(requeued), tuple(ended), tuple(restarted))
 
     async def next_due(self) -> tuple[float | None, bool]:
-        """When time alone will next give `reap` or `claim` something to do (None: never), and whether any
-        job waits for another answer."""
+        """Return when time alone gives `reap_overdue` or `claim_job` something to do (None: never), and
+        whether any job is blocked.
+        """
         async with self._database.read_connection() as read:
             *times, blocked = (await read.execute(statements.TIMES, {"now": self._clock()})).one()
             return min((at for at in times if at is not None), default=None), blocked > 0
@@ -295,7 +302,7 @@ class AnswerJobQueue:
             return list((await read.execute(wanted.distinct())).scalars())
 
     async def queue_depths(self) -> dict[str, int]:
-        """How many wait for a worker, by model."""
+        """Return the number of answers that wait for a worker, by model."""
         wanted = (
             select(messages.c.model, func.count().label("waiting"))
             .join(jobs, jobs.c.message_id == messages.c.id)
@@ -306,7 +313,7 @@ class AnswerJobQueue:
             return {row.model: row.waiting for row in await read.execute(wanted)}
 
     async def job_ages(self) -> dict[str, tuple[int, float]]:
-        """By state: how many jobs there are, and how old the oldest is."""
+        """Return the number of jobs and the age of the oldest in seconds, by state."""
         counted = select(jobs.c.state, func.count().label("many"), func.min(jobs.c.created_at).label("first"))
         now = self._clock()
         async with self._database.read_connection() as read:
@@ -317,7 +324,7 @@ class AnswerJobQueue:
         }
 
     async def find_position(self, message_id: str) -> JobPosition | None:
-        """How many go before it; None once it is not waiting."""
+        """Return the place of `message_id` in its queue; None once it is not waiting."""
         own = select(jobs.c.queue, jobs.c.priority, jobs.c.number).where(
             jobs.c.message_id == message_id, jobs.c.state == READY
         )
@@ -336,14 +343,14 @@ class AnswerJobQueue:
             return JobPosition(int(position or 0), size)
 
     async def find_queue(self, message_id: str) -> str | None:
-        """Where its job is or was; None where it has none any more."""
+        """Return the queue of `message_id`'s job; None where it has none any more."""
         async with self._database.read_connection() as read:
             asked = await read.execute(statements.QUEUE_OF, {"message": message_id})
             found: str | None = asked.scalar_one_or_none()
             return found
 
     async def list_waiting(self, queue: str) -> list[str]:
-        """The messages that wait there, the next one first."""
+        """Return the messages that wait in `queue`, the next one first."""
         async with self._database.read_connection() as read:
             return list((await read.execute(statements.ORDER, {"of_queue": queue})).scalars())
 

@@ -58,7 +58,9 @@ class AnswerRate:
     per_s: float
 
     async def spend_answer(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Count one. Raises ChatLimitExceededError, which says when the next one may come."""
+        """Count one answer of `user_id`. Raises ChatLimitExceededError, which says when the next one may
+        come.
+        """
         step_s = self.per_s / self.times
         spent = {
             "user_id": user_id,
@@ -89,7 +91,9 @@ class TokenBudget:
     per_s: float
 
     async def check_budget(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Raises ChatLimitExceededError, which says when there is something left again."""
+        """Check that `user_id` has tokens left. Raises ChatLimitExceededError, which says when there are some
+        again.
+        """
         asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
         whole_at = (await write.execute(asked)).scalar_one_or_none()
         if whole_at is not None and whole_at >= now + self.per_s:
@@ -100,7 +104,7 @@ class TokenBudget:
             )
 
     async def spend_tokens(self, write: AsyncConnection, chat_id: str, tokens: int, now: float) -> None:
-        """So many were used in a chat, on its user's account."""
+        """Charge `tokens` to the user of `chat_id`."""
         owner: str | None = (
             await write.execute(select(chats.c.user_id).where(chats.c.id == chat_id))
         ).scalar_one_or_none()
@@ -108,7 +112,7 @@ class TokenBudget:
             await self.charge_tokens(write, owner, tokens, now)
 
     async def charge_tokens(self, write: AsyncConnection, user_id: str, tokens: int, now: float) -> None:
-        """The same where there is no chat."""
+        """Charge `tokens` to `user_id`."""
         if tokens <= 0:
             return
         used_s = tokens * self.per_s / self.tokens
@@ -124,7 +128,7 @@ class TokenBudget:
 
 
 class BudgetAccounting:
-    """Counts what answers use, as one of those who are told of their ends."""
+    """Charges what answers use, as a completion hook."""
 
     def __init__(self, budget: TokenBudget, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -151,7 +155,7 @@ class BudgetAccounting:
 
 
 def reported_tokens(usage: dict[str, Any] | None) -> int | None:
-    """Prompt and answer, as a worker counted them; None: it did not."""
+    """Return prompt and completion tokens together, as a worker reported them in `usage`, or None."""
     if not usage:
         return None
     total = _valid_count(usage.get("total_tokens"))
@@ -162,7 +166,9 @@ def reported_tokens(usage: dict[str, Any] | None) -> int | None:
 
 
 def counted_tokens(usage: dict[str, Any] | None) -> int:
-    """As many as a worker counted: of one that fetches jobs its answer's alone."""
+    """Return the tokens that a worker reported in `usage`: only the answer's, where it does not count
+    prompts.
+    """
     told = reported_tokens(usage)
     return told if told is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
 
@@ -177,7 +183,7 @@ def _valid_count(told: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ChatLimits:
-    """How much is too much; None: nothing is."""
+    """Limits on answers, messages and tokens; None: unlimited."""
 
     at_once: int | None = 3
     """Answers that a user may have under way."""
@@ -195,7 +201,8 @@ class ChatLimits:
     """Of tokens, for each user."""
 
     async def check_answer_share(self, write: AsyncConnection, user_id: str, queue: str, now: float) -> None:
-        """Of answers, for one more. Raises ChatLimitExceededError, ChatQueueFullError.
+        """Check the user's limits for one more answer in `queue`. Raises ChatLimitExceededError,
+        ChatQueueFullError.
 
         Calls of one user at the same moment are counted one by one: the rate's row is their lock.
         """
@@ -213,7 +220,7 @@ class ChatLimits:
                 raise ChatQueueFullError("The server is currently busy. Please try again later.")
 
     async def check_message_limits(self, write: AsyncConnection, chat_id: str) -> None:
-        """For one more message. Raises ChatTooLargeError."""
+        """Check that `chat_id` has room for one more message. Raises ChatTooLargeError."""
         if self.messages is None:
             return
         count = select(func.count()).select_from(messages).where(messages.c.chat_id == chat_id)
@@ -221,7 +228,7 @@ class ChatLimits:
             raise ChatTooLargeError("Maximum number of messages reached")
 
     async def check_chat_tokens(self, write: AsyncConnection, chat_id: str) -> None:
-        """For one more answer. Raises ChatTooLargeError."""
+        """Check that `chat_id` has tokens left for one more answer. Raises ChatTooLargeError."""
         if self.tokens is None:
             return
         told = await write.execute(select(messages.c.usage).where(messages.c.chat_id == chat_id))

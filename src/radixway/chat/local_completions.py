@@ -1,4 +1,4 @@
-"""Answers from the gateway's own workers: jobs go down the gateway's road, as chat completions."""
+"""Answers from the gateway's own workers: jobs pass the gateway's pipeline as chat completions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class LocalCompletions:
         self._tools = tools
 
     async def answer_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        """See `TextCatalog`: noted are the usage, and why the words ended there."""
+        """Stream the answer into `attempt`; returns its usage and finish reason. Raises
+        CompletionRefusedError.
+        """
         body = _make_body(attempt)
         try:
             if self._tools is not None and self._tools.uses_tools(attempt):
@@ -90,8 +92,8 @@ class LocalCompletions:
 
 
 async def stream_completion(road: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
-    """The chunks of an answer; one that comes whole is a chunk. Raises CompletionRefusedError, GatewayError,
-    DecodeError.
+    """Yield the chunks of the answer to `request`; a whole answer is one chunk. Raises
+    CompletionRefusedError, GatewayError, DecodeError.
     """
     try:
         reply = await road(request)
@@ -153,7 +155,7 @@ def make_completion_request(
     priority: int = 0,
     **noted: Any,
 ) -> Request:
-    """Return a chat completion that the gateway itself asks for, for its road.
+    """Return a chat completion that the gateway itself asks its pipeline for.
 
     `surface`: on whose behalf, for the journal, which `noted` is added to. No client stands behind it, so it
     has no headers: those that every request needs are the transport's.
@@ -175,7 +177,7 @@ def make_completion_request(
 
 
 def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
-    """A thread as OpenAI's messages, after what the user wishes the model to know and to do."""
+    """Return `thread` as OpenAI's messages, after the system message that `parameters` ask for."""
     system = [
         parameters.get("system_prompt"),
         parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
@@ -190,13 +192,15 @@ def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> l
 
 
 def is_event_stream(reply: Reply) -> bool:
-    """Whether its body is server-sent events."""
+    """Return whether the body of `reply` is server-sent events."""
     kind = dict(reply.headers).get(b"content-type", b"")
     return kind.startswith(b"text/event-stream")
 
 
 async def read_whole_body(reply: Reply) -> bytes:
-    """What was blocked, was kept from before, or comes from a worker that does not stream."""
+    """Read the body of a `reply` that is not streamed: blocked, cached, or from a worker that does not
+    stream.
+    """
     return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 

@@ -1,4 +1,4 @@
-"""Jobs that no worker comes to fetch: they are taken here, and answered by whoever can say them."""
+"""Runs jobs that no pull worker fetches: claims them here and has them answered by a callable."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class LocalWorkers:
         self._running: set[asyncio.Task[None]] = set()
 
     def set_queues(self, queues: Iterable[str]) -> None:
-        """From now on, jobs of these queues, and no others."""
+        """Claim jobs of `queues`, and no others, from now on."""
         wanted = frozenset(queues)
         if wanted != self._queues:
             self._queues = wanted
             self._changed.set()
 
     async def answer_jobs(self) -> None:
-        """Until it is cancelled; what is under way then is given back."""
+        """Claim and answer jobs until cancelled; those in flight then are given back."""
         try:
             while True:
                 await self._room.acquire()

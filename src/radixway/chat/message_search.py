@@ -33,7 +33,7 @@ class MessageHit:
 
 
 class MessageSearch:
-    """Whoever asks gives the user, and finds nobody else's messages."""
+    """Searches a user's own messages."""
 
     def __init__(self, database: ChatDatabase) -> None:
         self._database = database
@@ -41,7 +41,9 @@ class MessageSearch:
     async def search_messages(
         self, user_id: str, query: str, *, limit: int, before: str | None = None, chat_id: str | None = None
     ) -> list[MessageHit]:
-        """Messages that contain every word of a query, newest first. `before`: older than this message."""
+        """Return messages that contain every word of `query`, newest first. `before`: older than this
+        message.
+        """
         words = query.split()
         if not words:
             return []

@@ -36,7 +36,7 @@ _TITLE = 100
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """What an answer is asked for with."""
+    """The parameters of a requested answer."""
 
     parent_id: str
     queue: str
@@ -52,7 +52,7 @@ class AnswerRequest:
 
 
 class MessageStore:
-    """The messages of all chats. Whoever asks gives the user: what is another's is not found."""
+    """The messages of all chats. Those of another user than the given one are not found."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class MessageStore:
         self._first_words = first_words
 
     def without_limits(self) -> MessageStore:
-        """The same for users who are no single persons: programs have no share of answers or tokens."""
+        """Return this store without limits per user, for programs."""
         limits = replace(self._limits, at_once=None, rate=None, budget=None)
         return MessageStore(self._database, self._clock, limits, self._ends, first_words=self._first_words)
 
     async def count_answer(self, user_id: str) -> None:
-        """Count an answer of which nothing is written. Raises TooMany."""
+        """Count an answer of `user_id` that is not stored. Raises ChatLimitExceededError."""
         async with self._database.write_transaction() as write:
             if self._limits.rate is not None:
                 await self._limits.rate.spend_answer(write, user_id, self._clock())
@@ -86,30 +86,30 @@ class MessageStore:
                 await self._limits.budget.check_budget(write, user_id, self._clock())
 
     async def charge_tokens(self, user_id: str, tokens: int) -> None:
-        """Such an answer has used so many."""
+        """Charge the `tokens` of an answer that is not stored to `user_id`."""
         if self._limits.budget is not None:
             async with self._database.write_transaction() as write:
                 await self._limits.budget.charge_tokens(write, user_id, tokens, self._clock())
 
     async def find_message(self, user_id: str, message_id: str) -> Message:
-        """Raises ChatNotFoundError."""
+        """Return `message_id`. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             return await own_message(read, user_id, message_id)
 
     async def get_message(self, message_id: str) -> Message | None:
-        """Whoever it belongs to."""
+        """Return `message_id`, of any user; None where there is none."""
         async with self._database.read_connection() as read:
             row = (await read.execute(statements.MESSAGE, {"message": message_id})).first()
             return None if row is None else Message.of_row(row)
 
     async def get_messages(self, ids: Collection[str]) -> list[Message]:
-        """Those of these that there are."""
+        """Return those of `ids` that exist."""
         found = select(messages).where(messages.c.id.in_(ids))
         async with self._database.read_connection() as read:
             return [Message.of_row(row) for row in await read.execute(found)]
 
     async def list_messages(self, user_id: str, chat_id: str) -> list[Message]:
-        """All of a chat, in the order in which they were made. Raises ChatNotFoundError."""
+        """Return all messages of `chat_id` in the order of creation. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             await own_chat(read, user_id, chat_id)
             rows = await read.execute(
@@ -118,7 +118,7 @@ class MessageStore:
             return [Message.of_row(row) for row in rows]
 
     async def load_thread(self, message_id: str, chat_id: str | None = None) -> list[Message]:
-        """A message and all above it, the first of the chat first; empty where there is no such message.
+        """Return `message_id` and all above it, root first; empty where there is no such message.
 
         `chat_id`: where it is known, and the chat may be asked for again soon.
         """
@@ -132,7 +132,7 @@ class MessageStore:
     async def save_safe_prompt(
         self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
     ) -> Message | None:
-        """What a prompter's message became before it was answered; None: that attempt comes too late."""
+        """Save the `content` that the question `message_id` was made safe as; None if the lease was lost."""
         said = {"safe_content": content, "safety_label": label, "safety_rots": rots}
         noted = {name: text.replace("\x00", "") for name, text in said.items()} | {"safety_level": level}
         held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED)
@@ -178,7 +178,7 @@ class MessageStore:
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> Message:
-        """What `ask` does with a chat that is locked and a parent that may have children.
+        """Write a user's message below `parent_id`, in a `chat` that is locked already.
 
         Raises ChatTooLargeError.
         """
@@ -233,7 +233,9 @@ class MessageStore:
         spare_running: bool = False,
         has_items: bool = False,
     ) -> tuple[Message, list[str]]:
-        """What `request_answer` does with a chat that is locked. `has_items`: asked with more than words."""
+        """Write an answer and its job as `request_answer` does, in a chat that is locked already.
+        `has_items`: the question has more than text.
+        """
         key = question.idempotency_key
         known = await find_by_idempotency_key(write, chat_id, key, Role.ASSISTANT, question.request_digest)
         if known is not None:
@@ -331,7 +333,7 @@ class MessageStore:
 
 
 async def own_chat(connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False) -> Chat:
-    """A user's chat; with `lock`, nobody else writes in it before the transaction ends. Raises
+    """Return a user's chat; with `lock`, no other transaction writes in it before this one ends. Raises
     ChatNotFoundError.
     """
     wanted = statements.OWN_CHAT_LOCKED if lock else statements.OWN_CHAT
@@ -351,7 +353,7 @@ async def end_message(
     partial: str | None = None,
     ends: CompletionHooks | None = None,
 ) -> bool:
-    """Bring an answer under way to its end, whatever its job is at. Whether it had not ended before.
+    """End the answer `message_id`, whatever state its job is in. Returns whether it was in flight.
 
     `partial`: its words so far, where they are not written down yet. `ends`: who is told.
     """
@@ -397,8 +399,8 @@ async def own_message(connection: AsyncConnection, user_id: str, message_id: str
 async def find_by_idempotency_key(
     connection: AsyncConnection, chat_id: str, key: str | None, role: Role, request_digest: str | None
 ) -> Message | None:
-    """What was made in a chat under that idempotency key. Raises IdempotencyKeyReusedError: for another
-    call.
+    """Return the message of `chat_id` that was created under `key`. Raises IdempotencyKeyReusedError if that
+    was another call.
     """
     if key is None:
         return None
@@ -410,7 +412,7 @@ async def find_by_idempotency_key(
 
 
 def is_other_call(known: str | None, asked: str | None) -> bool:
-    """Whether two digests are of different calls; of those that were made without one nothing is known."""
+    """Return whether the digests `known` and `asked` are of different calls; False where one is missing."""
     return known is not None and asked is not None and known != asked
 
 

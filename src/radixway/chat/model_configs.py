@@ -29,7 +29,7 @@ class ServedModelConfig:
 
     @property
     def compat_hash(self) -> str:
-        """What workers must have in common to answer for each other: the name of a queue."""
+        """The name of the queue of workers that can answer for each other."""
         return make_compat_hash(self.model_id, self.max_total_length, self.max_input_length, self.quantized)
 
     def to_shape(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ModelConfigCatalog:
         """Of the workers that are connected to fetch jobs."""
 
     def list_configs(self) -> list[ServedModelConfig]:
-        """Those that may be asked now."""
+        """Return the models that can be requested now."""
         named = {name: self._worker_config(name) for name in sorted(self._served())}
         return list((named | self._pulled_configs() | self._configured).values())
 
@@ -103,7 +103,9 @@ class ModelConfigCatalog:
         return alike[0] if len(alike) == 1 else found
 
     def find_name(self, config: ServedModelConfig) -> str:
-        """What a pulled model is asked for by: the first configured name of its queue, or its own."""
+        """Return the name that a pulled model is requested by: the first configured name of its queue, or its
+        own.
+        """
         known = self._configured.values()
         return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
 

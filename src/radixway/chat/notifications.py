@@ -1,4 +1,4 @@
-"""Who waits for work is woken when there is some: never asked for it in a loop."""
+"""Notifications that wake tasks when there is work, so that nothing polls."""
 
 from __future__ import annotations
 
@@ -35,29 +35,31 @@ class TopicNotifier:
 
 
 class TopicEvents:
-    """One for each topic; whoever waits at it hears the next ring. Belongs to one event loop."""
+    """One event for each topic. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._bells: dict[str, asyncio.Event] = {}
 
     def set_topic(self, topic: str) -> None:
-        """Wake all who wait there now."""
+        """Wake all tasks that wait for `topic`."""
         bell = self._bells.pop(topic, None)
         if bell is not None:
             bell.set()
 
     def set_all(self) -> None:
-        """Wake everybody."""
+        """Wake all tasks, whatever topic they wait for."""
         for topic in tuple(self._bells):
             self.set_topic(topic)
 
     def topic_event(self, topic: str) -> asyncio.Event:
-        """Set with the next ring. Take it before looking for work, wait for it after finding none."""
+        """Return the event that the next `set_topic` sets. Take it before looking for work, wait for it after
+        finding none.
+        """
         return self._bells.setdefault(topic, asyncio.Event())
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for it, for so long at most. Whether it is set."""
+    """Wait for `event` for at most `seconds`. Returns whether it is set."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -1,4 +1,4 @@
-"""What several processes on one database tell each other: that something changed, and what answers say.
+"""Coordination of several processes on one database: news of changes, and the tokens of answers.
 
 Nothing here is the truth: all of it may be lost, and is made again from the database.
 """

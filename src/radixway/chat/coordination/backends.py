@@ -1,4 +1,4 @@
-"""How processes on one database hear of each other, by what there is."""
+"""Chooses how the processes on one database reach each other: Valkey, PostgreSQL, files, or not at all."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from radixway.chat.token_log import TokenLog
 def make_coordination(
     database: ChatDatabase, redis: str | None, *, kept_s: float
 ) -> tuple[TokenLog, TopicNotifier, ReconnectingTasks | None]:
-    """Token logs, wakes, and how the connections of both are; None: there are none.
+    """Return the token logs, the notifier, and the state of their connections (None: they need none).
 
-    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError: that URL.
+    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError for a URL that
+    cannot be read.
     """
     process = new_id()
     if redis is not None:

@@ -26,7 +26,7 @@ _PAUSE_MS = 5
 
 
 class FileTopicTransport:
-    """Topics over bells."""
+    """Topics through one append-only file for each process."""
 
     errors: tuple[type[Exception], ...] = (OSError, RuntimeError)  # RuntimeError: of the file watch
 

@@ -13,7 +13,7 @@ _PAUSES_S = (0.05, 1.0)
 
 
 class ReconnectingTasks:
-    """Work over connections, each done again and again while its server comes and goes."""
+    """Work over connections, repeated while its server comes and goes."""
 
     def __init__(self, name: str) -> None:
         """`name`: of the server, in words."""
@@ -24,11 +24,11 @@ class ReconnectingTasks:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong now, in words without addresses; None: nothing is."""
+        """The current problem, in words without addresses; None: there is none."""
         return next(iter(self._problems.values()), None)
 
     def mark_working(self, what: str) -> None:
-        """Said by work that has reached its server."""
+        """Clear the problem of the work named `what`, which has reached its server."""
         if self._problems.pop(what, None) is not None and not self._problems:
             log.info("chats: %s is back", self.name)
 
@@ -39,7 +39,9 @@ class ReconnectingTasks:
         errors: tuple[type[Exception], ...],
         failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Do `work` until this is cancelled. `failed`: called each time it ends with one of `errors`."""
+        """Repeat `work`, named `what`, until cancelled. `failed`: called each time it ends with one of
+        `errors`.
+        """
         pause_s = _PAUSES_S[0]
         while True:
             try:

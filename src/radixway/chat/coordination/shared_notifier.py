@@ -16,21 +16,23 @@ _FLUSH_S = 0.5
 
 
 class TopicTransport(Protocol):
-    """How topics reach other processes."""
+    """Carries topics to other processes."""
 
     errors: tuple[type[Exception], ...]
     """Raised by `carry` and `hear` when the way is broken."""
 
     async def publish_topics(self, topics: Collection[str]) -> None:
-        """To every other process that hears."""
+        """Send `topics` to every other process that listens."""
         ...
 
     async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """Until the way is broken: `heard` for every topic that others tell after `ready` was called."""
+        """Call `ready` once connected, then `heard` for each topic of another process, until the connection
+        breaks.
+        """
         ...
 
     async def aclose(self) -> None:
-        """Nothing is carried or heard any more."""
+        """Close the connections."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What processes tell each other, over a Valkey or Redis server."""
+"""Topics over a Valkey or Redis server's publish and subscribe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHANNEL = b"radixway:chats"
 
 
 class ValkeyTopicTransport:
-    """Topics over publish and subscribe."""
+    """A connection that publishes, and one that subscribes."""
 
     errors = ERRORS
 

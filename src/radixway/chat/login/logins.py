@@ -1,4 +1,4 @@
-"""Sends somebody to a provider, and takes them back once.
+"""Sends a user's browser to a login provider, and redeems its callback once.
 
 What this server must know when they come back travels with them, encrypted, as `state`: there is neither a
 cookie nor a row for a login that never ends. A state serves once, in all processes.
@@ -40,7 +40,7 @@ _LASTS_S = 600.0
 
 
 class LoginService:
-    """At all providers that are configured."""
+    """Logins at all configured providers."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class LoginService:
         return list(self._providers)
 
     async def begin(self, name: str) -> str:
-        """Where to send somebody's browser. Raises ChatNotFoundError, LoginError."""
+        """Return the URL at provider `name` to send a browser to. Raises ChatNotFoundError, LoginError."""
         provider = self._provider(name)
         url, parameters = await provider.authorize()
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
@@ -91,8 +91,8 @@ class LoginService:
         return at_provider
 
     async def end(self, name: str, code: str, state: str, issuer: str | None = None) -> TokenPair:
-        """Tokens for whoever came back. `issuer`: see `LoginCallback`. Raises ChatNotFoundError,
-        LoginError.
+        """Return tokens for the user who came back with `code` and `state`. `issuer`: see `LoginCallback`.
+        Raises ChatNotFoundError, LoginError.
         """
         provider = self._provider(name)
         verifier, nonce = await self._redeem(name, state)
@@ -100,7 +100,7 @@ class LoginService:
         return await self._credentials.issue_pair(await self._enrolled(provider.tenant, identity))
 
     def known(self, name: str) -> None:
-        """Raises ChatNotFoundError: there is no such provider."""
+        """Check that provider `name` is configured. Raises ChatNotFoundError."""
         self._provider(name)
 
     def _provider(self, name: str) -> IdentityProvider:

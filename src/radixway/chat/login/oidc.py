@@ -41,7 +41,7 @@ _NAMES = ("name", "preferred_username", "nickname")
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """What a provider says of itself."""
+    """The addresses in a provider's discovery document."""
 
     authorize_url: str
     token_url: str
@@ -68,7 +68,7 @@ class OidcProvider:
         self._lock = asyncio.Lock()
 
     async def authorize(self) -> tuple[str, dict[str, str]]:
-        """See `IdentityProvider`."""
+        """Return the authorization URL and this provider's parameters. Raises LoginError."""
         found = await self._discover()
         return found.authorize_url, {
             "client_id": self._section.client_id,
@@ -76,7 +76,7 @@ class OidcProvider:
         }
 
     async def identify(self, back: LoginCallback) -> ProviderIdentity:
-        """See `IdentityProvider`."""
+        """Exchange the code of `back` and return the user that the id token names. Raises LoginError."""
         if back.issuer not in (None, self._section.issuer):
             raise LoginError("this comes from another issuer", 400)
         answer = await self._exchange(back)

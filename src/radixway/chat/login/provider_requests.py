@@ -1,4 +1,4 @@
-"""What providers answer, as JSON: bounded in size and time, never redirected."""
+"""HTTP requests to login providers: JSON, bounded in size and time, never redirected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ async def ask(
     form: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The object that it answers, to a form if there is one. Raises LoginError: it refuses, or is silent."""
+    """Return the JSON object at `url`, posting `form` if there is one. Raises LoginError if it refuses or is
+    silent.
+    """
     sent = {"Accept": "application/json", **(headers or {})}
     if form is not None:
         sent["Content-Type"] = "application/x-www-form-urlencoded"

@@ -1,4 +1,4 @@
-"""What a provider is, and those that tell who somebody is at a page of their own."""
+"""The interface of login providers, and those with OAuth 2 and a user page: Discord, GitHub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from radixway.core.config.chat_login import OAuthLoginConfig
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
-    """Who somebody is, as a provider says."""
+    """A user's identity, as a provider states it."""
 
     provider: str
     """As it is kept with users."""
@@ -26,7 +26,7 @@ class ProviderIdentity:
 
 @dataclass(frozen=True, slots=True)
 class LoginCallback:
-    """What somebody came back with, and what this server kept for it."""
+    """The parameters of a callback, and what this server remembered for it."""
 
     code: str
     verifier: str
@@ -38,21 +38,21 @@ class LoginCallback:
 
 
 class IdentityProvider(Protocol):
-    """Says who somebody is."""
+    """Identifies users."""
 
     tenant: str
 
     async def authorize(self) -> tuple[str, dict[str, str]]:
-        """Where users are sent, and the parameters of its own. Raises LoginError."""
+        """Return the URL to send users to, and the provider's own parameters. Raises LoginError."""
         ...
 
     async def identify(self, back: LoginCallback) -> ProviderIdentity:
-        """Who came back. Raises LoginError."""
+        """Return the user who came back with `back`. Raises LoginError."""
         ...
 
 
 class OAuthProvider:
-    """OAuth 2, and a page that tells who has a token: Discord and GitHub."""
+    """OAuth 2 with a page that describes the user of a token: Discord and GitHub."""
 
     def __init__(self, name: str, section: OAuthLoginConfig, *, scope: str, names: tuple[str, ...]) -> None:
         """`names`: fields of that page that may hold what a user is called, the first that does counts."""
@@ -63,11 +63,13 @@ class OAuthProvider:
         self._names = names
 
     async def authorize(self) -> tuple[str, dict[str, str]]:
-        """See `IdentityProvider`."""
+        """Return the authorization URL and this provider's parameters."""
         return self._section.authorize_url, {"client_id": self._section.client_id, "scope": self._scope}
 
     async def identify(self, back: LoginCallback) -> ProviderIdentity:
-        """See `IdentityProvider`."""
+        """Exchange the code of `back` and return the user whom the provider's user page names. Raises
+        LoginError.
+        """
         form = {
             "grant_type": "authorization_code",
             "code": back.code,
@@ -88,7 +90,7 @@ class OAuthProvider:
 
 
 def called(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """What a user is called: the first of these fields that is text, cut to 256 characters."""
+    """Return the display name: the first of the fields `names` that is text, cut to 256 characters."""
     for name in names:
         value = fields.get(name)
         shown = "".join(each for each in value if each.isprintable()) if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""How the tables came to be what they are: one step per file in `versions/`, run by Alembic."""
+"""Migrations of the tables: one step per file in `versions/`, run by Alembic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCK = 0x72616469787761  # of PostgreSQL's advisory locks; anything that nobody
 
 
 async def migrate(database: ChatDatabase, revision: str = "head") -> None:
-    """Bring the tables up to date, or to what they were at a revision; several processes may start at once.
+    """Bring the tables up to `revision`; several processes may start at once.
 
     Raises alembic.util.CommandError: the database was made by a later version.
     """

@@ -1,4 +1,4 @@
-"""What chats have beyond the published protocol."""
+"""Adds columns for features beyond the published protocol."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""When answers were begun, by time: how fast a queue moves."""
+"""Indexes answers by the time that they were begun, to measure how fast a queue moves."""
 
 from alembic import op
 
