@@ -1,4 +1,5 @@
-"""What every part of a gateway has in common: it is started, stopped, described, and made to forget people.
+"""Component: the protocol of a gateway's parts, which are started, stopped, described, and made to forget
+people.
 
 Constructing a component checks its configuration and opens nothing: no file, connection, thread or task.
 `start` opens what it needs, in the order of the composition root's list; `stop` lets go of it, in reverse.
@@ -21,7 +22,9 @@ class CannotErase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose data: of a tenant, all that agrees with every other field that is given."""
+    """The person or tenant whose data is to be erased: of a tenant, all that agrees with every other field
+    that is given.
+    """
 
     tenant: str
     user: str | None = None

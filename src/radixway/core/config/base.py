@@ -1,4 +1,4 @@
-"""What every section of the configuration is.
+"""Base class of every section of the configuration.
 
 Where Radixway keeps what it prepares and remembers.
 

@@ -41,7 +41,7 @@ class ChatSafetyConfig(ConfigSection):
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is judged without being asked for."""
+        """True if anything is judged without being asked for."""
         return bool(self.level or any(self.models.values()))
 
 
@@ -163,7 +163,7 @@ class ChatModelConfig(ConfigSection):
 
 
 class ChatLimitsConfig(ConfigSection):
-    """How much is too much."""
+    """Upper bounds on what users may store and send."""
 
     messages_per_user: int = Field(default=60, ge=1)
     """Answers that a user may ask for in `per_s`."""

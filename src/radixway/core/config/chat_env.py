@@ -65,7 +65,7 @@ _MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
 
 
 def convert_published_keys(chat: Any, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What these keys say, as a tree of our own keys. `chat`: that section as it was given.
+    """Convert these keys to a tree of our own keys. `chat`: that section as it was given.
 
     Raises ConfigError, which names the place: the file cannot be read, or a value is no number.
     """
@@ -92,7 +92,7 @@ def convert_published_keys(chat: Any, environment: Mapping[str, str]) -> dict[st
 
 
 def read_env_file(path: Path) -> dict[str, EnvValue]:
-    """Its keys. Raises ConfigError."""
+    """Read the keys of the file at `path`. Raises ConfigError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -20,7 +20,7 @@ def _check_guarded_url(url: str) -> str:
 
 
 def is_guarded_url(url: str) -> bool:
-    """Whether what goes there is encrypted, or does not leave this machine."""
+    """Return whether what is sent to `url` is encrypted, or does not leave this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -50,7 +50,7 @@ _Word = Annotated[str, Field(min_length=1)]
 
 
 class LoginConfig(ConfigSection):
-    """What every provider has."""
+    """Settings that every provider has."""
 
     client_id: _Word
     """What the provider calls this gateway."""
@@ -122,12 +122,14 @@ class GoogleLoginConfig(OidcLoginConfig):
 
 
 class ChatLoginConfig(ConfigSection):
-    """Where users may log in. What is not configured is not there."""
+    """Providers with which users may log in; those not configured are not offered."""
 
     public_url: Url | None = None
     """Of this gateway, as browsers reach it."""
     callback_root: Url | None = None
-    """Where providers send users back, without the provider's name; by default PUBLIC_URL/auth/callback."""
+    """The address to which providers send users back, without the provider's name; by default
+    PUBLIC_URL/auth/callback.
+    """
     discord: DiscordLoginConfig | None = None
     github: GithubLoginConfig | None = None
     google: GoogleLoginConfig | None = None
@@ -148,7 +150,7 @@ class ChatLoginConfig(ConfigSection):
 
     @property
     def callback_base_url(self) -> str:
-        """Where providers send users back, without the provider's name."""
+        """The address to which providers send users back, without the provider's name."""
         return (self.callback_root or f"{(self.public_url or '').rstrip('/')}/auth/callback").rstrip("/")
 
 

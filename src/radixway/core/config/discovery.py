@@ -24,13 +24,13 @@ _SERVER = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5})
 
 
 class FoundTraits(WorkerTraits):
-    """What is known beforehand of workers that a source finds; as under `workers`, without `url`.
+    """Traits known beforehand of workers that a source finds; as under `workers`, without `url`.
 
     `{host}` in the endpoints of `kv_events` is the host of each worker's address.
     """
 
     def worker_at(self, url: str) -> WorkerSettings:
-        """The worker there."""
+        """Return the settings of the worker at `url`."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         host = URL(url).raw_host or ""
         if isinstance(self.kv_events, KvEventsConfig):

@@ -1,4 +1,4 @@
-"""The `ext_proc` section: the door for Envoy."""
+"""The `ext_proc` section: the endpoint for Envoy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExtProcConfig(ConfigSection):
     """An external processor for Envoy, over gRPC (docs/envoy.md). Needs radixway[envoy]."""
 
     enabled: bool = False
-    """Whether the door is open."""
+    """Whether the endpoint is on."""
     host: Host = "127.0.0.1"
     """Address to listen on; whoever reaches it is taken for Envoy."""
     port: int = Field(default=50051, ge=0, le=65535)

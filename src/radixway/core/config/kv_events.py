@@ -1,4 +1,4 @@
-"""Where a worker's KV events are heard."""
+"""The endpoint at which a worker publishes its KV events."""
 
 from __future__ import annotations
 

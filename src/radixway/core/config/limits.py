@@ -8,7 +8,7 @@ from radixway.core.config.base import ConfigSection
 
 
 class ServerLimitsConfig(ConfigSection):
-    """What clients may send. The same keys hold for the gateway's server and the engine's."""
+    """Limits on what clients may send. The same keys hold for the gateway's server and the engine's."""
 
     max_header_bytes: int = Field(default=64 * 2**10, ge=1024)
     """Largest head of a request: its first line and its headers. A larger one is answered with 431."""
@@ -33,7 +33,7 @@ class ServerLimitsConfig(ConfigSection):
 
 
 class WorkerLimitsConfig(ConfigSection):
-    """What workers may send."""
+    """Limits on what workers may send."""
 
     max_header_bytes: int = Field(default=64 * 2**10, ge=1024)
     """Largest head of an answer. One with a larger head counts as broken, and another worker is asked."""
@@ -44,7 +44,7 @@ class WorkerLimitsConfig(ConfigSection):
 
 
 class LimitsConfig(ConfigSection):
-    """What a peer may send, whoever it is. `gateway.max_body_bytes` limits a single request's body."""
+    """Limits on what any peer may send. `gateway.max_body_bytes` limits a single request's body."""
 
     server: ServerLimitsConfig = ServerLimitsConfig()
     workers: WorkerLimitsConfig = WorkerLimitsConfig()

@@ -16,7 +16,7 @@ class _PlannerFigures(ConfigSection):
 
 
 class ObjectiveConfig(_PlannerFigures):
-    """What a model's clients are promised."""
+    """The latencies that a model's clients are promised."""
 
     ttft_s: float = Field(default=2.0, ge=1e-6, le=_DAY_S)
     """Seconds to the first token …"""
@@ -27,7 +27,7 @@ class ObjectiveConfig(_PlannerFigures):
 
 
 class ProfileConfig(_PlannerFigures):
-    """What one replica can do: the constants of `simulate --engine`, measured by `radixway plan profile`.
+    """The speed of one replica: the constants of `simulate --engine`, measured by `radixway plan profile`.
 
     The defaults stand for a model of some 8 B parameters on one data-centre GPU.
     """
@@ -53,7 +53,7 @@ class ProfileConfig(_PlannerFigures):
 
 
 class PlannedModelConfig(_PlannerFigures):
-    """How one model is planned."""
+    """Settings for planning one model."""
 
     objective: ObjectiveConfig = ObjectiveConfig()
     profile: ProfileConfig = ProfileConfig()
@@ -70,7 +70,7 @@ class PlannedModelConfig(_PlannerFigures):
 
 
 class PlannerConfig(PlannedModelConfig):
-    """How many replicas there should be. It proposes; Ray, Kubernetes or people start and stop them."""
+    """The planner of replica counts. It proposes; Ray, Kubernetes or people start and stop them."""
 
     models: dict[str, PlannedModelConfig] = Field(default_factory=dict)
     """Models that differ from what stands above, by name; each whole in itself."""
@@ -100,5 +100,5 @@ class PlannerConfig(PlannedModelConfig):
         return self
 
     def for_model(self, model: str) -> PlannedModelConfig:
-        """What holds for that model."""
+        """Return the settings that hold for `model`."""
         return self.models.get(model, self)

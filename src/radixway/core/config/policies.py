@@ -28,7 +28,7 @@ class RandomPolicyConfig(ConfigSection):
 
 
 class LeastLoadedPolicyConfig(ConfigSection):
-    """The fewest requests in hand."""
+    """Prefers the worker with the fewest running requests."""
 
     name: Literal["least_loaded"] = "least_loaded"
 
@@ -40,7 +40,7 @@ class PowerOfTwoPolicyConfig(ConfigSection):
 
 
 class SessionPolicyConfig(ConfigSection):
-    """The same worker for all requests of a session (see `routing.session`)."""
+    """Sends all requests of a session to one worker (see `routing.session`)."""
 
     name: Literal["session"] = "session"
     ttl_s: float = Field(default=3600, gt=0)
@@ -48,7 +48,7 @@ class SessionPolicyConfig(ConfigSection):
 
 
 class StickyLeastLoadedPolicyConfig(ConfigSection):
-    """The same worker for all requests of a session while it is not much busier than the idlest one.
+    """Sends all requests of a session to one worker while it is not much busier than the idlest one.
 
     A bond is broken when the worker has more than `break_margin` requests in hand beyond the least loaded
     candidate, and also more than `break_ratio` times as many.

@@ -32,7 +32,7 @@ class QueueConfig(ConfigSection):
 
 
 class BreakerConfig(ConfigSection):
-    """When a worker that passes its health checks, yet fails its requests, is asked last."""
+    """The circuit breaker: a worker that passes its health checks yet fails its requests is asked last."""
 
     failures_in_row: int = Field(default=2, ge=1)
     """Requests broken in a row, without an answer, that open the breaker."""
@@ -70,7 +70,7 @@ class HedgeConfig(ConfigSection):
 
 
 def check_fallbacks(fallbacks: dict[str, str]) -> dict[str, str]:
-    """The same mapping. Raises ValueError if following it from some model comes round again."""
+    """Return `fallbacks`. Raises ValueError if following it from some model comes round again."""
     for first in fallbacks:
         seen = [first]
         while (model := fallbacks.get(seen[-1])) is not None:

@@ -1,4 +1,4 @@
-"""What a model's tokens cost."""
+"""Prices of a model's tokens."""
 
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from radixway.core.config.base import ConfigSection
 
 
 class ModelPricing(ConfigSection):
-    """What tokens cost, per million."""
+    """Prices per million tokens."""
 
     currency: str = Field(default="USD", min_length=1, max_length=16)
     """Of both."""
@@ -18,7 +18,7 @@ class ModelPricing(ConfigSection):
     """A million tokens of answers."""
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Of so many tokens, in `currency`."""
+        """Return the cost of `prompt_tokens` and `completion_tokens`, in `currency`."""
         return (prompt_tokens * self.prompt_per_1m + completion_tokens * self.completion_per_1m) / 1e6
 
 

@@ -24,7 +24,7 @@ BY_REQUESTS = "radixway.cluster.ray_serve.autoscaling_policy.by_requests_in_hand
 
 
 class RayAutoscalingConfig(ConfigSection):
-    """How many replicas there are, by what they have to do. Ray's own names and meanings."""
+    """Bounds and targets for the number of replicas. Ray's own names and meanings."""
 
     min_replicas: int = Field(default=1, ge=1)
     """The fewest."""
@@ -51,7 +51,7 @@ class RayAutoscalingConfig(ConfigSection):
 
 
 class ReplicasConfig(ConfigSection):
-    """What replicas of one deployment have in common."""
+    """Settings that replicas of one deployment share."""
 
     replicas: int = Field(default=1, ge=1)
     """How many, where nothing scales them."""
@@ -110,7 +110,7 @@ class RayEngineConfig(ReplicasConfig):
 
 
 class RayConfig(ConfigSection):
-    """What `radixway ray deploy` deploys."""
+    """Deployments that `radixway ray deploy` makes."""
 
     application: DeploymentName = "radixway"
     """Its name in Ray Serve."""

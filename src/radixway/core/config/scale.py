@@ -78,7 +78,7 @@ Peer = Annotated[Endpoint, AfterValidator(_check_peer)]
 
 
 class SyncConfig(ConfigSection):
-    """How gateways tell each other their load: over ZeroMQ (`bind` and `peers`), or by a server (`redis`).
+    """Exchange of load between gateways: over ZeroMQ (`bind` and `peers`), or by a server (`redis`).
 
     Only over a network where nobody else can speak: what is said is counted as load, never checked.
     """

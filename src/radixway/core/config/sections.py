@@ -20,7 +20,7 @@ from radixway.core.config.telemetry import LogsConfig, TracingConfig
 
 
 class TransferConfig(ConfigSection):
-    """How a worker hands KV on to another. `vllm` alone is short for `{dialect: vllm}`."""
+    """The protocol by which a worker hands KV on to another. `vllm` alone is short for `{dialect: vllm}`."""
 
     dialect: Literal["vllm", "sglang"]
     """Whose requests carry it: vLLM's `kv_transfer_params` or SGLang's `bootstrap_room`."""
@@ -36,7 +36,7 @@ Transfer = Annotated[TransferConfig, BeforeValidator(_spell_out)]
 
 
 class DisaggregationConfig(ConfigSection):
-    """When a prompt is prefilled by another worker than the one that answers.
+    """Conditions on which another worker prefills a prompt than the one that answers.
 
     Not if both of the first two say that little is left to prefill, nor if the third says that it is no
     sooner. The first two are Dynamo's `isl_bounding`, names aside.
@@ -57,7 +57,7 @@ _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 
 
 def check_worker_url(text: str) -> str:
-    """A worker's URL in one spelling: ASCII, no default port, no trailing slash.
+    """Return the worker's URL `text` in one spelling: ASCII, no default port, no trailing slash.
 
     Raises ValueError, which repeats no credentials, unless it is `http(s)://host[:port][/path]`.
     """
@@ -134,7 +134,10 @@ class GatewayConfig(ConfigSection):
 
 
 class WorkerTraits(ConfigSection):
-    """What is known of workers beforehand. Models and capacity are read from the worker where not given."""
+    """Traits of workers that are known beforehand.
+
+    Models and capacity are read from the worker where not given.
+    """
 
     models: tuple[str, ...] = ()
     """What it serves; by default what it says itself."""
@@ -170,7 +173,7 @@ class WorkerSettings(WorkerTraits):
 
 
 class HealthConfig(ConfigSection):
-    """How workers are watched."""
+    """Health checks of workers."""
 
     interval_s: float = Field(default=2.0, gt=0)
     """Between two looks at a worker."""
@@ -192,7 +195,7 @@ SessionHeader = Annotated[str, AfterValidator(_check_session_header)]
 
 
 class SessionConfig(ConfigSection):
-    """What requests of one conversation have in common, for the policy `session`: the first of these."""
+    """The mark that requests of one conversation share, for the policy `session`: the first of these."""
 
     headers: tuple[SessionHeader, ...] = ("x-session-id",)
     """In any spelling; credentials and what only a trusted hop may say are not among them."""
@@ -201,7 +204,7 @@ class SessionConfig(ConfigSection):
 
 
 class TokenizeConfig(ConfigSection):
-    """How prompts become tokens, so that they are known by the blocks that workers know them by."""
+    """Tokenizing of prompts, so that they are known by the blocks that workers know them by."""
 
     threads: int = Field(default=2, ge=1, le=64)
     """Threads that tokenize long prompts."""
@@ -215,7 +218,7 @@ class TokenizeConfig(ConfigSection):
 
 
 class WeightsConfig(ConfigSection):
-    """Who may answer after weights were updated through the gateway (docs/trajectories.md)."""
+    """Workers that may answer after weights were updated through the gateway (docs/trajectories.md)."""
 
     gate: bool = True
     """A worker whose version is not the one that the fleet was updated to gets no requests until it is."""
@@ -226,7 +229,7 @@ class WeightsConfig(ConfigSection):
 
 
 class RoutingConfig(ConfigSection):
-    """How a worker is chosen."""
+    """Choice of a worker."""
 
     policy: PolicyConfig = ExpectedTimePolicyConfig()
     """How a worker is chosen: a name, `name:parameter=value`, or a mapping."""
@@ -266,7 +269,7 @@ class RoutingConfig(ConfigSection):
 
 
 class RetryConfig(ConfigSection):
-    """What happens when a worker fails before the first byte of its answer."""
+    """Retries when a worker fails before the first byte of its answer."""
 
     attempts: int = Field(default=3, ge=1)
     """Workers asked in all."""

@@ -82,7 +82,7 @@ class ValkeyConfig(ConfigSection):
 
 
 class SemanticCacheConfig(ConfigSection):
-    """When an answer is kept, and when it is given again."""
+    """Conditions on which answers are stored and given again."""
 
     enabled: bool = False
     """Whether answers are kept and given again."""

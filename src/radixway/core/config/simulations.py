@@ -1,4 +1,4 @@
-"""The `simulations` section: traces that are replayed for whoever asks over HTTP."""
+"""The `simulations` section: traces that can be replayed over HTTP."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class KeyConfig(ConfigSection):
 
 
 class RatesConfig(ConfigSection):
-    """How fast a tenant may ask. None: no limit."""
+    """Rates at which a tenant may ask. None: no limit."""
 
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)
@@ -75,7 +75,7 @@ class RatesConfig(ConfigSection):
 
 
 class QuotasConfig(ConfigSection):
-    """How much a tenant may use in a day and in a calendar month, UTC. None: no limit."""
+    """Amounts that a tenant may use in a day and in a calendar month, UTC. None: no limit."""
 
     tokens_per_day: int | None = Field(default=None, ge=1)
     tokens_per_month: int | None = Field(default=None, ge=1)
@@ -86,12 +86,12 @@ class QuotasConfig(ConfigSection):
 
     @property
     def has_cost_quota(self) -> bool:
-        """Whether costs are limited."""
+        """True if costs are limited."""
         return self.cost_per_day is not None or self.cost_per_month is not None
 
     @property
     def has_token_quota(self) -> bool:
-        """Whether tokens are limited."""
+        """True if tokens are limited."""
         return self.tokens_per_day is not None or self.tokens_per_month is not None
 
 
@@ -123,7 +123,7 @@ class TenantConfig(ConfigSection):
 
 
 class UsageConfig(ConfigSection):
-    """How usage is counted."""
+    """Counting of usage."""
 
     persist: bool = False
     """Keep it in a SQLite file, so that quotas outlive a restart."""
@@ -160,5 +160,5 @@ class TenantsConfig(ConfigSection):
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is configured here: requests are counted, and may be limited."""
+        """True if anything is configured here: requests are counted, and may be limited."""
         return bool(self.model_fields_set or self.named)

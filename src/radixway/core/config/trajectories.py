@@ -11,7 +11,7 @@ from radixway.core.config.base import ConfigSection
 
 
 class AbortConfig(ConfigSection):
-    """What becomes of an answer that a worker broke off with the finish reason `abort`."""
+    """Treatment of an answer that a worker broke off with the finish reason `abort`."""
 
     policy: Literal["resume", "retry", "partial"] = "resume"
     """`resume`: go on from the tokens there are. `retry`: ask again from the start. `partial`: pass it on."""

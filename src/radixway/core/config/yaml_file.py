@@ -32,7 +32,7 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class FileMistake:
-    """What is wrong with a file, and where."""
+    """A mistake in a file, and its place."""
 
     text: str
     line: int | None = None
@@ -59,7 +59,7 @@ def format_mistake(path: Path, mistake: FileMistake) -> str:
 
 
 def read_text(path: Path) -> str:
-    """What stands in a file. Raises ConfigError."""
+    """Return the text of the file at `path`. Raises ConfigError."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -69,7 +69,9 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """The mapping in a file, and the nodes that know its lines. An empty file is an empty mapping.
+    """Return the mapping in the file at `path`, and the nodes that know its lines.
+
+    An empty file is an empty mapping.
 
     Raises:
         ConfigError: it cannot be read, is not YAML, or is no mapping.
@@ -78,7 +80,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
 
 
 def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """The same of a text that stands, or is to stand, in a file. Raises ConfigFileError."""
+    """Parse the text of a file that exists or is to be written. Raises ConfigFileError."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
@@ -98,13 +100,13 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], yaml.Node | None]
 
 
 def line_of(at: Place, node: yaml.Node | None) -> int | None:
-    """Where in the file the longest beginning of `at` stands."""
+    """Return the line at which the longest beginning of `at` stands."""
     found = _nodes_along(at, node)
     return found[-1].start_mark.line + 1 if found else None
 
 
 def has_node(at: Place, node: yaml.Node | None) -> bool:
-    """Whether all of `at` stands in the file."""
+    """Return whether all of `at` stands in the file."""
     return len(_nodes_along(at, node)) == len(at)
 
 
@@ -126,7 +128,7 @@ def _nodes_along(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
 
 
 def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[FileMistake]:
-    """Mistakes with their lines; of very many the first."""
+    """Return the mistakes in `found` with their lines; of very many the first."""
     told = [FileMistake(said, line_of(at, root), at) for at, said in found[:_MAX_REPORTED_MISTAKES]]
     if len(found) > _MAX_REPORTED_MISTAKES:
         told.append(FileMistake(f"and {len(found) - _MAX_REPORTED_MISTAKES} mistakes more"))
@@ -134,7 +136,7 @@ def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) 
 
 
 def describe_validation_error(mistake: ErrorDetails) -> str:
-    """What pydantic found, for people."""
+    """Describe a `mistake` that pydantic found, for people."""
     return _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
 
 

@@ -1,4 +1,4 @@
-"""Forgets people when they ask for it: in every room that keeps something of them, now or when it can be.
+"""Erases people's data when they ask for it: in every target that stores any, now or when it can be reached.
 
 Components do it by `erase`; what cannot be reached is kept on disk and asked again.
 

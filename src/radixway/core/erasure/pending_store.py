@@ -11,7 +11,7 @@ from radixway.core.component import Subject
 
 
 class PendingErasure(msgspec.Struct):
-    """One erasure, and the rooms that are still to be asked."""
+    """One erasure, and the targets that are still to be asked."""
 
     id: str
     subject: Subject
@@ -43,7 +43,7 @@ class PendingErasureStore:
         return found
 
     def save_pending(self, pending: PendingErasure) -> None:
-        """Have it on the disk as it is now. Raises OSError."""
+        """Write `pending` as it is now. Raises OSError."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path_of(pending)
         fresh = path.with_suffix(".new")
@@ -55,7 +55,7 @@ class PendingErasureStore:
         fresh.replace(path)
 
     def delete_pending(self, pending: PendingErasure) -> None:
-        """It is done. Raises OSError."""
+        """Delete the file of `pending`, which is done. Raises OSError."""
         self._path_of(pending).unlink(missing_ok=True)
 
     def _path_of(self, pending: PendingErasure) -> Path:

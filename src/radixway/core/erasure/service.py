@@ -1,4 +1,4 @@
-"""One call that forgets somebody in all rooms, and goes on asking those that cannot be reached."""
+"""One call that erases a person's data in all targets, and asks those out of reach again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from radixway.core.net.task_cancellation import cancel_tasks
 
 log = logging.getLogger(__name__)
 
-_ROOM_S = 60.0
-"""How long a room may take before it counts as out of reach."""
+_TARGET_TIMEOUT_S = 60.0
+"""Seconds that a target may take before it counts as out of reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOutcome:
-    """What became of one room's part."""
+    """The outcome of an erasure at one target."""
 
     status: Literal["erased", "pending", "cannot_tell"]
     """`pending`: out of reach, asked again until it is done. `cannot_tell`: it knows no such fields."""
@@ -40,21 +40,21 @@ class TargetOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ErasureOutcome:
-    """What became of an erasure."""
+    """The outcome of an erasure at all targets."""
 
     id: str
     receipt: str
-    """With it, the digest in the audit log can be shown to be this subject's; nobody here keeps it."""
+    """With it, the digest in the audit log can be shown to be this subject's; it is not stored."""
     rooms: dict[str, TargetOutcome]
 
     @property
     def is_complete(self) -> bool:
-        """Whether every room that can tell the subject from others has forgotten it."""
-        return all(room.status != "pending" for room in self.rooms.values())
+        """True if every target that can tell the subject from others has erased it."""
+        return all(target.status != "pending" for target in self.rooms.values())
 
     def to_dict(self) -> dict[str, Any]:
         """For the answer."""
-        rooms = {name: room.to_dict() for name, room in self.rooms.items()}
+        rooms = {name: target.to_dict() for name, target in self.rooms.items()}
         return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": rooms}
 
 
@@ -87,7 +87,7 @@ class ErasureService(Component):
         self._pending: dict[str, PendingErasure] = {}
         self._retrying: asyncio.Task[None]
         self._asking: set[str] = set()
-        """Erasures whose rooms are being asked now."""
+        """Erasures whose targets are being asked now."""
 
     async def start(self) -> None:
         """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
@@ -103,7 +103,7 @@ class ErasureService(Component):
         await cancel_tasks([self._retrying])
 
     async def erase_everywhere(self, subject: Subject) -> ErasureOutcome:
-        """Forget it wherever it can be forgotten now; the rest is asked again until it is done."""
+        """Erase `subject` wherever it can be erased now; the rest is asked again until it is done."""
         erasure, receipt = uuid4().hex, secrets.token_hex(16)
         names = [each.name for each in self._asked() if subject.workers or each is not self._workers]
         self._pending[erasure] = pending = PendingErasure(erasure, subject, names)
@@ -114,8 +114,8 @@ class ErasureService(Component):
         return ErasureOutcome(erasure, receipt, rooms)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: how many wait, and for which rooms."""
-        waiting = sorted({room for each in self._pending.values() for room in each.rooms})
+        """Describe, for `/health`, how many erasures wait, and for which targets."""
+        waiting = sorted({name for each in self._pending.values() for name in each.rooms})
         return {"pending": len(self._pending), "rooms": waiting}
 
     def _asked(self) -> list[Component]:
@@ -125,13 +125,13 @@ class ErasureService(Component):
         return keeping if self._workers is None else [*keeping, self._workers]
 
     async def _ask_targets(self, pending: PendingErasure) -> dict[str, TargetOutcome]:
-        """Ask the rooms that are to be asked; those that are done are taken off."""
+        """Ask the targets that are to be asked; those that are done are taken off."""
         told, known = {}, {each.name: each for each in self._asked()}
         self._asking.add(pending.id)
         try:
             for name in list(pending.rooms):
-                room = known.get(name)
-                told[name] = _GONE if room is None else await _erase_target(room, pending.subject)
+                target = known.get(name)
+                told[name] = _GONE if target is None else await _erase_target(target, pending.subject)
                 if told[name].status != "pending":
                     pending.rooms.remove(name)
         finally:
@@ -139,7 +139,7 @@ class ErasureService(Component):
         return told
 
     async def _save_pending(self, pending: PendingErasure) -> None:
-        """On disk while rooms are to be asked, and gone when there are none."""
+        """On disk while targets are to be asked, and gone when there are none."""
         as_it_is = PendingErasure(pending.id, pending.subject, list(pending.rooms))
         work = self._kept.save_pending if as_it_is.rooms else self._kept.delete_pending
         if not as_it_is.rooms:
@@ -167,7 +167,7 @@ class ErasureService(Component):
         rooms: dict[str, TargetOutcome],
         subject_digest: str | None = None,
     ) -> None:
-        said = {name: {"status": room.status, "entries": room.entries} for name, room in rooms.items()}
+        said = {name: {"status": target.status, "entries": target.entries} for name, target in rooms.items()}
         fields: dict[str, Any] = {"erasure": erasure, "tenant": subject.tenant, "rooms": said}
         if subject_digest is not None:
             fields |= {"subject": subject_digest, "by": sorted(subject.given())}
@@ -178,22 +178,22 @@ _GONE = TargetOutcome("erased", why="this gateway has no such room any more")
 
 
 def digest_subject(subject: Subject, receipt: str) -> str:
-    """What the audit log knows a subject by: SHA-256 over the receipt and its fields as sorted JSON."""
+    """Return the audit log's name for a subject: SHA-256 over the receipt and its fields as sorted JSON."""
     fields = msgspec.json.encode(subject.given(), order="sorted")
     return hashlib.sha256(receipt.encode() + b"\n" + fields).hexdigest()
 
 
-async def _erase_target(room: Component, subject: Subject) -> TargetOutcome:
-    unknown = set(subject.given()) - room.erasable_by
+async def _erase_target(target: Component, subject: Subject) -> TargetOutcome:
+    unknown = set(subject.given()) - target.erasable_by
     if unknown:
         return TargetOutcome("cannot_tell", why=f"it does not know {' or '.join(sorted(unknown))}")
     try:
-        async with asyncio.timeout(_ROOM_S):
-            return TargetOutcome("erased", await room.erase(subject))
+        async with asyncio.timeout(_TARGET_TIMEOUT_S):
+            return TargetOutcome("erased", await target.erase(subject))
     except CannotErase as error:
         return TargetOutcome("pending", why=str(error))
     except TimeoutError:
-        return TargetOutcome("pending", why=f"no answer within {_ROOM_S:g} s")
-    except Exception:  # the rim: one room's defect must not keep the others from forgetting
-        log.exception("erasure: %s met a defect", room.name)
+        return TargetOutcome("pending", why=f"no answer within {_TARGET_TIMEOUT_S:g} s")
+    except Exception:  # one target's defect must not keep the others from erasing
+        log.exception("erasure: %s met a defect", target.name)
         return TargetOutcome("pending", why="internal error")

@@ -1,4 +1,4 @@
-"""What the gateway's server and the engine's have in common: sockets, ASGI, bodies, server-sent events.
+"""Parts that the gateway's server and the engine's share: sockets, ASGI, bodies, server-sent events.
 
 It knows neither of them and imports nothing of ours.
 

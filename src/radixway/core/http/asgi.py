@@ -61,7 +61,9 @@ class ClientWatch:
 
 
 def choose_request_id(given: bytes | None) -> str:
-    """A client's `x-request-id` if it is usable (128 printable ASCII characters at most), or a fresh one."""
+    """Return the client's `given` `x-request-id` if it is usable (128 printable ASCII characters at most), or
+    a fresh one.
+    """
     if given is not None and 0 < len(given) <= 128 and given.isascii():
         name = given.decode("ascii")
         if name.isprintable():

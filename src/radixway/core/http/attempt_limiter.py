@@ -67,7 +67,7 @@ class AttemptLimiter:
         return len(self._by_address)
 
     def retry_after_s(self, address: str) -> int:
-        """Seconds until a key from there is welcome again; 0: now."""
+        """Return the seconds until a key from `address` is accepted again; 0: now."""
         now = self._clock()
         until = 0.0
         own = self._by_address.get(_address_block(address))
@@ -78,7 +78,7 @@ class AttemptLimiter:
         return max(0, ceil(until - now))
 
     def record_failure(self, address: str) -> None:
-        """A key from there was wrong."""
+        """Count a wrong key from `address`."""
         now, site = self._clock(), _address_block(address)
         own = self._by_address.get(site)
         if own is None or own.began_at + self._window_s <= now:

@@ -74,7 +74,7 @@ class ConnectionState:
         self._warned_at = -_LOG_EVERY_S
 
     def admit_connection(self, connections: int) -> bool:
-        """Whether a new connection may stay; `connections` are open, with it.
+        """Return whether a new connection may stay; `connections` are open, with it.
 
         Where there are too many, the one that has been idle longest is closed for it.
         """
@@ -92,7 +92,7 @@ class ConnectionState:
         return False
 
     def may_send_refusal(self) -> bool:
-        """Whether there is room for another refused client to read why."""
+        """Return whether another refused client may be given time to read why."""
         return self.refused < _MAX_REFUSALS
 
     def hold_body(self, size: int) -> None:
@@ -105,7 +105,7 @@ class ConnectionState:
         self.body_bytes += size
 
     def release_body(self, size: int) -> None:
-        """What `hold_body` counted is read, or given up."""
+        """Give back `size` bytes that `hold_body` counted."""
         self.body_bytes -= size
 
     def warn_of_file_limit(self) -> None:
@@ -137,12 +137,13 @@ class ConnectionState:
 
 
 def mark_scope(scope: MutableMapping[str, Any], state: ConnectionState) -> None:
-    """Let `is_ending` know of the server that a request came to."""
+    """Note on `scope` the `state` of the server that the request came to."""
     scope[_STATE] = state
 
 
 def is_server_stopping(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the request's server ends what is under way: why a task was cancelled that nobody else ended.
+    """Return whether the request's server ends what is under way: why a task was cancelled that nobody else
+    ended.
 
     Whoever is cancelled then has a few seconds to say so to its client.
     """

@@ -1,4 +1,4 @@
-"""What a client is told when it does not get what it asked for."""
+"""Errors as clients see them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HttpError(Exception):
 
     @property
     def client_message(self) -> str:
-        """What a client is told, at a bearable length."""
+        """The message for the client, at a bearable length."""
         message = str(self)
         return message if len(message) <= _MAX_MESSAGE_CHARS else message[:_MAX_MESSAGE_CHARS] + " …"
 
@@ -56,7 +56,7 @@ class HttpError(Exception):
         return msgspec.json.encode({"error": told})
 
     def event(self) -> bytes:
-        """The same as the last server-sent event of a stream."""
+        """The body as the last server-sent event of a stream."""
         return write_event(self.body())
 
     def headers(self) -> list[tuple[bytes, bytes]]:

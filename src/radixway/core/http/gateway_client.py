@@ -29,7 +29,7 @@ class GatewayCallError(Exception):
 
 @dataclass(slots=True)
 class ChatCompletionInfo:
-    """What came with an answer."""
+    """Figures that came with an answer."""
 
     request_id: str = ""
     model: str = ""
@@ -51,7 +51,7 @@ class ChatCompletionInfo:
 
 
 class ListedWorker(msgspec.Struct):
-    """What the command shows of a worker."""
+    """A worker as the command shows it."""
 
     url: str
     state: str
@@ -65,7 +65,7 @@ class ListedWorker(msgspec.Struct):
 
     @property
     def trouble(self) -> str:
-        """See `describe_trouble`."""
+        """Implement `describe_trouble`."""
         return describe_trouble(self.state, self.last_error, self.error_kind)
 
 
@@ -109,7 +109,7 @@ class UsageReport(msgspec.Struct, rename={"first": "from", "last": "to"}):
 
 
 class ErasedPart(msgspec.Struct):
-    """What became of one room's part."""
+    """The outcome of an erasure at one target."""
 
     status: str
     entries: int
@@ -140,7 +140,7 @@ async def call_gateway(
 async def fetch_bytes(
     url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
 ) -> bytes:
-    """One call, and its answer as it came. Raises GatewayCallError."""
+    """Call `path` with `body` and return the answer as it came. Raises GatewayCallError."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         async with (

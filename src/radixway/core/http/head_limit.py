@@ -61,7 +61,7 @@ class HeadLimit:
         self._bytes = self._count = 0
 
     def add_header(self, name: bytes, value: bytes) -> None:
-        """Count a header, or a trailer. Raises HeadTooLargeError."""
+        """Count the bytes of `name` and `value`, of a header or trailer. Raises HeadTooLargeError."""
         self._count += 1
         if self._count > self._max_count:
             self._raise_too_large(f"a head has more than the {self._max_count} headers allowed")

@@ -61,7 +61,7 @@ class HttpProtocol(HttpToolsProtocol):
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         super().connection_made(transport)
         if self._state.admit_connection(len(self.connections)):
             self._state.idle[self] = None
@@ -106,17 +106,17 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
+        """Implement `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
         super().pause_writing()
         self._start_send_timer()
 
     def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         super().resume_writing()
         self._cancel_send_timer()
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         if self._discards_input:
             self._discard_bytes(len(data))
             return
@@ -143,7 +143,7 @@ class HttpProtocol(HttpToolsProtocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
-        """See httptools."""
+        """Implement a callback of httptools."""
         self._head.begin_message()
         self._in_head = True
         super().on_message_begin()
@@ -173,7 +173,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.resume_reading()  # else nobody would notice that the client leaves
 
     def on_body(self, body: bytes) -> None:
-        """See httptools."""
+        """Implement a callback of httptools."""
         self._head.mark_progress()
         if self._discards_input:
             return
@@ -182,7 +182,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_reading_requests()
 
     def on_message_complete(self) -> None:
-        """See httptools."""
+        """Implement a callback of httptools."""
         self._head.mark_progress()
         if not self._discards_input and not self.parser.should_upgrade():
             super().on_message_complete()

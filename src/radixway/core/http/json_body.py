@@ -70,8 +70,9 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
-    """Decode a body. Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of
-    range.
+    """Decode the body `raw`.
+
+    Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of range.
     """
     try:
         return decoder.decode(raw)
@@ -84,7 +85,8 @@ def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
 
 
 def decode_open_struct(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], dict[str, Any]]:
-    """A body as a struct, as the object it is, and the fields of it that the struct does not know.
+    """Decode `raw` as the struct `into`, as the object it is, and the fields of it that the struct does not
+    know.
 
     Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of range.
     """
@@ -108,7 +110,9 @@ def decode_query(fields: Mapping[str, str], into: type[T]) -> T:
 
 
 def _is_body_skipped(scope: Scope, limit: int) -> bool:
-    """Whether not to read a body, by what its head says: it is far too large, or waits for `100 Continue`."""
+    """Return whether not to read a body, by what its head says: it is far too large, or waits for `100
+    Continue`.
+    """
     declared = 0
     waits = False
     for name, value in scope["headers"]:

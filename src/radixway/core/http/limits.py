@@ -1,4 +1,4 @@
-"""What clients may send to a server, and what a server counts of those that send more."""
+"""Limits on what clients may send to a server, and counts of those that sent more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _MAX_CONNECTIONS = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What a client may send, and how long it may take. The section `limits.server` says what each means."""
+    """Limits on what a client may send, and on the time it may take.
+
+    The section `limits.server` says what each means.
+    """
 
     max_header_bytes: int = 64 * 2**10
     max_header_count: int = 128
@@ -41,7 +44,7 @@ class ServerLimits:
 
 @dataclass(slots=True)
 class ServerCounts:
-    """How often a server has met each limit."""
+    """Counts of the times that a server has met each limit."""
 
     large_heads: int = 0
     slow_heads: int = 0

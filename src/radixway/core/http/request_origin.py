@@ -1,4 +1,4 @@
-"""Where a request comes from, as its headers and its address tell: the one check of all our servers.
+"""The origin of a request, by its headers and its address: the one check of all our servers.
 
 Whoever needs no key is known by the address alone. Three things make it worthless:
 
@@ -54,7 +54,7 @@ class ForeignHostError(HttpError):
 
 
 class OriginCheck:
-    """What one server takes for its own pages and names."""
+    """The pages and names that one server takes for its own."""
 
     def __init__(
         self,
@@ -96,12 +96,14 @@ class OriginCheck:
             )
 
     def is_cross_site(self, scope: Scope) -> bool:
-        """Whether a page of another site sent it, in `origins` or not; of what only shows, as far as told."""
+        """Return whether a page of another site sent it, in `origins` or not; of what only shows, as far as
+        told.
+        """
         headers = dict(scope["headers"])
         return (may_change(scope) or b"origin" in headers) and self._is_cross_site(headers, ())
 
     def has_foreign_host(self, scope: Scope) -> bool:
-        """Whether another site may have the name under which it came."""
+        """Return whether another site may have the name under which it came."""
         host = _host_header(scope)
         return _may_be_foreign(host) and not (
             host in self._hosts or host_name(host.decode("latin-1")).encode() in self._hosts
@@ -119,7 +121,7 @@ class OriginCheck:
 
 
 def may_change(scope: Scope) -> bool:
-    """Whether it can do more than show something. A WebSocket can."""
+    """Return whether it can do more than show something. A WebSocket can."""
     return (
         scope["type"] == "websocket"
         or scope["method"] not in _SAFE_METHODS
@@ -128,7 +130,7 @@ def may_change(scope: Scope) -> bool:
 
 
 def is_loopback(scope: Scope) -> bool:
-    """Whether its connection comes from this machine, a proxy's too (`proxy_header`)."""
+    """Return whether its connection comes from this machine, a proxy's too (`proxy_header`)."""
     client = scope.get("client")
     if not client:
         return False
@@ -151,7 +153,7 @@ def quoted_host(scope: Scope) -> str:
 
 
 def host_name(host: str) -> str:
-    """The name or address in a `Host` header, without the port; empty where there is none."""
+    """Return the name or address in the `Host` header `host`, without the port; empty where there is none."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:  # a bracket that does not close
@@ -200,7 +202,7 @@ class LoopGuard:
         """The header's value."""
 
     def check_loop(self, scope: Scope) -> None:
-        """Raises LoopDetectedError if the request bears our own mark."""
+        """Raise LoopDetectedError if the request's `scope` bears our own mark."""
         for name, value in scope["headers"]:
             if name == b"via" and self._name in value:
                 raise LoopDetectedError("this gateway is its own worker, directly or through others")

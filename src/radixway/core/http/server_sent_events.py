@@ -43,7 +43,7 @@ class EventBuffer:
 
     @property
     def too_large(self) -> bool:
-        """Whether one event alone has more than `max_event_bytes`."""
+        """True if one event alone has more than `max_event_bytes`."""
         return len(self._held) > self.max_event_bytes
 
     def take_events(self, chunk: bytes) -> bytes:
@@ -157,7 +157,7 @@ def write_event(
 
 
 def write_comment(text: bytes, line_end: bytes = b"\n") -> bytes:
-    """Write a comment, which readers pass over: a sign of life."""
+    """Write `text` as a comment, which readers pass over: a sign of life."""
     return b": " + text + line_end + line_end
 
 

@@ -59,7 +59,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether what listens there is reached from this machine alone."""
+    """Return whether a listener on `host` is reached from this machine alone."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -79,7 +79,7 @@ def bind_unix(path: Path) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """Where clients reach it; of a Unix socket `unix:PATH`."""
+    """Return the URL at which clients reach the listener; of a Unix socket `unix:PATH`."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]
@@ -133,7 +133,9 @@ class AppServer:
         )
 
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Answer requests until stopped; then let running ones finish for `drain_s` seconds."""
+        """Call `on_ready`, and answer requests until stopped; then let running ones finish for `drain_s`
+        seconds.
+        """
         self._starting = None
         self._server.on_ready = on_ready
         await self._server.serve(sockets=[self._listener])
@@ -211,7 +213,7 @@ class _Server(uvicorn.Server):
         self.on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """See `uvicorn.Server`. Without files to open, libuv cuts off new clients, and is silent."""
+        """Implement `uvicorn.Server`. Without files to open, libuv cuts off new clients, and is silent."""
         if counter % 10 == 0:
             try:
                 os.close(os.dup(self._listener.fileno()))

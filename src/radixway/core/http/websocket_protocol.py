@@ -9,14 +9,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn closes a connection once all is sent that was written: never, to somebody who does not read."""
 
     async def run_asgi(self) -> None:
-        """See `WebSocketsSansIOProtocol`."""
+        """Implement `WebSocketsSansIOProtocol`."""
         try:
             await super().run_asgi()
         finally:
             self._schedule_abort()
 
     def keepalive_timeout(self) -> None:
-        """See `WebSocketsSansIOProtocol`."""
+        """Implement `WebSocketsSansIOProtocol`."""
         super().keepalive_timeout()
         self._schedule_abort()
 

@@ -1,4 +1,4 @@
-"""Which addresses may be called for somebody who is not trusted.
+"""Addresses that may be called for a client that is not trusted.
 
 Sources: the IANA special-purpose address registries (as `ipaddress` has them), RFC 6052 and RFC 3056 for
 addresses of IPv6 that carry one of IPv4.
@@ -18,7 +18,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is a unicast address of the public internet, all the way down.
+    """Return whether it is a unicast address of the public internet, all the way down.
 
     An address of IPv6 that carries one of IPv4 is as public as that one.
     """
@@ -49,7 +49,7 @@ class AddressAllowlist:
         self._networks: tuple[Network, ...] = tuple(ip_network(network) for network in networks)
 
     def __call__(self, host: str) -> bool:
-        """Whether it may be called. `host`: an address in digits, with its zone where it has one."""
+        """Return whether it may be called. `host`: an address in digits, with its zone where it has one."""
         try:
             address = ip_address(host.partition("%")[0])
         except ValueError:

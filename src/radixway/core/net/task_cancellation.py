@@ -10,7 +10,7 @@ _RECANCEL_INTERVAL_S = 0.2
 
 
 async def cancel_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel them until they end: a client library may take a cancellation for its own, and go on."""
+    """Cancel `tasks` until they end: a client library may take a cancellation for its own, and go on."""
     running = set(tasks)
     while running:
         for task in running:

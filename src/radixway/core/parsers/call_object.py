@@ -20,7 +20,9 @@ class JsonValueScanner:
         self._escaped = False
 
     def find_end(self, text: str, start: int = 0, *, depth: int = 0) -> int | None:
-        """Where in `text` (read from `start`) the nesting first comes back to `depth`: the index after it."""
+        """Return the place in `text` (read from `start`) where the nesting first comes back to `depth`: the
+        index after it.
+        """
         for at in range(start, len(text)):
             character = text[at]
             if self._escaped:
@@ -55,7 +57,7 @@ class CallObjectReader:
         self._begun = self._in_arguments = False
 
     def read_text(self, text: str) -> tuple[list[Part], str | None]:
-        """What is certain of the call, and the text after its end (None: it has not come)."""
+        """Return the parts of the call that are certain, and the text after its end; None before it."""
         self._text += text
         parts: list[Part] = []
         if not self._begun:

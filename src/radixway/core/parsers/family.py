@@ -1,4 +1,4 @@
-"""How a model writes its answers, as its chat template tells: how it calls tools and where it thinks."""
+"""The way a model writes its answers, as its chat template tells: how it calls tools and where it thinks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MARKERS: dict[ToolFamily, tuple[str, ...]] = {
 
 @dataclass(slots=True, frozen=True)
 class ModelFamily:
-    """How one model writes, as far as is known; None: it calls no tools, it does not think."""
+    """The way one model writes, as far as is known; None: it calls no tools, it does not think."""
 
     tools: ToolFamily | None = None
     thinking: ThinkingStyle | None = None
@@ -46,7 +46,9 @@ class ModelFamily:
 
 
 def detect_tool_family(template: str) -> ToolFamily | None:
-    """How a model with this chat template writes tool calls; None if in no way that is known here."""
+    """Return the way a model with this chat `template` writes tool calls; None if in no way that is known
+    here.
+    """
     if "<tool_call>" in template and "<function=" not in template and "<arg_key>" not in template:
         return "hermes"
     if "[TOOL_CALLS]" in template:
@@ -59,14 +61,16 @@ def detect_tool_family(template: str) -> ToolFamily | None:
 
 
 def detect_thinking_style(template: str) -> ThinkingStyle | None:
-    """Whether a model with this chat template thinks, and whether its answers say where that begins."""
+    """Return how a model with this chat `template` marks its thinking; None if it does not think."""
     if OPENS in template:
         return "qwen3"
     return "deepseek_r1" if CLOSES in template else None
 
 
 def detect_thinking_place(style: ThinkingStyle | None, prompt: str, continued: str | None) -> ThinkingPlace:
-    """Where the answer to this prompt begins; `continued` is what of the message is there already."""
+    """Return the place where the answer to this prompt begins; `continued` is what of the message is there
+    already.
+    """
     if style is None:
         return "after"
     if continued is not None:

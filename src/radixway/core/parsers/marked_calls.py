@@ -29,14 +29,14 @@ class MarkedCallParser:
         self._called = False
 
     def feed_text(self, text: str) -> list[Part]:
-        """What is certain now."""
+        """Read `text` and return the parts that are certain now."""
         while text:
             text = self._state(text)
         parts, self._parts = self._parts, []
         return parts
 
     def flush_parts(self) -> list[Part]:
-        """What was still held back."""
+        """Return what was still held back."""
         if self._state == self._read_call:
             self._call.end_text()
             self._raw += self._call.failed or ""
@@ -133,7 +133,7 @@ class Llama3CallParser(MarkedCallParser):
         return ""
 
     def flush_parts(self) -> list[Part]:
-        """What was still held back; no separator after the last call."""
+        """Return what was still held back; no separator after the last call."""
         if self._state == self._between_calls:
             self._raw = ""
         return super().flush_parts()
@@ -202,6 +202,6 @@ class MistralCallParser(MarkedCallParser):
         return text.removeprefix("]")
 
     def flush_parts(self) -> list[Part]:
-        """What was still held back."""
+        """Return what was still held back."""
         self._raw, self._head = self._raw + self._head, ""
         return super().flush_parts()

@@ -1,4 +1,6 @@
-"""What a parser makes of an answer's text, and what all parsers need: to hold back what is undecided."""
+"""Parts that a parser makes of an answer's text, and a tool that all parsers need: to hold back what is
+undecided.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,10 +42,10 @@ class CallParser(Protocol):
     """Finds tool calls in a text that comes in pieces; how it is divided changes nothing."""
 
     def feed_text(self, text: str) -> list[Part]:
-        """What is certain now."""
+        """Read `text` and return the parts that are certain now."""
 
     def flush_parts(self) -> list[Part]:
-        """What was still held back; no more text will come."""
+        """Return what was still held back; no more text will come."""
 
 
 class MarkerScanner:
@@ -72,13 +74,15 @@ class MarkerScanner:
         return text[:certain], None, ""
 
     def take_held_back(self) -> str:
-        """What is held back, if no marker is to be looked for any longer."""
+        """Return what is held back, if no marker is to be looked for any longer."""
         held, self._held = self._held, ""
         return held
 
 
 def partial_match_start(text: str, stop: str) -> int:
-    """Where the longest tail of `text` starts that is a beginning of `stop`; its length if there is none."""
+    """Return the place where the longest tail of `text` starts that is a beginning of `stop`; its length if
+    there is none.
+    """
     at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while at >= 0 and not stop.startswith(text[at:]):
         at = text.find(stop[0], at + 1)

@@ -20,7 +20,7 @@ class PythonicCallParser:
         self._is_text = False
 
     def feed_text(self, text: str) -> list[Part]:
-        """What is certain now."""
+        """Read `text` and return the parts that are certain now."""
         if not self._is_text:
             text, self._held = self._held + text, ""
             self._is_text = _BEGINNING.fullmatch(text) is None

@@ -1,4 +1,4 @@
-"""How the answers of a request are read: thinking first, then content and tool calls."""
+"""Readers of the answers of a request: thinking first, then content and tool calls."""
 
 import uuid
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _PARSERS: dict[ToolFamily, Callable[[], CallParser]] = {
 
 @dataclass(slots=True)
 class CallDelta:
-    """What is added to one tool call; id and name come with its first part."""
+    """An addition to one tool call; id and name come with its first part."""
 
     index: int
     id: str | None = None
@@ -34,7 +34,7 @@ ReadPart: TypeAlias = ThinkingPart | TextPart | CallDelta
 
 @dataclass(slots=True)
 class MessageDelta:
-    """What is added to a message."""
+    """An addition to a message."""
 
     reasoning: str = ""
     content: str = ""
@@ -44,7 +44,7 @@ class MessageDelta:
         return bool(self.reasoning or self.content or self.calls)
 
     def add_part(self, part: ReadPart) -> None:
-        """Take in what comes next. What is said between calls and what after them becomes one text."""
+        """Add `part`, which comes next. What is said between calls and what after them becomes one text."""
         match part:
             case ThinkingPart(text):
                 self.reasoning += text
@@ -58,7 +58,7 @@ class MessageDelta:
 
 @dataclass(slots=True, frozen=True)
 class AnswerFormat:
-    """How to read each answer of a request."""
+    """The format of each answer of a request."""
 
     place: ThinkingPlace = "after"
     tools: ToolFamily | None = None
@@ -67,7 +67,7 @@ class AnswerFormat:
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """What must be in the text for the reader to see it, even where it is special tokens."""
+        """Markers that must be in the text for the reader to see it, even where it is special tokens."""
         markers = () if self.tools is None else MARKERS[self.tools]
         return markers if self.place == "after" else (*markers, OPENS, CLOSES)
 
@@ -88,18 +88,18 @@ class AnswerTextReader:
 
     @property
     def has_tool_call(self) -> bool:
-        """Whether a tool call has begun."""
+        """True if a tool call has begun."""
         return self._begun > 0
 
     def read_delta(self, text: str, *, last: bool) -> MessageDelta:
-        """What is certain of the message now; all of it after the `last` piece."""
+        """Return what is certain of the message now; all of it after the `last` piece."""
         delta = MessageDelta()
         for part in self.read_parts(text, last=last):
             delta.add_part(part)
         return delta
 
     def read_parts(self, text: str, *, last: bool) -> list[ReadPart]:
-        """The same as `push` in the order in which the model wrote it; no part is empty."""
+        """Return the parts of `read_delta` in the order in which the model wrote it; no part is empty."""
         read: list[ReadPart] = []
         if self._thinking is not None:
             thought, text = self._thinking.split_text(text)

@@ -21,7 +21,7 @@ class ReasoningSplitter:
         self._opened = False
 
     def split_text(self, text: str) -> tuple[str, str]:
-        """Thinking and answer, as far as they are certain now."""
+        """Split `text` into thinking and answer, as far as they are certain now."""
         thought = ""
         if self._place == "before":
             text = self._scan_before(text)
@@ -32,7 +32,7 @@ class ReasoningSplitter:
         return thought, ""
 
     def flush_held_back(self) -> tuple[str, str]:
-        """What was still held back. Thinking that was never closed stays thinking."""
+        """Return what was still held back. Thinking that was never closed stays thinking."""
         held, self._held = self._held, ""
         if self._place == "inside":
             return held.strip() + self._prose.take_held_back().rstrip(), ""

@@ -1,4 +1,4 @@
-"""The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte.
+"""The pipeline: Request, Reply, Middleware, and retries before the first byte. Start with `middleware.py`.
 
 State, and the file that owns it:
 

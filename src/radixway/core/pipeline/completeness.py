@@ -1,4 +1,6 @@
-"""When is an answer of a worker whole? Each protocol shows the end of its answers; what shows none was cut.
+"""Tells whole answers of workers from broken ones.
+
+Each protocol shows the end of its answers; what shows none was cut.
 
 =====================  ====================================================================================
 a whole reply          is JSON to its last byte
@@ -114,7 +116,7 @@ class StreamEndDetector:
         self.note: Callable[[bytes], None] = self._last.append if answers == 1 else self._note_chunk
 
     def check_complete(self, rest: bytes = b"") -> bytes:
-        """What belongs to the stream of `rest`, the bytes behind its last whole event.
+        """Return the part of `rest` that belongs to the stream: the bytes behind its last whole event.
 
         Raises IncompleteReplyError unless the stream has shown its protocol's end.
         """
@@ -135,7 +137,7 @@ class StreamEndDetector:
         return rest if is_event else b""
 
     def has_end_marker(self) -> bool:
-        """Whether the stream has said itself that nothing follows, by `[DONE]` or an error.
+        """Return whether the stream has said itself that nothing follows, by `[DONE]` or an error.
 
         How its connection ends does not matter then.
         """
@@ -163,7 +165,7 @@ class StreamEndDetector:
                 self._finished[index] = finished or self._finished.get(index, False)
 
     def _marks_of(self, event: bytes) -> Marks:
-        """See `Marks`; there are none in what cannot be read."""
+        """Implement `Marks`; there are none in what cannot be read."""
         data = event_data(event)
         if data == DONE_DATA:
             return None
@@ -174,7 +176,7 @@ class StreamEndDetector:
 
 
 def _is_complete_json(data: bytes) -> bool:
-    """Whether the data of an event that has no blank line behind it were cut."""
+    """Return whether the data of an event that has no blank line behind it were cut."""
     if data == DONE_DATA:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What each layer keeps of a request: small typed contexts that hang on `Request`."""
+"""Contexts: the typed state that each layer keeps on a `Request`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can end a request on its way through the gateway."""
+"""Errors that end a request on its way through the gateway."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UnauthorizedError(GatewayError):
 
 
 class ForbiddenError(GatewayError):
-    """Whoever asks is known, and may not."""
+    """The caller is known, and may not do this."""
 
     status = 403
     code = "forbidden"
@@ -108,11 +108,11 @@ class WorkerFailedError(GatewayError):
         self.worker = worker
         self.reason: FailureReason = reason
         self.said = said
-        """Its own words, for the client when nobody else can answer either."""
+        """The worker's own words, for the client when no other worker can answer either."""
 
     @property
     def is_worker_fault(self) -> bool:
-        """Whether the worker may be at fault, so that another one may do better: not if too much is asked."""
+        """True if the worker may be at fault, so that another one may do better: not if too much is asked."""
         return self.reason != "too_large"
 
 

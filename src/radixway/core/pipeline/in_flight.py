@@ -1,7 +1,4 @@
-"""Which running requests somebody has asked to abort: what ends on purpose is not taken up again.
-
-The requests that the gateway has in hand, by what their clients call them.
-"""
+"""Requests under way, by the names their clients give them, and those of them that were asked to abort."""
 
 from __future__ import annotations
 
@@ -27,21 +24,21 @@ class RunningRequest:
         self._asked = asyncio.Event()
 
     def has_id_prefix(self, rid: str) -> bool:
-        """Whether one of its names begins so."""
+        """Return whether one of its names begins with `rid`."""
         names = self.rids if self.request_id is None else (*self.rids, self.request_id)
         return any(name.startswith(rid) for name in names)
 
     @property
     def is_abort_requested(self) -> bool:
-        """Somebody asked for its end: an aborted answer is the answer."""
+        """True if an abort was asked for: an aborted answer is then final."""
         return self._asked.is_set()
 
     def request_abort(self) -> None:
-        """Its end is wanted; a wait between two attempts is over."""
+        """Ask for its end; a wait between two attempts is over."""
         self._asked.set()
 
     async def wait_for_abort(self, seconds: float) -> None:
-        """Wait so long, or until its end is asked for."""
+        """Wait for `seconds`, or until an abort is asked for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._asked.wait()
@@ -61,42 +58,42 @@ class AbortedRequests:
         return len(self._running)
 
     def register_request(self, rids: Sequence[str], request_id: str | None = None) -> RunningRequest:
-        """A request begins; `end` it on every way out."""
+        """Add a request under its `rids`; unregister it on every way out."""
         running = RunningRequest(rids, request_id)
         self._running.add(running)
         return running
 
     def unregister_request(self, running: RunningRequest) -> None:
-        """Its answer has ended. May be called again."""
+        """Remove `running`, whose answer has ended. May be called again."""
         self._running.discard(running)
 
     def mark_aborted(self, rid: str) -> int:
-        """Mark the requests whose id begins with `rid`, as SGLang finds them; how many there are."""
+        """Mark the requests whose id begins with `rid`, as SGLang does; return their number."""
         found = [running for running in self._running if running.has_id_prefix(rid)]
         for running in found:
             running.request_abort()
         return len(found)
 
     def mark_all_aborted(self) -> int:
-        """Mark all; how many there are."""
+        """Mark all requests; return their number."""
         for running in self._running:
             running.request_abort()
         return len(self._running)
 
 
 class InFlightRequests:
-    """Who has which request, for `/abort_request`. Clients may call several of theirs the same."""
+    """Running requests by name, for `/abort_request`. Clients may give several of theirs one name."""
 
     def __init__(self) -> None:
         self._requests: dict[str, list[Request]] = {}
 
     def add_request(self, request: Request) -> None:
-        """It is known what the request is called."""
+        """Add `request` under its id and its rids."""
         for name in {request.id, *request.rids}:
             self._requests.setdefault(name, []).append(request)
 
     def remove_request(self, request: Request) -> None:
-        """Its answer has ended, however. May be called for one that never began."""
+        """Remove `request`, whose answer has ended. May be called for one that never began."""
         for name in {request.id, *request.rids}:
             found = self._requests.get(name, [])
             if request in found:
@@ -105,9 +102,11 @@ class InFlightRequests:
                     del self._requests[name]
 
     def __len__(self) -> int:
-        """Names that something in hand has."""
+        """Number of names of requests under way."""
         return len(self._requests)
 
     def match_requests(self, name: str) -> list[Request]:
-        """Those whose `rid` or request id begins with `name`, which is how SGLang finds what to abort."""
+        """Return those whose `rid` or request id begins with `name`, which is how SGLang finds what to
+        abort.
+        """
         return [request for own, found in self._requests.items() if own.startswith(name) for request in found]

@@ -1,6 +1,6 @@
-"""What rooms may ask of a guard: personal data, attacks on the prompt; `gateway/app.py` says who answers.
+"""Interfaces between layers: what others may ask of the guard, and know of a model's workers.
 
-What rooms above routing may know of a model's workers; `gateway/app.py` says who tells.
+The composition root (`gateway/app.py`) passes the implementations.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class GuardUnavailableError(Exception):
-    """There is nobody who could judge now; the text says why."""
+    """No guard can judge now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class PersonalDataSpan:
 
 @dataclass(frozen=True, slots=True)
 class AttackAssessment:
-    """How likely a text attacks the prompt that it will be part of."""
+    """The likelihood that a text attacks the prompt that it will be part of."""
 
     risk: float
     """That it is an attack of any kind: the highest of any part of the text, in [0, 1]."""
@@ -42,21 +42,21 @@ class AttackAssessment:
 
 @dataclass(frozen=True, slots=True)
 class GuardFindings:
-    """What a guard found in the texts of one request."""
+    """The guard's findings in the texts of one request."""
 
     personal_data: Sequence[PersonalDataSpan] | None
-    """Of any confidence; None where nobody could look."""
+    """Findings of any confidence; None where no detector was available."""
     attacks: Sequence[AttackAssessment] | None
     pii_threshold: float
-    """Confidence from which a finding counts, where nobody says otherwise."""
+    """Confidence from which a finding counts by default."""
     jailbreak_threshold: float
 
 
 class GuardClearance(Protocol):
-    """What a guard makes of a request, for whoever chooses its model."""
+    """The guard's word on a request, for the choice of its model."""
 
     def may_show(self, model: str) -> bool:
-        """Whether the model may be shown the request as it is now."""
+        """Return whether the model may be shown the request as it is now."""
         ...
 
     @property
@@ -70,12 +70,12 @@ class PersonalDataFinder(Protocol):
 
     @property
     def threshold(self) -> float:
-        """Confidence from which a finding counts, where nobody says otherwise."""
+        """Confidence from which a finding counts by default."""
         ...
 
     @property
     def types(self) -> tuple[str, ...]:
-        """What can be found; empty where that is not known yet."""
+        """Types that can be found; empty where that is not known yet."""
         ...
 
     async def find(self, text: str) -> Sequence[PersonalDataSpan]:
@@ -91,16 +91,16 @@ class AttackJudge(Protocol):
 
     @property
     def threshold(self) -> float:
-        """Risk from which a text is an attack, where nobody says otherwise."""
+        """Risk from which a text is an attack by default."""
         ...
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What can be told; empty where that is not known yet."""
+        """Kinds that can be told apart; empty where that is not known yet."""
         ...
 
     async def judge(self, text: str) -> AttackAssessment:
-        """Raises GuardUnavailableError."""
+        """Judge `text`. Raises GuardUnavailableError."""
         ...
 
 
@@ -109,12 +109,13 @@ class ModelState(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many can answer."""
+        """Number of workers that can answer."""
         ...
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
-        """Seconds until the first token at the worker that has it soonest: what waits there, and how fast it
-        was measured to be."""
+        """Return the seconds until the first token of `prompt_tokens` at the fastest worker: what waits
+        there, and how fast it was measured to be.
+        """
         ...
 
 

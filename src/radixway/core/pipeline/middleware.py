@@ -1,6 +1,6 @@
-"""Classes named by dotted paths, ours also by the names that the Slime router's users know them by.
+"""The pipeline: middlewares around a dispatch, composed once per endpoint.
 
-The onion: middlewares around a dispatch, composed once per endpoint.
+Classes of users are loaded by dotted paths, ours also by the names that users of the Slime router know.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def import_class(path: str) -> type:
 
 
 def is_asgi_middleware(middleware: type) -> bool:
-    """Whether it is built around an ASGI application, as Starlette's are, and not from `Services`."""
+    """Return whether it is built around an ASGI application, as Starlette's are, and not from `Services`."""
     if isfunction(getattr(middleware, "dispatch", None)):
         return True
     try:
@@ -57,7 +57,7 @@ def is_asgi_middleware(middleware: type) -> bool:
 
 
 def resolve_slime_path(path: str) -> str:
-    """Where a class is that users of Slime know by `path`; any other path is returned as it is."""
+    """Return the path of a class that users of Slime know by `path`; any other path is returned as it is."""
     package, _, rest = path.partition(".")
     slimes = package == "slime" and rest.rpartition(".")[2] == RADIX_TREE.rpartition(".")[2]
     return RADIX_TREE if slimes else path
@@ -69,7 +69,8 @@ Next = Callable[[Request], Awaitable[Reply]]
 
 
 class Middleware(Protocol):
-    """One step of the road: look at the request, ask `call_next` (once, never, or again), look at the reply.
+    """One step of the pipeline: look at the request, ask `call_next` (once, never, or again), look at the
+    reply.
 
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
@@ -86,7 +87,7 @@ TokenizerOf = Callable[[str | None], Awaitable[tuple[str, "Tokenizer | None"]]]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a middleware may use of the gateway."""
+    """Parts of the gateway that a middleware may use."""
 
     config: Config
     metrics: MetricsRegistry

@@ -79,4 +79,4 @@ class Reply:
     body: bytes = b""
     chunks: Chunks | None = None
     used: TokenUsage | None = None
-    """What a whole answer of one worker took, by its word; for whoever asked that worker."""
+    """Tokens of a whole answer of one worker, as that worker reports them."""

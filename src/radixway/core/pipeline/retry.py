@@ -25,7 +25,9 @@ class Retry:
         self._metrics = services.metrics
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """The answer; when every attempt failed, what the last worker said, or its WorkerFailed is raised."""
+        """Return the answer of `call_next`; when every attempt failed, what the last worker said, or its
+        WorkerFailed is raised.
+        """
         failure: WorkerFailedError | None = None
         for attempt in range(self._attempts):
             if failure is not None:

@@ -1,7 +1,4 @@
-"""A watch on each step of the road: what it takes itself, without what it calls.
-
-How long the steps of a traced request take.
-"""
+"""Timers of pipeline steps: the time of each step without the steps it calls, and spans."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ class TimedStep:
         self._times = times
 
     async def __call__(self, request: Request) -> Reply:
-        """The reply."""
+        """Pass `request` on and return the reply."""
         before, request.inner_steps_s, began = request.inner_steps_s, 0.0, perf_counter()
         try:
             return await self._call(request)
@@ -39,7 +36,7 @@ class TimedStep:
 
 
 class TimedDispatch:
-    """The end of the road, whose time is nobody's own."""
+    """The dispatch at the end of the pipeline, whose time is not that of any step."""
 
     __slots__ = ("_call",)
 
@@ -47,7 +44,7 @@ class TimedDispatch:
         self._call = call
 
     async def __call__(self, request: Request) -> Reply:
-        """The reply."""
+        """Pass `request` on and return the reply."""
         began = perf_counter()
         try:
             return await self._call(request)

@@ -1,4 +1,4 @@
-"""What follows from whose request it is: which models and workers may answer it, and what it may share."""
+"""The policy of a tenant: which models and workers may answer it, and what it may share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from radixway.core.telemetry import SharedObject
 
 @dataclass(frozen=True, slots=True)
 class TenantPolicy(SharedObject):
-    """A tenant, as far as the rooms on the road must know it; what it may spend `core/tenants/` knows
-    alone.
-    """
+    """A tenant, as far as the pipeline must know it; what it may spend is known to `core/tenants/` alone."""
 
     name: str
     models: re.Pattern[str] | None = None
@@ -34,20 +32,22 @@ class TenantPolicy(SharedObject):
 
     @property
     def restricts_workers(self) -> bool:
-        """Whether there are workers that may not answer it."""
+        """True if there are workers that may not answer it."""
         return self.models is not None or bool(self.pools)
 
     def allows_model(self, model: str) -> bool:
-        """Whether it may use the model."""
+        """Return whether it may use the model."""
         return self.models is None or self.models.fullmatch(model) is not None
 
     def may_use_worker(self, pools: Collection[str], models: Collection[str]) -> bool:
-        """Whether a worker of these pools that serves these models may answer some request of it."""
+        """Return whether a worker of these pools that serves these models may answer some request of it."""
         if self.pools and self.pools.isdisjoint(pools):
             return False
         return self.models is None or any(self.models.fullmatch(model) for model in models)
 
 
 def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:
-    """One pattern for names or globs (`qwen-*`), letter case included; None where there are none."""
+    """Return one regular expression for `patterns`, names or globs (`qwen-*`), letter case included; None
+    where there are none.
+    """
     return re.compile("|".join(map(translate, patterns))) if patterns else None

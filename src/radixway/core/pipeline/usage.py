@@ -55,7 +55,8 @@ _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!"
 
 
 def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
-    """What a whole reply reports, all its answers together; None where it says nothing of sense.
+    """Return the usage that a whole reply reports, all its answers together; None where it says nothing of
+    sense.
 
     `generates`: whether a model writes the reply; else the prompt is all that is counted.
     """
@@ -174,7 +175,7 @@ class MeteredChunks(Chunks):
 
 
 def count_text_deltas(chunk: bytes) -> int:
-    """How many times a chunk of events brings text."""
+    """Count the events of `chunk` that bring text."""
     return len(_TEXT.findall(chunk))
 
 

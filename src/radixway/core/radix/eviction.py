@@ -17,7 +17,7 @@ never below a child's; the segment must rise with them.
 
 
 def lru(node: RadixNode[Any, Any]) -> int:
-    """Least recently used first: all nodes in one segment."""
+    """Evict the least recently used `node` first: all nodes in one segment."""
     return 0
 
 
@@ -32,7 +32,7 @@ def lfu(node: RadixNode[Any, Any]) -> int:
 
 
 def priority(node: RadixNode[Any, Any]) -> int:
-    """Lowest priority first."""
+    """Evict the `node` of the lowest priority first."""
     return node.priority
 
 

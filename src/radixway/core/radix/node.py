@@ -1,4 +1,4 @@
-"""What a radix tree is made of: nodes, the payloads they carry, and positions on their edges."""
+"""The parts of a radix tree: nodes, the payloads they carry, and positions on their edges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 
 class Payload(Protocol):
-    """What an edge carries; cut and joined as the edge is. Lengths are in strides of the key."""
+    """The payload of an edge; cut and joined as the edge is. Lengths are in strides of the key."""
 
     def split(self, at: int) -> tuple[Self, Self]:
         """The part for the first `at` strides and the part for the rest; `self` stays as it is."""
@@ -96,7 +96,7 @@ class RadixNode(Generic[K, P]):
 
 
 class RadixRoot(RadixNode[K, P]):
-    """Where the sequences of a namespace begin. It has no edge and is never pinned.
+    """The node at which the sequences of a namespace begin. It has no edge and is never pinned.
 
     It is in the tree only while it has children; a match in an empty namespace ends on a root of its own.
     """
@@ -113,7 +113,8 @@ class RadixRoot(RadixNode[K, P]):
 
 @dataclass(slots=True)
 class PrefixMatch(Generic[K, P]):
-    """How far a key leads into the tree: a position at the end of a node or in the middle of its edge.
+    """The longest prefix of a key that is in the tree: a position at the end of a node or in the middle of
+    its edge.
 
         root ──"abcd"──▶ A ──"efgh"──▶ B
 
@@ -135,7 +136,7 @@ class PrefixMatch(Generic[K, P]):
         return self.length - self.node.start if self.length < self.node.end else 0
 
     def payloads(self) -> list[P]:
-        """What the edges from the root to here carry, the last one cut where the match ends."""
+        """Payloads of the edges from the root to here, the last one cut where the match ends."""
         path = self.node.path_from_root()
         while path and path[-1].start >= self.length:
             path.pop()
@@ -147,7 +148,7 @@ class PrefixMatch(Generic[K, P]):
 
 @dataclass(slots=True)
 class InsertResult(PrefixMatch[K, P]):
-    """Where an inserted key ends, always the end of `node`, and how much of it had been there.
+    """The place where an inserted key ends, always the end of `node`, and how much of it had been there.
 
     payload handed in    [0, existed) dropped: the tree has its own    [existed, …) kept
     """

@@ -67,7 +67,7 @@ def outline(
 
 
 def root_of(node: RadixNode[K, P]) -> RadixRoot[K, P]:
-    """Where its sequence begins."""
+    """Return the root at which the sequence of `node` begins."""
     while node.parent is not None:
         node = node.parent
     assert isinstance(node, RadixRoot), "only a node of a tree has a root"

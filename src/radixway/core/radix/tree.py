@@ -140,7 +140,10 @@ class RadixTree(Generic[K, P]):
         return locked
 
     def unlock(self, node: RadixNode[K, P]) -> None:
-        """Take back one lock. Counts as the most recent use of what it alone had kept, not as a hit."""
+        """Take back one lock of `node`.
+
+        Counts as the most recent use of what it alone had kept, not as a hit.
+        """
         if not node.pins and not isinstance(node, RadixRoot):
             raise ValueError("this node is not locked")
         while (parent := node.parent) is not None:
@@ -190,7 +193,7 @@ class RadixTree(Generic[K, P]):
                 yield from _depth_first(child)
 
     def roots(self) -> Iterator[RadixRoot[K, P]]:
-        """Where the sequences of each namespace begin. The tree must not change meanwhile."""
+        """Yield the root of each namespace. The tree must not change meanwhile."""
         yield from self._roots.values()
 
     def __str__(self) -> str:
@@ -344,7 +347,9 @@ class RadixTree(Generic[K, P]):
 
 
 def common_prefix(edge: K, key: K, at: int, width: int) -> int:
-    """How many key units `edge` and `key[at:]` have in common, in whole strides. The first is known to be.
+    """Return the number of key units that `edge` and `key[at:]` have in common, in whole strides.
+
+    The first is known to be.
 
     Bisection on slices: every step is a memcmp, and there are a dozen of them, not thousands. What is before
     `low` is equal; what is before `high` is not, or is more than there is.

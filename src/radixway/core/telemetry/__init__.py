@@ -1,4 +1,4 @@
-"""What the gateway tells about itself: metrics, traces, logs and the journal of each request.
+"""Telemetry of the gateway: metrics, traces, logs and the journal of each request.
 
 `scrapes.py` and `gateway_stats.py` read a gateway's metrics again, for whoever shows them to people.
 

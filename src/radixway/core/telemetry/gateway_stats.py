@@ -18,7 +18,7 @@ _PROMPTS = "radixway_prefix_prompt_tokens_total"
 
 @dataclass(frozen=True, slots=True)
 class GatewayStats:
-    """A gateway over a time. None: nobody did what would be measured."""
+    """A gateway over a time. None: nothing happened that could be measured."""
 
     at: float
     """When the time ended, by the reader's monotonic clock."""
@@ -59,7 +59,7 @@ class WorkerStats:
 
 
 def read_gateway_stats(change: ScrapeDelta) -> GatewayStats:
-    """What the gateway did between two scrapes, and how it is by the later one."""
+    """Read from `change` what the gateway did between two scrapes, and how it is by the later one."""
     now, statuses = change.later, change.rates_by("status", "radixway_requests_total")
     return GatewayStats(
         at=now.at,
@@ -91,7 +91,7 @@ def read_gateway_stats(change: ScrapeDelta) -> GatewayStats:
 
 
 def read_worker_stats(change: ScrapeDelta) -> dict[str, WorkerStats]:
-    """The same of each worker, by its name."""
+    """Read from `change` the statistics of each worker, by its name."""
     requests = change.rates_by("worker", "radixway_worker_requests_total")
     completion = change.rates_by("worker", _TOKENS, kind="completion")
     cached = change.rates_by("worker", _CACHED, by="reported")

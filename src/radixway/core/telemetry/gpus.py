@@ -1,4 +1,4 @@
-"""What `nvidia-smi` says of the GPUs of a machine; nothing where there is none."""
+"""Reads what `nvidia-smi` says of the GPUs of a machine; nothing where there is none."""
 
 from __future__ import annotations
 

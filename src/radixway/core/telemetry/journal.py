@@ -20,7 +20,7 @@ JournalKey = tuple[str | None, str]
 
 
 class ExplainableDecision(Protocol):
-    """A decision that puts itself into words when somebody asks, not for every request."""
+    """A decision that puts itself into words when it is read, not for every request."""
 
     def explain(self) -> dict[str, Any]:
         """Its fields: JSON values, never prompt text."""
@@ -79,17 +79,17 @@ class Journal:
                 self._book.update_journal(self)
 
     def since_origin_s(self, at: float) -> float:
-        """A reading of `perf_counter` as `elapsed_s` gives it."""
+        """Return `at`, a reading of `perf_counter`, as `elapsed_s` gives it."""
         return at - self._origin
 
     @property
     def key(self) -> JournalKey:
-        """What it is kept under: clients choose ids, so each tenant's are its own."""
+        """The key it is kept under: clients choose ids, so each tenant's are its own."""
         return self.tenant, self.request_id
 
     @property
     def is_traced(self) -> bool:
-        """Whether anybody will see how long its parts took."""
+        """True if anybody will see how long its parts took."""
         return self.trace is not None and self.trace.sampled
 
     @property
@@ -207,7 +207,7 @@ class JournalStore(Component):
         return gone
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`."""
+        """Implement `Component`."""
 
         def is_meant(journal: Journal) -> bool:
             said = {
@@ -266,7 +266,7 @@ class JournalStore(Component):
         return None
 
     def is_newest(self, journal: Journal) -> bool:
-        """Whether it is kept, and its tenant has repeated its id with none since."""
+        """Return whether `journal` is stored, and is the newest of its tenant with its id."""
         return self._numbers.get(journal.key) == journal.number
 
     def _neighbors_of(self, number: int) -> tuple[int, list[Journal | None]]:
@@ -323,7 +323,7 @@ class _JournalBlock:
         self.pack(journals)
 
     def pack(self, journals: list[Journal | None]) -> None:
-        """Hold these instead."""
+        """Hold `journals` instead."""
         self.keys = tuple(None if each is None else each.key for each in journals)
         """None: it is forgotten."""
         self._packed = JournalPage(journals)

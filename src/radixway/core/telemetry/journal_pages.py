@@ -99,7 +99,7 @@ class _Pickler(pickle.Pickler):
         self._unfit = unfit
 
     def reducer_override(self, thing: Any) -> Any:
-        """See `pickle.Pickler`: called for whatever is not of a built-in type."""
+        """Implement `pickle.Pickler`: called for whatever is not of a built-in type."""
         kind = type(thing)
         if kind not in _known:
             _known[kind] = _treatment_of(kind)
@@ -122,7 +122,7 @@ class _Unpickler(pickle.Unpickler):
         self._shared = shared
 
     def find_class(self, module: str, name: str) -> Any:
-        """See `pickle.Unpickler`."""
+        """Implement `pickle.Unpickler`."""
         if name == _SharedReference.__name__ and module == __name__:
             return self._shared.__getitem__
         return super().find_class(module, name)

@@ -1,4 +1,4 @@
-"""What a gateway's `/metrics/prometheus` says, read again: totals now, and rates between two scrapes.
+"""Reads a gateway's `/metrics/prometheus`: totals now, and rates between two scrapes.
 
 For whoever shows a gateway to people (`radixway top`, the console's live page) and has no Prometheus to ask.
 The arithmetic is Prometheus' own: counters that fell began anew, quantiles lie on a line within a bucket.
@@ -52,7 +52,7 @@ class MetricsScrape:
         return cls(at, samples)
 
     def has_sample(self, name: str) -> bool:
-        """Whether there is any such sample."""
+        """Return whether there is any sample `name`."""
         return bool(self.samples.get(name))
 
     def total(self, name: str, /, **having: str) -> float:
@@ -60,7 +60,7 @@ class MetricsScrape:
         return sum(value for _, value in self._series_of(name, having))
 
     def totals_by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
-        """The same for each value of one label; samples without it count under an empty one."""
+        """Return the totals for each value of one label; samples without it count under an empty one."""
         return _sum_by_label(label, self._series_of(name, having))
 
     def _series_of(self, name: str, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
@@ -69,22 +69,22 @@ class MetricsScrape:
 
 @dataclass(frozen=True, slots=True)
 class ScrapeDelta:
-    """What happened between two scrapes of one gateway."""
+    """The difference between two scrapes of one gateway."""
 
     earlier: MetricsScrape
     later: MetricsScrape
 
     @property
     def seconds(self) -> float:
-        """How long that was; never 0."""
+        """Seconds between the two; never 0."""
         return max(self.later.at - self.earlier.at, 1e-9)
 
     def increase(self, name: str, /, **having: str) -> float:
-        """By how much a counter grew, over all its series that have these labels."""
+        """Return the increase of the counter `name` over all its series that have these labels."""
         return sum(grown for _, grown in _select_series(self._increases_of(name), having))
 
     def rate(self, name: str, /, **having: str) -> float:
-        """The same in each second."""
+        """Return the increase of the counter `name` per second."""
         return self.increase(name, **having) / self.seconds
 
     def rates_by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
@@ -93,7 +93,7 @@ class ScrapeDelta:
         return {value: growth / self.seconds for value, growth in grown.items()}
 
     def mean(self, histogram: str, /, **having: str) -> float | None:
-        """The mean of what was observed in between; None where nothing was."""
+        """Return the mean of what `histogram` observed in between; None where nothing was."""
         count = self.increase(f"{histogram}_count", **having)
         return self.increase(f"{histogram}_sum", **having) / count if count else None
 
@@ -126,7 +126,7 @@ class ScrapeHistory:
         return len(self._kept)
 
     def add_scrape(self, scrape: MetricsScrape) -> None:
-        """Remember one that is later than all before it; those that no window reaches any more go."""
+        """Add `scrape`, which is later than all before it; those that no window reaches any more go."""
         self._kept.append(scrape)
         while len(self._kept) > 2 and self._kept[1].at <= scrape.at - self.window_s:
             self._kept.popleft()

@@ -1,4 +1,4 @@
-"""A console for processes that live longer than whoever reads them.
+"""A console for processes that outlive the reader of their output.
 
 Tables for a terminal of any width, in which no figure is ever cut.
 """
@@ -31,13 +31,13 @@ _MIN_TEXT_WIDTH = 12
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """What stands above a column, and what becomes of it where there is little room."""
+    """The heading of a column, and its treatment where the terminal is narrow."""
 
     name: str
     is_number: bool = False
     """On the right, and never folded."""
     is_id: bool = False
-    """Never folded, because somebody will copy it."""
+    """Never folded, so that it can be copied."""
     drop_order: int = 0
     """Of the columns that may be left out, the one with the highest number goes first; 0 stays."""
 
@@ -61,7 +61,7 @@ class FittedTable:
         self._rows.append(tuple(map(printable, cells)))
 
     def print_to(self, console: Console) -> None:
-        """Print it as wide as the terminal, or as COLUMNS says."""
+        """Print it on `console`, as wide as the terminal, or as COLUMNS says."""
         said = os.environ.get("COLUMNS", "")
         width = int(said) if said.isdecimal() else console.width if console.is_terminal else None
         lines = self.lines(width)

@@ -35,7 +35,7 @@ class CallerSpan(NamedTuple):
 
 
 def parse_caller_span(headers: Iterable[tuple[bytes, bytes]]) -> CallerSpan | None:
-    """Who calls, if the headers (names in lower case) say so as they should."""
+    """Return the caller's span, if the headers (names in lower case) say so as they should."""
     parents: list[bytes] = []
     states: list[bytes] = []
     for name, value in headers:
@@ -57,7 +57,7 @@ def parse_caller_span(headers: Iterable[tuple[bytes, bytes]]) -> CallerSpan | No
 
 
 def format_traceparent(trace_id: int, span_id: int, *, sampled: bool) -> bytes:
-    """The header that says so."""
+    """Return the `traceparent` header for `trace_id` and `span_id`."""
     return b"00-%032x-%016x-%02x" % (trace_id, span_id, sampled)
 
 
@@ -115,7 +115,7 @@ class TraceRecord:
         return (self.span_id + number) & _LAST or 1
 
     def propagation_headers(self, number: int) -> list[tuple[bytes, bytes]]:
-        """What is sent to whoever works within the span of that number."""
+        """Return the headers for a worker that works within the span of that number."""
         told = [
             (TRACEPARENT, format_traceparent(self.trace_id, self.span_id_of(number), sampled=self.sampled))
         ]
@@ -124,7 +124,7 @@ class TraceRecord:
         return told
 
     def propagation_lines(self, number: int) -> bytes:
-        """The same as HTTP/1.1 writes it."""
+        """Return the same headers as HTTP/1.1 writes them."""
         if not self.sampled and self.caller is None:  # most requests; it has no spans to tell apart
             return b"traceparent: 00-%032x-%016x-00\r\n" % (self.trace_id, self.span_id)
         return b"".join([b"%b: %b\r\n" % header for header in self.propagation_headers(number)])

@@ -1,4 +1,4 @@
-"""Whose requests these are, how much they may use, and what they have used.
+"""Tenants: their keys, their limits, and their usage.
 
 A key names tenant, user and scopes (`keys`); an `TenantAccount` lets requests in and is told what became of
 them; the `UsageLedger` counts tokens and costs by day, tenant, model and category, and a file keeps them.

@@ -1,4 +1,4 @@
-"""What happened within the last minute.
+"""A tenant's limits and its use of them: sliding minutes, daily and monthly quotas.
 
 One tenant's account: what it has in hand and has used, and whether one more request may come in.
 """
@@ -34,7 +34,7 @@ class SlidingWindow:
         self._total += amount
 
     def current_total(self, now: float) -> int:
-        """What the window holds."""
+        """Return the amount within the window that ends at `now`."""
         self._advance(now)
         return self._total
 
@@ -68,7 +68,7 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class UsageEstimate:
-    """What a request is expected to use, reserved while it is in hand."""
+    """The use expected of a request, reserved while it runs."""
 
     tokens: int = 0
     cost: float = 0.0
@@ -121,16 +121,16 @@ class TenantAccount:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is anything that it may not do."""
+        """True if there is anything that it may not do."""
         return self._has_rates or self._has_quotas
 
     def admit_request(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
-        """Let a request in. Raises LimitReachedError."""
+        """Let a request in and reserve `estimate`. Raises LimitReachedError."""
         self.check_limits(now, estimate)
         self.reserve_usage(now, estimate)
 
     def reserve_usage(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
-        """A request is in, by whoever's judgement."""
+        """Reserve `estimate` for a request that was let in here or by a shared server."""
         self.in_hand += 1
         if self.estimates:
             self.reserved_tokens += estimate.tokens
@@ -139,7 +139,7 @@ class TenantAccount:
             self._requests.add_amount(now, 1)
 
     def check_limits(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
-        """Whether a request could be let in now. Raises LimitReachedError."""
+        """Return whether a request could be let in now. Raises LimitReachedError."""
         if self._has_rates:
             self._check_rates(now, estimate)
         if self._has_quotas:
@@ -203,7 +203,7 @@ class TenantAccount:
         ]
 
     def check_reservations(self) -> None:
-        """Raises AssertionError where what is in hand does not agree with what is reserved."""
+        """Raise AssertionError where running requests do not agree with what is reserved."""
         assert self.in_hand >= 0 and self.reserved_tokens >= 0, self
         assert self.in_hand or (self.reserved_tokens == 0 and self.reserved_cost == 0), self
         self._requests.check()

@@ -13,7 +13,7 @@ from radixway.core.config import ConfigError, KeyConfig, TenantsConfig
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """What a key says of whoever sends it."""
+    """The identity that a key stands for."""
 
     tenant: str
     user: str | None
@@ -21,7 +21,7 @@ class KnownKey:
 
     @property
     def may_use_models(self) -> bool:
-        """Whether models answer it."""
+        """True if models answer it."""
         return not self.scopes <= {"worker", "metrics"}
 
 
@@ -50,7 +50,7 @@ class KeyRing:
         return len(self._known)
 
     def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
-        """The key in `Authorization: Bearer` or `x-api-key`; None without a known one."""
+        """Find the key in `headers`: `Authorization: Bearer` or `x-api-key`; None without a known one."""
         for given in request_keys(headers):
             known = self._known.get(self._digest(sha256(given).digest()))
             if known is not None:
@@ -62,7 +62,7 @@ class KeyRing:
 
 
 def request_keys(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """What a request's headers bring as keys."""
+    """Return the keys in a request's `headers`."""
     found = []
     for name, value in headers:
         if name == b"authorization":

@@ -1,4 +1,4 @@
-"""Where limits are kept: in this process, or where all gateways find them."""
+"""LimitsBackend: keeps limits in this process, or where all gateways find them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class LimitsBackend(Protocol):
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
     ) -> None:
-        """Let a request in; one `settle` follows. Raises LimitReached."""
+        """Let a request in and reserve `estimate`; one `settle_usage` follows. Raises LimitReachedError."""
         ...
 
     def settle_usage(
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
-        """It is over, and has used so much. Never waits."""
+        """Replace the `estimate` of a request that is over by its `tokens` and `cost`. Never waits."""
         ...
 
     async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
-        """Every limit of the tenant, and how much of it is used."""
+        """Return every limit of `account`, and how much of it is used."""
         ...
 
 
@@ -33,15 +33,15 @@ class InProcessLimits:
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
     ) -> None:
-        """See `LimitsBackend`."""
+        """Implement `LimitsBackend`."""
         account.admit_request(now, estimate)
 
     def settle_usage(
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
-        """See `LimitsBackend`."""
+        """Implement `LimitsBackend`."""
         account.settle_usage(now, estimate, tokens, cost)
 
     async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
-        """See `LimitsBackend`."""
+        """Implement `LimitsBackend`."""
         return account.describe_limits(now)

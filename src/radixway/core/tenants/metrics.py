@@ -1,4 +1,4 @@
-"""Tenants in Prometheus' words, made when somebody scrapes.
+"""Metrics of tenants, made at each scrape.
 
 Names of tenants come from the configuration alone, those of models from what is served.
 """

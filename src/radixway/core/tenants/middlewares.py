@@ -59,7 +59,7 @@ class TenantLimits:
         self._clock = clock
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """The answer of whoever comes next.
+        """Return the answer of `call_next`.
 
         Raises:
             ModelNotFound: the tenant may not use the model.
@@ -144,7 +144,7 @@ class SessionAdmission:
         self._clock = clock
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """The answer of whoever comes next. Raises LimitReached."""
+        """Return the answer of `call_next`. Raises LimitReached."""
         if request.caller.policy is not None:
             self._accounts[request.caller.policy.name].check_limits(self._clock())
         return await call_next(request)
@@ -181,7 +181,7 @@ class CacheSalting:
     step_name = "Salting"
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """The answer of whoever comes next. Raises BadRequest for a salt of the client's that is no text."""
+        """Return the answer of `call_next`. Raises BadRequest for a salt of the client's that is no text."""
         tenancy = request.caller.policy
         if tenancy is not None and tenancy.cache_salt is not None:
             name = request.endpoint.salt_field

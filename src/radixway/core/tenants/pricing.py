@@ -1,4 +1,4 @@
-"""What tokens cost, model by model.
+"""Prices of tokens by model, and estimates of usage.
 
 What a request will probably use, before anybody has counted: reserved, and replaced by what it did use.
 """
@@ -18,7 +18,7 @@ PricingOf = Callable[[str], ModelPricing | None]
 
 
 class TokenCost(NamedTuple):
-    """What something cost; without a price it cost nothing, in no currency."""
+    """A cost in a currency; without a price it cost nothing, in no currency."""
 
     cost: float = 0.0
     currency: str = ""
@@ -42,7 +42,7 @@ class PriceList:
         return self._beside(model)
 
     def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
-        """What so many tokens of that model cost."""
+        """Return the cost of `prompt_tokens` and `completion_tokens` of `model`."""
         pricing = self.find_pricing(model)
         if pricing is None:
             return TokenCost()
@@ -115,7 +115,7 @@ def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
 
 
 def estimate_prompt_tokens(raw: bytes) -> int:
-    """Tokens of a body's prompt, by its bytes."""
+    """Estimate the tokens of the prompt in the body `raw` by its bytes."""
     return min(len(raw) // BYTES_PER_TOKEN, _MAX_PROMPT_TOKENS)
 
 

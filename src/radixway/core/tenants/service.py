@@ -1,4 +1,4 @@
-"""The room of a gateway: what its configuration says of tenants, put together."""
+"""TenantService: keys, policies, limits and usage of a gateway's tenants, put together."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TenantService(Component):
     def middlewares(
         self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None
     ) -> list[Middleware]:
-        """First the limits, for the beginning of a road, then what belongs behind the semantic cache.
+        """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
 
         `is_auto`: whether a name leaves the choice of a model to the gateway. `pricing_of`: models that the
         section gives no price.
@@ -98,7 +98,7 @@ class TenantService(Component):
         return [limits, CacheSalting()] if salted else [limits]
 
     def session_admission(self) -> Middleware:
-        """For the beginning of the road of sessions, whose limits are kept behind them."""
+        """Return the admission for pipelines of sessions, whose limits are kept behind them."""
         return SessionAdmission(self.accounts, self.clock)
 
     async def start(self) -> None:
@@ -126,7 +126,7 @@ class TenantService(Component):
     def usage_report(
         self, by: Collection[str], first: date, last: date, tenant: str | None
     ) -> list[dict[str, Any]]:
-        """What was used from `first` to `last`, by fields of `UsageKey`."""
+        """Return the usage from `first` to `last`, by fields of `UsageKey`."""
         return summarize_usage(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ class TenantService(Component):
 def build_tenant_service(
     section: TenantsConfig, metrics: MetricsRegistry, shared: SharedLimitsConfig | None = None
 ) -> TenantService | None:
-    """The room, if anything is configured. `shared`: see `TenantService`. Raises ConfigError."""
+    """Return the service, if anything is configured. `shared`: see `TenantService`. Raises ConfigError."""
     if not section.is_on:
         if shared is not None:
             log.warning("scale.limits: there are no tenants whose limits could be shared")

@@ -1,4 +1,4 @@
-"""What was used, by day, tenant, model and category: bounded, and written to a file in deltas."""
+"""Usage by day, tenant, model and category: bounded, and written to a file in deltas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DAY_S = 86_400
 
 
 class UsageKey(NamedTuple):
-    """What usage is told apart by."""
+    """The key by which usage is counted."""
 
     day: str
     """UTC, as 2026-11-21."""
@@ -27,7 +27,7 @@ class UsageKey(NamedTuple):
 
 @dataclass(slots=True)
 class UsageTotals:
-    """What was used."""
+    """Sums of usage."""
 
     requests: int = 0
     failed: int = 0
@@ -62,7 +62,7 @@ class UsageTotals:
 
 
 class ChargedUsage(NamedTuple):
-    """What one request used, for its journal."""
+    """Usage of one request, for its journal."""
 
     figures: UsageTotals
     model: str
@@ -98,24 +98,24 @@ class UsageLedger:
             self._add_to_row(self._deltas, key, figures)
 
     def load_row(self, key: UsageKey, figures: UsageTotals) -> None:
-        """Add to a row that a file may know already."""
+        """Add `figures` to the row `key`, which a file may have already."""
         if key not in self.rows and len(self.rows) >= self._most_rows:
             key = self._evict_rows(key)
         self._add_to_row(self.rows, key, figures)
 
     def take_deltas(self) -> dict[UsageKey, UsageTotals]:
-        """What was counted since the last time."""
+        """Return and reset what was counted since the last time."""
         taken, self._deltas = self._deltas or {}, {}
         return taken
 
     def restore_deltas(self, deltas: dict[UsageKey, UsageTotals]) -> None:
-        """They could not be written: they are taken again next time."""
+        """Add back `deltas` that could not be written, to be taken again."""
         assert self._deltas is not None
         for key, figures in deltas.items():
             self._add_to_row(self._deltas, key, figures)
 
     def forget_before(self, day: str) -> None:
-        """Let go of the days before that one."""
+        """Drop the days before `day`."""
         for key in [key for key in self.rows if key.day < day]:
             del self.rows[key]
 
@@ -149,7 +149,7 @@ class UsageLedger:
 
 
 def day_of(now: float) -> str:
-    """The day of a time, UTC."""
+    """Return the UTC day of the time `now`."""
     return datetime.fromtimestamp(now, UTC).date().isoformat()
 
 

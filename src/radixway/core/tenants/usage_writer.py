@@ -39,7 +39,10 @@ class UsageFile:
     """One file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it. Raises OSError, sqlite3.Error, ValueError for another version's."""
+        """Open the file at `path`, or make it.
+
+        Raises OSError, sqlite3.Error, ValueError for another version's.
+        """
         self._db = open_sqlite(path, _MIGRATIONS)
 
     def read_rows(self, since: str) -> Iterator[tuple[UsageKey, UsageTotals]]:
@@ -49,13 +52,13 @@ class UsageFile:
             yield UsageKey(*row[:width]), UsageTotals(*row[width:])
 
     def add_deltas(self, deltas: Mapping[UsageKey, UsageTotals]) -> None:
-        """Add to rows, in one transaction. Raises sqlite3.Error, and then none of it was added."""
+        """Add `deltas` to rows, in one transaction. Raises sqlite3.Error, and then none of it was added."""
         self._db.execute("BEGIN IMMEDIATE")
         with self._db:
             self._db.executemany(_ADD, [(*key, *astuple(figures)) for key, figures in deltas.items()])
 
     def forget_before(self, day: str) -> None:
-        """Let go of the days before that one."""
+        """Delete the days before `day`."""
         self._db.execute("DELETE FROM usage WHERE day < ?", (day,))
 
     def close(self) -> None:
@@ -135,7 +138,7 @@ class UsageWriter:
             self._error = None
 
     def describe(self) -> dict[str, Any]:
-        """Where usage is kept, and what is wrong with that."""
+        """Describe where usage is stored, and the last failure to store it."""
         return {"file": str(self._path), "error": self._error}
 
     def _schedule_flush(self) -> None:

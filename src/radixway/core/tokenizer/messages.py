@@ -127,6 +127,6 @@ def render_chat(
 
 
 def has_developer_role(tokenizer: Tokenizer) -> bool:
-    """Does the chat template have a `developer` role of its own?"""
+    """Return whether the chat template of `tokenizer` has a `developer` role of its own."""
     template = tokenizer.chat_templates.get("default")
     return template is not None and "developer" in template.source

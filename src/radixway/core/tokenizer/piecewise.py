@@ -1,4 +1,5 @@
-"""Where a text may be cut so that the tokens of its pieces, one after the other, are the tokens of the whole.
+"""Finds places at which a text may be cut so that the tokens of its pieces, one after the other, are the
+tokens of the whole.
 
 The `tokenizers` library finds special tokens in a text before anything else and encodes what lies between
 them each by itself. So a text may be cut in front of any special token that is sure to be found there::
@@ -51,7 +52,7 @@ class SpecialTokenSplitter:
         return [text[start:end] for start, end in pairwise(bounds)]
 
     def find_special_tokens(self, text: str) -> list[tuple[int, str]]:
-        """Where `text` may be cut, each place with the special token behind it."""
+        """Return the places at which `text` may be cut, each with the special token behind it."""
         return [] if self._cut is None else [(m.start(), m[0]) for m in self._cut.finditer(text)]
 
 
@@ -73,7 +74,7 @@ _serials = count(1)
 
 
 class PieceCache(Protocol):
-    """Where ids are kept under a digest of their text: a dictionary, or one that lets go of entries."""
+    """A cache of ids under a digest of their text: a dictionary, or one that lets go of entries."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -119,7 +120,7 @@ class PiecewiseEncoder:
         return PartialEncoding(parts, characters)
 
     def encode_missing(self, unfinished: PartialEncoding) -> dict[str, bytes]:
-        """The ids of the pieces that are still text."""
+        """Return the ids of the pieces in `unfinished`, which are still text."""
         encode = self._tokenizer.encode
         pieces = dict.fromkeys(part for part in unfinished.parts if isinstance(part, str))
         return {piece: array("I", encode(piece, add_special_tokens=False)).tobytes() for piece in pieces}

@@ -1,4 +1,5 @@
-"""What a chat template does with the end of an answer and with what comes after it, found out by asking it.
+"""Finds what a chat template does with the end of an answer and with what comes after it, found out by asking
+it.
 
 The template renders small conversations of stand-in messages, one of which, the answer, is a mark that can be
 found again::
@@ -40,7 +41,9 @@ class CannotContinueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TurnEnding:
-    """How a template ends an answer after which a conversation goes on; the same wherever that happens."""
+    """The text with which a template ends an answer after which a conversation goes on; the same wherever
+    that happens.
+    """
 
     closing: str
     """What it writes after an answer that is the last message; after a call, from its last argument on."""
@@ -145,13 +148,16 @@ def unused_mark(*values: Any) -> str:
 
 
 def common_length(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many elements both begin with."""
+    """Return the number of elements that `one` and `other` both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def text_after_mark(text: str, mark: str) -> str:
-    """What follows the last `mark`. Raises CannotContinueError where the template has not written any."""
+    """Return the text behind the last `mark`.
+
+    Raises CannotContinueError where the template has not written any.
+    """
     at = text.rfind(mark)
     if at < 0:
         raise CannotContinueError("the chat template does not show the answer")

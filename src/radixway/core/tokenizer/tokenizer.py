@@ -59,7 +59,9 @@ class Tokenizer:
         )
 
     def token_id(self, name: str) -> int | None:
-        """The id of a named special token (`bos_token`, `eos_token`, …), or None where the model has none."""
+        """Return the id of the special token `name` (`bos_token`, `eos_token`, …), or None where the model
+        has none.
+        """
         text = self.special_tokens.get(name)
         return None if text is None else self.backend.token_to_id(text)
 
@@ -92,7 +94,7 @@ class Tokenizer:
         return texts[0]
 
     def piece(self, token_id: int) -> str:
-        """One token as text; bytes that are no character by themselves show as U+FFFD."""
+        """Return the token `token_id` as text; bytes that are no character by themselves show as U+FFFD."""
         return self.token_bytes[token_id].decode("utf-8", "replace")
 
     def render(

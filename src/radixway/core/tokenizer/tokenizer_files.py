@@ -1,4 +1,6 @@
-"""What a Hugging Face model directory says about its tokenizer in up to six files, read into one place."""
+"""Reads what a Hugging Face model directory says about its tokenizer in up to six files, read into one
+place.
+"""
 
 import json
 from dataclasses import dataclass, field

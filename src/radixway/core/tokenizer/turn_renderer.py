@@ -38,7 +38,10 @@ _MAX_CACHED_ENDINGS = 512
 
 @dataclass(frozen=True, slots=True)
 class TurnContinuation:
-    """What to put after a prompt and the reply sampled from it. No model sampled any of it: loss mask 0."""
+    """Text and ids to put after a prompt and the reply sampled from it.
+
+    No model sampled any of it: loss mask 0.
+    """
 
     ids: list[int]
     boundary: int
@@ -67,7 +70,10 @@ class TurnRenderer:
         tools: Sequence[dict[str, Any]] | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """The template's own prompt for a whole conversation. Raises TemplateError, which names the field."""
+        """Return the template's own prompt for the whole of `messages`.
+
+        Raises TemplateError, which names the field.
+        """
         text = render_chat(self._tokenizer, messages, tools=tools, arguments=arguments)
         return self._tokenizer.encode(text, add_special_tokens=False)
 

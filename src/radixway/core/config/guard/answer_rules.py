@@ -84,7 +84,7 @@ class ModerationConfig(ConfigSection):
 
 
 class HoldBackConfig(ConfigSection):
-    """How far a guarded stream may be behind its worker."""
+    """Bounds on how far a guarded stream may be behind its worker."""
 
     characters: int = Field(default=256, ge=64, le=65_536)
     """At most so many: what is longer is judged by its beginning."""
@@ -93,7 +93,7 @@ class HoldBackConfig(ConfigSection):
 
 
 class AnswersConfig(ConfigSection):
-    """What is looked for in answers. Everything is off until its `action` says otherwise."""
+    """Rules for what the guard looks for in answers. Everything is off until its `action` says otherwise."""
 
     pii: AnswerPiiConfig = AnswerPiiConfig()
     system_prompt: SystemPromptConfig = SystemPromptConfig()
@@ -105,10 +105,10 @@ class AnswersConfig(ConfigSection):
 
     @property
     def is_on(self) -> bool:
-        """Whether answers are looked at."""
+        """True if answers are looked at."""
         parts = (self.pii, self.system_prompt, self.exfiltration)
         return any(part.action != "off" for part in parts) or self.moderation.url is not None
 
     def on_error_of(self, rule: str) -> OnError:
-        """What becomes of an answer that this rule (`answers.pii`) cannot judge."""
+        """Return the action for an answer that this rule (`answers.pii`) cannot judge."""
         return self.moderation.on_error if rule == "answers.moderation" else self.on_error

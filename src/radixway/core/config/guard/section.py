@@ -43,7 +43,7 @@ class AuditConfig(ConfigSection):
 
 
 class BlockReplyConfig(ConfigSection):
-    """What whoever is blocked is told."""
+    """The reply to a blocked request."""
 
     status: Literal[200, 403] = 200
     """200: an answer that ends with `content_filter`, as published. 403: an error."""
@@ -68,7 +68,7 @@ class LongTextsConfig(ConfigSection):
 
 
 class GuardPolicy(ConfigSection):
-    """What is different for the tenants that name it (`tenants.<name>.guard`)."""
+    """Exceptions for the tenants that name it (`tenants.<name>.guard`)."""
 
     pii: PiiConfig | None = None
     jailbreak: JailbreakConfig | None = None
@@ -84,8 +84,11 @@ class GuardPolicy(ConfigSection):
 
 
 class GuardConfig(ConfigSection):
-    """What may not pass. Off until anything here, a `prompt_guard` or a `pii_policy` is configured; then it
-    reports, and does what `action` says."""
+    """Rules for requests and answers that may not pass.
+
+    Off until anything here, a `prompt_guard` or a `pii_policy` is configured; then it reports, and does what
+    `action` says.
+    """
 
     enabled: bool | None = None
     """False: off, whatever else says. By default on where anything of the guard is configured."""
@@ -99,14 +102,14 @@ class GuardConfig(ConfigSection):
 
 
 def is_guard_requested(guard: GuardConfig) -> bool:
-    """Whether the section itself wants requests looked at; classic keys may want it without."""
+    """Return whether the section `guard` itself wants requests read; classic keys may want it without."""
     if guard.enabled is not None:
         return guard.enabled
     return bool(guard.model_fields_set - {"enabled", "policies", "audit", "block", "long_texts"})
 
 
 def is_guard_ever_requested(guard: GuardConfig) -> bool:
-    """Whether it wants some requests looked at: all, or those of tenants that name a policy."""
+    """Return whether it wants some requests looked at: all, or those of tenants that name a policy."""
     return is_guard_requested(guard) or (guard.enabled is None and bool(guard.policies))
 
 

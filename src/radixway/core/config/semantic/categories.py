@@ -46,7 +46,7 @@ class BilingualText(BaseModel):
 
 
 class ModelScore(ConfigSection):
-    """How good a model is at a category."""
+    """The score of one model at a category."""
 
     model: ModelName
     """A model's name, as requests name it."""
@@ -89,5 +89,5 @@ class CategoryConfig(ConfigSection):
     model_scores: tuple[ModelScore, ...] = ()
 
     def labels(self) -> tuple[str, ...]:
-        """What the domain head calls it."""
+        """Labels of the domain head for this category."""
         return self.mmlu_categories or (self.name,)

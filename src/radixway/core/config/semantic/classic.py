@@ -1,4 +1,4 @@
-"""Sections of a vLLM-Semantic-Router `config.yaml` that other rooms read, in that file's own form."""
+"""Sections of a vLLM-Semantic-Router `config.yaml` that other packages read, in that file's own form."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class ClassicApi(ConfigSection):
 
 
 class ClassicExporter(ConfigSection):
-    """Where spans go: read and not used; `telemetry.tracing` says it."""
+    """The destination of spans: read and not used; `telemetry.tracing` says it."""
 
     type: Literal["otlp", "jaeger", "zipkin", "stdout"] = "stdout"
     endpoint: str = ""
@@ -226,7 +226,7 @@ class ClassicSampling(ConfigSection):
 
 
 class ClassicResource(ConfigSection):
-    """Who the spans are from: read and not used."""
+    """The service that spans are from: read and not used."""
 
     service_name: str = ""
     service_version: str = ""

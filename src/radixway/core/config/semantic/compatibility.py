@@ -19,7 +19,7 @@ from radixway.core.config.yaml_file import describe_validation_error, line_of, r
 
 
 def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> SemanticCacheConfig:
-    """What `semantic_cache` says, completed with the classic key of the same name.
+    """Return the section `semantic_cache`, completed with the classic key of the same name.
 
     Enabled also where only single categories or decisions want it. Raises ConfigError.
     """
@@ -40,7 +40,7 @@ def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> S
 
 
 def is_cached_by_default(own: SemanticCacheConfig, semantic: SemanticConfig) -> bool:
-    """Whether answers are kept where no category or decision says otherwise."""
+    """Return whether `own` and `semantic` keep answers where no category or decision says otherwise."""
     classic = semantic.semantic_cache
     return own.enabled or ("enabled" not in own.model_fields_set and classic is not None and classic.enabled)
 
@@ -141,7 +141,7 @@ _PLUGINS = frozenset({"pii", "jailbreak"})
 
 
 def requests_guard(section: SemanticConfig) -> bool:
-    """Whether any of them asks for one."""
+    """Return whether any decision of `section` asks for a guard."""
     return (
         (section.prompt_guard is not None and section.prompt_guard.enabled)
         or any(params.pii_policy is not None for params in section.models.values())
@@ -155,7 +155,7 @@ def requests_guard(section: SemanticConfig) -> bool:
 
 
 def has_guard_by_category(section: SemanticConfig) -> bool:
-    """Whether what is looked for differs by what a request is about, or by the decision on it."""
+    """Return whether what is looked for differs by what a request is about, or by the decision on it."""
     plugins = {plugin.type for rule in section.decisions for plugin in rule.plugins}
     return not plugins.isdisjoint(_PLUGINS) or any(
         said is not None
@@ -165,7 +165,7 @@ def has_guard_by_category(section: SemanticConfig) -> bool:
 
 
 def has_guard_conditions(section: SemanticConfig) -> bool:
-    """Whether rules ask what a guard found."""
+    """Return whether rules of `section` ask what a guard found."""
     trees = [rule.rules for rule in section.decisions]
     while trees:
         node = trees.pop()

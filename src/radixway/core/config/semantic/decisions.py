@@ -120,7 +120,10 @@ class PiiPlugin(ConfigSection):
 
 
 class DecisionPlugin(ConfigSection):
-    """What else a decision does. `pii` and `jailbreak` are for the guard; `hallucination` is not done."""
+    """A plugin: an additional effect of a decision.
+
+    `pii` and `jailbreak` are for the guard; `hallucination` is not done.
+    """
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
     """What is done beside the choice of a model."""

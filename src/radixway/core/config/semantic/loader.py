@@ -1,4 +1,4 @@
-"""What must agree between keys: names that refer to nothing, names that come twice.
+"""Checks between keys: names that refer to nothing, names that come twice.
 
 A `semantic` section from a file of its own, with its mistakes told by path and line.
 """
@@ -47,7 +47,7 @@ GUARD_FINDS = {
 
 
 def find_contradictions(section: SemanticConfig) -> Iterator[PlacedMistake]:
-    """Every place where keys contradict each other, and how."""
+    """Return every place where keys of `section` contradict each other, and how."""
     yield from _check_models(section)
     yield from _check_categories(section)
     for at, names in _named_lists(section):
@@ -157,7 +157,7 @@ def load_semantic(path: Path) -> SemanticConfig:
 
 
 def parse_semantic(text: str, path: Path) -> SemanticConfig:
-    """The same of a text that is to stand in that file. Raises ConfigFileError."""
+    """Parse a text that is to be saved to that file. Raises ConfigFileError."""
     tree, root = parse_yaml(text, path)
     if not tree:  # as a file is for a moment while somebody writes it: that must not switch rules off
         raise ConfigFileError(path, [FileMistake("there is nothing in it")])

@@ -1,4 +1,4 @@
-"""What weighs in the choice, beside scores: ours, and off or neutral until configured."""
+"""Weights in the choice of a model, beside scores: ours, and off or neutral until configured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Preference = Literal["best", "fast", "cheap"]
 
 
 class FusionConfig(ConfigSection):
-    """How signals that name a category add up: keyword, then embedding, then domain."""
+    """Fusion of the signals that name a category: keyword, then embedding, then domain."""
 
     certain_at: Share = 0.8
     """A signal at least this sure ends the search."""
@@ -22,7 +22,7 @@ class FusionConfig(ConfigSection):
 
 
 class ReasoningConfig(ConfigSection):
-    """When a model thinks."""
+    """Conditions on which a model thinks."""
 
     entropy: bool = True
     """How unsure the domain is counts too, in the published bands; else the chosen model's flag alone."""
@@ -62,7 +62,7 @@ class FeedbackConfig(ConfigSection):
 
 
 class BlockConfig(ConfigSection):
-    """What a client is told whom a rule blocks."""
+    """The reply to a client whom a rule blocks."""
 
     status: int = Field(default=403, ge=400, le=499)
     """Of the answer to a request that a rule blocks."""

@@ -83,7 +83,7 @@ class VllmEndpoint(ConfigSection):
 
 
 class ReasoningFamily(ConfigSection):
-    """How models of one family are told whether to think."""
+    """The switch by which models of one family are told to think."""
 
     type: Literal["chat_template_kwargs", "reasoning_effort", "thinking"]
     """`chat_template_kwargs.<parameter>: true|false`; `<parameter>: <effort>`, a dotted parameter being

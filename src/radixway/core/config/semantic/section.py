@@ -46,7 +46,10 @@ from radixway.core.config.semantic.signals import (
 
 
 class SemanticConfig(ConfigSection):
-    """What requests mean, and which model answers them. Off until it is configured."""
+    """The semantic layer: meaning of requests, and the model that answers them.
+
+    Off until it is configured.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
@@ -107,7 +110,7 @@ class SemanticConfig(ConfigSection):
 
     @property
     def is_on(self) -> bool:
-        """Whether requests are read for their meaning."""
+        """True if requests are read for their meaning."""
         return bool(self.model_fields_set) if self.enabled is None else self.enabled
 
     def model_names(self) -> list[str]:
@@ -118,7 +121,7 @@ class SemanticConfig(ConfigSection):
         return list(dict.fromkeys((*default, *self.models, *scored, *refs)))
 
     def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
-        """What that endpoint is asked for; empty: whatever its server says that it serves.
+        """Return the models of that endpoint; empty: those that its server lists.
 
         Where models name it among their `preferred_endpoints`: these, and those that name none.
         """
@@ -131,7 +134,7 @@ class SemanticConfig(ConfigSection):
         return (*served, *(lora.name for name in served for lora in self.models[name].loras))
 
     def family_of(self, model: str) -> ReasoningFamily | None:
-        """How that model is told whether to think."""
+        """Return the reasoning family of that model: how it is told to think."""
         params = self.models.get(model)
         if params is None or params.reasoning_family is None:
             return None

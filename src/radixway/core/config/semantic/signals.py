@@ -119,7 +119,7 @@ class DomainSignalConfig(ConfigSection):
     """Labels of the domain head that count as this one."""
 
     def labels(self) -> tuple[str, ...]:
-        """What the domain head calls it."""
+        """Labels of the domain head for this signal."""
         return self.mmlu_categories or (self.name,)
 
 
@@ -133,7 +133,7 @@ class LanguageSignalConfig(ConfigSection):
 
 
 class ContextSignalConfig(ConfigSection):
-    """How long the conversation is."""
+    """The length of the conversation."""
 
     name: SignalName
     """How rules and journals call it."""
@@ -153,7 +153,7 @@ class ExampleSentences(ConfigSection):
 
 
 class ComplexitySignalConfig(ConfigSection):
-    """How hard a prompt is, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
+    """The difficulty of a prompt, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
 
     name: SignalName
     """How rules and journals call it."""
@@ -198,7 +198,7 @@ class NamedSignalConfig(ConfigSection):
 
 
 class GuardSignalConfig(ConfigSection):
-    """What the guard finds; it is the guard's to read."""
+    """The guard's findings, which the guard itself reads."""
 
     name: SignalName
     """How rules and journals call it."""

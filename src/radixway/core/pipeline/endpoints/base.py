@@ -55,7 +55,7 @@ class ReplyForm(Enum):
 
 
 class ParsedRequest(NamedTuple):
-    """What the gateway must know of a body."""
+    """The fields of a body that the gateway reads."""
 
     model: str | None
     stream: bool = False
@@ -140,27 +140,27 @@ class Endpoint:
 
     @property
     def has_text(self) -> bool:
-        """Whether bodies carry texts for a model."""
+        """True if bodies carry texts for a model."""
         return bool(self.text_fields)
 
     @property
     def generates(self) -> bool:
-        """Whether a model writes the reply."""
+        """True if a model writes the reply."""
         return self.reply_form is not ReplyForm.POOLING
 
     @property
     def streams(self) -> bool:
-        """Whether a client may ask for a stream."""
+        """True if a client may ask for a stream."""
         return "stream" in self.body.__struct_fields__
 
     @property
     def has_token_ids(self) -> bool:
-        """Whether replies carry the exact tokens, and each of several answers its own usage."""
+        """True if replies carry the exact tokens, and each of several answers its own usage."""
         return self.reply_form is ReplyForm.GENERATE
 
     @property
     def is_in_session(self) -> bool:
-        """Whether it is called by agents, within a session."""
+        """True if it is called by agents, within a session."""
         return self.path.startswith(_SESSION)
 
     @property

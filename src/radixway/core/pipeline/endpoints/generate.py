@@ -23,7 +23,7 @@ _NOTHING = (b"", b"null")
 
 
 class SamplingParams(msgspec.Struct):
-    """What every worker understands the same way."""
+    """Sampling parameters that every worker understands the same way."""
 
     max_new_tokens: Annotated[int, Meta(ge=0)] | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
@@ -31,7 +31,9 @@ class SamplingParams(msgspec.Struct):
 
 
 class GenerateBody(RequestBody, kw_only=True):
-    """What the gateway reads of it; all other fields travel on as they are. SGLang's names no model."""
+    """The fields that the gateway reads of a body for `/generate`; all other fields travel on as they are.
+    SGLang's names no model.
+    """
 
     # Token ids can be many and are the worker's to check: they are skipped over, not built.
     text: str | list[str] | None = None
@@ -59,7 +61,7 @@ class GenerateBody(RequestBody, kw_only=True):
         )
 
     def _is_for_one(self) -> bool:
-        """Whether it asks for a single answer."""
+        """Return whether it asks for a single answer."""
         sampling = self.sampling_params
         if (
             isinstance(self.text, list)

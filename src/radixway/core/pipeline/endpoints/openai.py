@@ -62,14 +62,14 @@ class _SamplingBody(RequestBody, kw_only=True):
 
 
 class ChatBody(_SamplingBody, kw_only=True):
-    """What the gateway reads of a chat completion; all other fields travel on as they are."""
+    """The fields that the gateway reads of a chat completion; all other fields travel on as they are."""
 
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: _Count = None
 
 
 class CompletionBody(_SamplingBody, kw_only=True):
-    """What the gateway reads of a completion; all other fields travel on as they are."""
+    """The fields that the gateway reads of a completion; all other fields travel on as they are."""
 
     prompt: str | list[Any]
 

@@ -26,7 +26,7 @@ class PoolingBody(RequestBody, kw_only=True):
 
 
 class EmbeddingBody(PoolingBody, kw_only=True):
-    """What the gateway reads of embeddings: `input`, or vLLM's `messages`."""
+    """The fields that the gateway reads of embeddings: `input`, or vLLM's `messages`."""
 
     input: str | Annotated[list[str | int | list[int] | dict[str, Any]], Meta(min_length=1)] | None = None
     """Texts, Jina's objects around them, or the token ids of one or of several."""
@@ -41,7 +41,7 @@ class EmbeddingBody(PoolingBody, kw_only=True):
 
 
 class RerankBody(PoolingBody, kw_only=True):
-    """What the gateway reads of a rerank request."""
+    """The fields that the gateway reads of a rerank request."""
 
     query: _Content
     documents: _Contents
@@ -49,7 +49,9 @@ class RerankBody(PoolingBody, kw_only=True):
 
 
 class ScoreBody(PoolingBody, kw_only=True):
-    """What the gateway reads of a score request: two texts or lists of them, under one of `_SCORE_PAIRS`."""
+    """The fields that the gateway reads of a score request: two texts or lists of them, under one of
+    `_SCORE_PAIRS`.
+    """
 
     text_1: _Contents | None = None
     text_2: _Contents | None = None

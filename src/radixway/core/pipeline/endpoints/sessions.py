@@ -1,4 +1,7 @@
-"""What agents call within a session, in four protocols. Workers are asked at `/generate` for all of them."""
+"""Endpoints that agents call within a session, in four protocols.
+
+Workers are asked at `/generate` for all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from radixway.core.pipeline.endpoints.base import (
 
 
 class SessionBody(RequestBody, kw_only=True):
-    """What the gateway reads of any of them before the session reads the whole."""
+    """The fields that the gateway reads of any of them before the session reads the whole."""
 
     stream: bool | None = None
     max_staleness: Staleness = None

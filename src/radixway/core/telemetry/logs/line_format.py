@@ -70,7 +70,7 @@ def render_json(said: LogFields) -> str:
 
 
 def console_renderer(*, colors: bool) -> Callable[[LogFields], str]:
-    """For people, with colours on a terminal."""
+    """Return a renderer of lines for people; `colors`: on a terminal."""
     renderer = ConsoleRenderer(colors=colors, pad_event_to=0, sort_keys=False)
 
     def render(said: LogFields) -> str:
@@ -83,7 +83,7 @@ def console_renderer(*, colors: bool) -> Callable[[LogFields], str]:
 
 
 def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
-    """What a record says, read now; put together when it is written."""
+    """Read a record now, to be put together when it is written."""
     created, level, name = record.created, record.levelname.lower(), record.name
     event = record.getMessage()
     fields: Mapping[str, Any] = getattr(record, FIELDS, {})
@@ -108,7 +108,7 @@ def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
 
 
 def writer_notice(event: str) -> LogFields:
-    """What is said of the lines themselves, now."""
+    """Return the notice about the lines themselves."""
     return defer_record(logging.LogRecord(__package__, logging.WARNING, __file__, 0, event, None, None))()
 
 

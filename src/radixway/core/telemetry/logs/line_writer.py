@@ -1,4 +1,4 @@
-"""Log lines written to a stream by a thread: logging never blocks on a slow reader.
+"""Writes log lines in a thread, so that logging never blocks on a slow reader.
 
 At the end of a process no thread runs any more, nor does one in a forked child. There, whoever logs writes.
 """
@@ -29,7 +29,7 @@ _EXIT_FLUSH_S = 2.0
 
 
 class LineWriter:
-    """Writes to `stream()`, asked for with each write. Falls silent when nobody reads any more."""
+    """Writes to `stream()`, asked for with each write. Falls silent when the reader is gone."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LineWriter:
     ) -> None:
         """`own`: makes a line of what there is to say of lines, in the form that all of them have."""
         self.lost = 0
-        """Lines that there was no room for."""
+        """Lines dropped because the queue was full."""
         self._stream = stream
         self._on_broken_pipe = on_broken_pipe
         self._own = own

@@ -60,6 +60,6 @@ class _LineHandler(QueueHandler):
         self.lock = None
 
     def prepare(self, record: logging.LogRecord) -> Line:
-        """See `QueueHandler`: what may change is read now."""
+        """Implement `QueueHandler`: what may change is read now."""
         say, render = defer_record(record), self._render
         return lambda: render(say())

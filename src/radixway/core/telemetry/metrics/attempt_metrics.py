@@ -1,4 +1,4 @@
-"""What workers made of what they were asked: by worker, model and policy."""
+"""Outcomes of attempts at workers: by worker, model and policy."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _BY_WORKER = ("worker", "model", "policy")
 
 
 class UsagePrediction(NamedTuple):
-    """What the gateway believed when it chose a worker."""
+    """The tokens that the gateway expected when it chose a worker."""
 
     prompt_tokens: int
     cached_tokens: int
 
 
 class AttemptUsage(NamedTuple):
-    """What an answer took, as far as the worker says."""
+    """Tokens of an answer, as far as the worker reports them."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -77,7 +77,7 @@ class AttemptSeries:
     _outcomes: dict[Outcome, CounterValue] = field(default_factory=dict)
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """An attempt has."""
+        """Count one attempt by its `outcome`."""
         count = self._outcomes.get(outcome)
         if count is None:
             count = self._outcomes[outcome] = self._by(outcome)
@@ -88,7 +88,7 @@ class AttemptSeries:
         self._by = lambda _: CounterValue()
 
     def record_usage(self, spent: AttemptUsage, predicted: UsagePrediction | None) -> None:
-        """An answer is over that took so many tokens."""
+        """Count the tokens `spent` on an answer, beside those `predicted`."""
         prompt, completion, cached = spent
         tokens = self._tokens
         tokens[0].value += prompt
@@ -155,7 +155,7 @@ class AttemptMetrics:
         self._known: dict[tuple[str, str, str], AttemptSeries] = {}
 
     def collectors(self) -> tuple[Collector, ...]:
-        """What is to be told of them."""
+        """Collectors of these metrics."""
         return (
             self._outcomes,
             self._first_token,
@@ -168,11 +168,11 @@ class AttemptMetrics:
         )
 
     def series_for(self, worker: str, model: str, policy: str) -> AttemptSeries:
-        """Where attempts at that worker are counted."""
+        """Return the series in which attempts at that worker are counted."""
         return self._known.get((worker, model, policy)) or self._create_series(worker, model, policy)
 
     def forget_worker(self, worker: str) -> None:
-        """It has left. What is still counted for it is told nobody."""
+        """Drop the series of `worker`, which has left."""
         for counted in (self._outcomes, self._tokens, self._prompts, self._cached):
             counted.remove_labels(lambda labels: labels[0] == worker)
         for measured in (self._first_token, self._gaps):

@@ -1,7 +1,4 @@
-"""Numbers that are not counted along, but read when somebody scrapes.
-
-What a scrape is answered with: Prometheus text, or OpenMetrics for whoever asks for it.
-"""
+"""Numbers that are read at each scrape, and its answer: Prometheus text, or OpenMetrics on request."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class CallbackCollector(Collector):
     values: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """See `Collector`."""
+        """Implement `Collector`."""
         family = self.kind(self.name, self.text, labels=self.labels)
         for labels, value in self.values():
             family.add_metric(labels, value)
@@ -53,7 +50,7 @@ class _StrippedFamilies(Collector):
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """See `Collector`."""
+        """Implement `Collector`."""
         for family in self._families:
             made = f"{family.name}_created"
             if any(sample.name == made for sample in family.samples):

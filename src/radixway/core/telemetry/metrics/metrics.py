@@ -1,7 +1,4 @@
-"""How long garbage collection stops the process.
-
-A gateway's metrics: counted where things happen, collected when somebody scrapes.
-"""
+"""The gateway's metrics: counted where things happen, collected at each scrape."""
 
 from __future__ import annotations
 
@@ -144,7 +141,7 @@ class MetricsRegistry(Component):
         self._split("elsewhere" if elsewhere else "alone", reason).inc()
 
     def record_hedge(self, outcome: str) -> None:
-        """Count one second copy of a request: it `won`, `lost` or `failed`."""
+        """Count one second copy of a request by `outcome`: it `won`, `lost` or `failed`."""
         self._hedges(outcome).inc()
 
     def record_fallback(self, model: str, fallback: str) -> None:
@@ -152,16 +149,19 @@ class MetricsRegistry(Component):
         self._fallbacks(model, fallback).inc()
 
     def record_untokenized_prompt(self, reason: str) -> None:
-        """Count one prompt that was to be tokenized and could not be."""
+        """Count one prompt that could not be tokenized, by `reason`."""
         self._as_text(reason).inc()
 
     def register(self, collector: Collector, together: MergeMode = "sum") -> None:
-        """Tell of what a room counts itself. `together`: its gauges, where several gateways are told of."""
+        """Publish metrics that a component counts itself.
+
+        `together`: its gauges, where several gateways are told of.
+        """
         self.registry.register(collector)
         self._ours.append((collector, together))
 
     def gauge(self, name: str, text: str, value: Callable[[], float], together: MergeMode = "sum") -> None:
-        """Publish a number that is read when somebody scrapes."""
+        """Publish the number that `value` returns, read at each scrape."""
         self.gauges_by(name, text, (), lambda: [((), value())], together)
 
     def gauges(
@@ -172,7 +172,7 @@ class MetricsRegistry(Component):
         values: Callable[[], Iterable[tuple[str, float]]],
         together: MergeMode = "sum",
     ) -> None:
-        """Publish numbers by a label whose values come and go; read when somebody scrapes."""
+        """Publish numbers by a label whose values come and go; read at each scrape."""
         self.gauges_by(name, text, (label,), lambda: [((one,), value) for one, value in values()], together)
 
     def gauges_by(
@@ -183,13 +183,13 @@ class MetricsRegistry(Component):
         values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
         together: MergeMode = "sum",
     ) -> None:
-        """The same by several labels, or by none."""
+        """Publish gauges by several labels, or by none; read at each scrape."""
         self.register(CallbackCollector(GaugeMetricFamily, name, text, labels, values), together)
 
     def counters(
         self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
     ) -> None:
-        """Publish numbers that only grow, by a label; read when somebody scrapes."""
+        """Publish numbers that only grow, by a label; read at each scrape."""
         self.counters_by(name, text, (label,), lambda: [((one,), value) for one, value in values()])
 
     def counters_by(
@@ -199,21 +199,23 @@ class MetricsRegistry(Component):
         labels: tuple[str, ...],
         values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
     ) -> None:
-        """The same by several labels."""
+        """Publish counters by several labels; read at each scrape."""
         self.register(CallbackCollector(CounterMetricFamily, name, text, labels, values))
 
     def counter(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
-        """Publish a counter; return what finds its child by the labels' values."""
+        """Publish the counter `name`; return what finds its child by the labels' values."""
         return _children(Counter(name, text, labels, registry=self.registry), labels)
 
     def histogram(
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
     ) -> Callable[..., Histogram]:
-        """Publish a histogram; return what finds its child by the labels' values."""
+        """Publish the histogram `name` with these `buckets`; return what finds its child by the labels'
+        values.
+        """
         return _children(Histogram(name, text, labels, buckets=buckets, registry=self.registry), labels)
 
     async def start(self) -> None:
-        """Count what is nobody's, and let other gateways know where several are told of together."""
+        """Count garbage collections, and publish to the other processes of a shared directory."""
         if self._sharing is not None:
             self._writing = asyncio.create_task(_write_periodically(self._sharing))
         self._garbage_pauses.start_counting()
@@ -229,7 +231,7 @@ class MetricsRegistry(Component):
             self._sharing.save_and_close()
 
     async def scrape(self, accept: str = "") -> MetricsExposition:
-        """What there is to tell, in the form that an `Accept` header asks for."""
+        """Return all metrics in the form that the `Accept` header `accept` asks for."""
         for each in self.before:
             await each()
         families = [family async for family in _yield_between(self.registry.collect())]
@@ -250,7 +252,7 @@ class MetricsRegistry(Component):
 
 
 def _children(family: FamilyT, labels: tuple[str, ...]) -> Callable[..., FamilyT]:
-    """Find each child once: that costs a tuple, a lock and two lookups."""
+    """Return a finder of `family`'s children, each found once: that costs a tuple, a lock and two lookups."""
     return cache(family.labels) if labels else lambda: family
 
 

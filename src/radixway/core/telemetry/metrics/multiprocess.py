@@ -61,13 +61,13 @@ class MultiprocessMetrics:
         Histogram("radixway_shared_seconds", "Histograms have a file", registry=None)
 
     def snapshot_families(self) -> list[FamilySnapshot]:
-        """What this process knows now. Belongs to the event loop in which it is counted."""
+        """Return the metrics of this process now. Belongs to the event loop in which it is counted."""
         return [
             each for collector, together in self._own() for each in _snapshot_collector(collector, together)
         ]
 
     async def snapshot_families_async(self) -> list[FamilySnapshot]:
-        """The same; between two collectors others have their turn."""
+        """Return the metrics of this process, letting other tasks run between two collectors."""
         own: list[FamilySnapshot] = []
         for collector, together in list(self._own()):
             own += _snapshot_collector(collector, together)
@@ -103,7 +103,7 @@ class MultiprocessMetrics:
         self._lock.close()
 
     def publish_snapshot(self, families: list[FamilySnapshot]) -> None:
-        """Have the others know that. From any thread."""
+        """Publish `families` to the other processes. From any thread."""
         with self._writing:
             self._write_snapshot(families)
 

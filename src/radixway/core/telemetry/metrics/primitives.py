@@ -29,7 +29,7 @@ class CounterValue:
 
 
 class HistogramBuckets:
-    """How many values were at most so large, and their sum."""
+    """Counts of values by upper bound, and their sum."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")
 
@@ -66,12 +66,12 @@ class LabeledCounter(Collector):
         return count
 
     def remove_labels(self, which: Callable[[Labels], bool]) -> None:
-        """Let go of those labels; what is still counted there is told nobody."""
+        """Drop the children with the labels `which`; later counts on them are not published."""
         for labels in [labels for labels in self._counts if which(labels)]:
             del self._counts[labels]
 
     def collect(self) -> Iterator[Metric]:
-        """See `Collector`."""
+        """Implement `Collector`."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
         for labels, count in self._counts.items():
             family.add_metric(labels, count.value)
@@ -94,12 +94,12 @@ class LabeledHistogram(Collector):
         return buckets
 
     def remove_labels(self, which: Callable[[Labels], bool]) -> None:
-        """Let go of those labels; what is still counted there is told nobody."""
+        """Drop the children with the labels `which`; later counts on them are not published."""
         for labels in [labels for labels in self._children if which(labels)]:
             del self._children[labels]
 
     def collect(self) -> Iterator[Metric]:
-        """See `Collector`. Where values may be negative there is no sum: it could fall."""
+        """Implement `Collector`. Where values may be negative there is no sum: it could fall."""
         family = Metric(self._name, self._text, "histogram")
         bucket, samples = f"{self._name}_bucket", family.samples
         for values, buckets in self._children.items():

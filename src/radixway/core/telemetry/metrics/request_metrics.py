@@ -1,6 +1,6 @@
 """One exchange with a client, whatever it took to answer it.
 
-What the steps of the road take, each by itself.
+Times of pipeline steps, each by itself.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RequestMetrics:
         self._kinds: set[str] = set()
 
     def collectors(self) -> tuple[Collector, ...]:
-        """What is to be told of them."""
+        """Collectors of these metrics."""
         return (
             self._requests,
             self._latency,
@@ -154,15 +154,17 @@ class StepMetrics:
         )
 
     def collectors(self) -> tuple[Collector, ...]:
-        """What is to be told of them."""
+        """Collectors of these metrics."""
         return self._middlewares, self._selections
 
     def middleware_buckets(self, middleware: object) -> HistogramBuckets:
-        """Where its times are counted: under `semantic_cache`, if it is a `SemanticCache`."""
+        """Return the buckets in which times of `middleware` are counted: under `semantic_cache`, if it is a
+        `SemanticCache`.
+        """
         return self._middlewares.with_labels(middleware_label(middleware))
 
     def selection_buckets(self, policy: str) -> HistogramBuckets:
-        """Where the policy's times are counted."""
+        """Return the buckets in which the policy's times are counted."""
         return self._selections.with_labels(policy)
 
 

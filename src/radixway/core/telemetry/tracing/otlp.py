@@ -52,7 +52,7 @@ class OtlpExporter:
             logging.getLogger(name).addFilter(self._complaints)
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
-        """See `Exporter`."""
+        """Implement `Exporter`."""
         with self._complaints:
             result = self._exporter.export([self._to_readable_span(span) for span in spans])
         posting = self._posting
@@ -67,7 +67,7 @@ class OtlpExporter:
         return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], min(posting.rejected, len(spans)))
 
     def close(self) -> None:
-        """See `Exporter`."""
+        """Implement `Exporter`."""
         self._exporter.shutdown()
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._complaints)
@@ -138,7 +138,7 @@ class _ExporterLogFilter(logging.Filter):
         self._thread = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See `logging.Filter`."""
+        """Implement `logging.Filter`."""
         if record.thread != self._thread:
             return True
         if record.levelno >= logging.WARNING:

@@ -1,4 +1,4 @@
-"""How exports are posted: whatever a collector answers, it is read in a bounded time, and read in earnest."""
+"""Posts exports: whatever a collector answers, it is read in a bounded time, and read in earnest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OtlpSession(requests.Session):
         """… why; or why no answer came at all."""
 
     def request(self, *args: Any, **more: Any) -> requests.Response:
-        """See `requests.Session`. `timeout` is of the whole answer. Raises ExportRejectedError too."""
+        """Implement `requests.Session`. `timeout` is of the whole answer. Raises ExportRejectedError too."""
         self.rejected, self.why = 0, ""
         deadline = monotonic() + (more.get("timeout") or _RESPONSE_TIMEOUT_S)
         try:

@@ -61,7 +61,7 @@ MAX_PROMPT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FinishedRequest:
-    """What is known of a request at its end."""
+    """Facts about a request at its end."""
 
     surface: str
     operation: str
@@ -86,7 +86,7 @@ class FinishedRequest:
 
 
 def spans_of_request(journal: Journal, trace: TraceRecord, ended: FinishedRequest) -> list[TraceSpan]:
-    """The request, and within it what took time."""
+    """Make the spans of the request that has `ended`, and of what took time within it."""
     epoch_ns = int(journal.began_at * 1e9)
     caller, noted = trace.caller, trace.unbelieved
     route = _route_template(ended.path)

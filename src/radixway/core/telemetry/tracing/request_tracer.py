@@ -54,7 +54,7 @@ class RequestTracer(Component):
         return TraceRecord(caller, sampled=sampled)
 
     def export_trace(self, make: Callable[[], list[TraceSpan]]) -> None:
-        """A traced request has ended; its spans are made when they are exported."""
+        """Queue a traced request that has ended; `make` makes its spans when they are exported."""
         self.exporting.queue_spans(make)
 
     async def start(self) -> None:
@@ -125,7 +125,7 @@ def build_tracing(
 
 
 def split_trace_headers(headers: tuple[Header, ...]) -> tuple[CallerSpan | None, tuple[Header, ...]]:
-    """Who calls, and the headers without what says it: workers are told who asks them, and that is us."""
+    """Return the caller's span, and the headers without it: workers are told of our span instead."""
     for name, _ in headers:
         if name in _SAYING:
             return parse_caller_span(headers), _without_trace_headers(headers)

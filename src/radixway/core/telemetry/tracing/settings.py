@@ -1,4 +1,4 @@
-"""What is configured of tracing: the section, and below it the environment variables of OpenTelemetry."""
+"""Settings of tracing: the section, and below it the environment variables of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> Trac
 
 
 def is_tracing_configured(section: TracingConfig) -> bool:
-    """Whether the configuration itself wants traces, and not only the environment."""
+    """Return whether the configuration itself wants traces, and not only the environment."""
     return section.enabled is True or (section.enabled is None and section.endpoint is not None)
 
 

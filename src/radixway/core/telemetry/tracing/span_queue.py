@@ -1,4 +1,4 @@
-"""Carries finished traces away in a thread of its own: nobody who answers requests ever waits for it."""
+"""Exports finished traces in a thread of its own, so that no request waits for it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class RejectedSpans(NamedTuple):
 
 
 class TraceExporter(Protocol):
-    """Where spans go. Called by one thread."""
+    """The destination of spans. Called by one thread."""
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
-        """Take them, in a time that is bounded; None if all were taken."""
+        """Export `spans` within a bounded time; None if all were taken."""
         ...
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class SpanExportQueue:
         self.failed = 0
         """Spans that were not."""
         self.dropped = 0
-        """Requests for which there was no room."""
+        """Requests dropped because the queue was full."""
         self.problem: str | None = None
         """Why nothing is taken, while nothing is."""
         self._exporter = exporter
@@ -61,7 +61,7 @@ class SpanExportQueue:
         return len(self._waiting)
 
     def queue_spans(self, make: Callable[[], list[TraceSpan]]) -> None:
-        """Have the spans made and exported, soon. From any thread; never waits."""
+        """Have the spans that `make` returns exported soon. From any thread; never waits."""
         if len(self._waiting) >= self._most:
             self.dropped += 1
             return
@@ -74,7 +74,7 @@ class SpanExportQueue:
         self._thread.start()
 
     def stop(self, within_s: float) -> None:
-        """Export what waits, as far as that is done in this time. Blocks."""
+        """Export what waits, as far as possible `within_s` seconds. Blocks."""
         self._stopping = True
         self._wake.set()
         if self._thread.ident is not None:

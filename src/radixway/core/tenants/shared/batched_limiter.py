@@ -75,7 +75,7 @@ class BatchedLimiter:
             raise refusal
 
     def add_usage(self, tokens: int, cost: float) -> None:
-        """A request is over, and has used so much."""
+        """Add the `tokens` and `cost` of a request that is over."""
         self._owed = UsageEstimate(self._owed.tokens + tokens, self._owed.cost + cost)
         self._changed = True
 

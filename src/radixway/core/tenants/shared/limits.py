@@ -75,7 +75,7 @@ class SharedLimits(Component):
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
     ) -> None:
-        """See `LimitsBackend`."""
+        """Implement `LimitsBackend`."""
         lane = self._lanes.get(account.tenant)
         if lane is None or self._is_away:
             account.admit_request(now, estimate)
@@ -94,7 +94,7 @@ class SharedLimits(Component):
     def settle_usage(
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
-        """See `LimitsBackend`."""
+        """Implement `LimitsBackend`."""
         account.settle_usage(now, estimate, tokens, cost)
         lane = self._lanes.get(account.tenant)
         if lane is not None:
@@ -103,7 +103,7 @@ class SharedLimits(Component):
                 lane.start_step(self._mark_server_down)
 
     async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
-        """See `LimitsBackend`."""
+        """Implement `LimitsBackend`."""
         told = account.describe_limits(now)
         lane = self._lanes.get(account.tenant)
         if lane is None or self._is_away:

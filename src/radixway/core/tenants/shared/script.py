@@ -1,4 +1,4 @@
-"""What the server does for one tenant in one step: count what was used, then judge who wants to come in.
+"""The server's script for one tenant: count what was used, then judge who wants to come in.
 
 The rules are those of `tenants.account.Account`; windows go by the server's clock, days and months by the
 names that gateways give them. What a gateway has in hand stands in a field of its own, as its latest step
@@ -46,20 +46,20 @@ def tenant_keys(prefix: str, tenant: str, day: str) -> list[str]:
 
 
 def limit_arguments(rates: RatesConfig, quotas: QuotasConfig) -> list[str]:
-    """A tenant's limits as the script reads them, in the order of `LIMITS`."""
+    """Return `rates` and `quotas` as the script reads them, in the order of `LIMITS`."""
     found: dict[str, float | None] = rates.model_dump() | quotas.model_dump(exclude={"currency"})
     return ["" if found[name] is None else repr(found[name]) for name in LIMITS]
 
 
 def estimate_arguments(estimates: Iterable[UsageEstimate]) -> list[str]:
-    """Those who want to come in, as the script reads them."""
+    """Return `estimates` of waiting requests as the script reads them."""
     return [text for each in estimates for text in (str(each.tokens), repr(each.cost))]
 
 
 def parse_step_reply(
     answer: Sequence[Sequence[bytes | int]],
 ) -> tuple[list[AdmissionVerdict], dict[str, float]]:
-    """What the script says: a verdict for each, in their order, and what is used of each limit."""
+    """Parse the script's reply: a verdict for each, in their order, and what is used of each limit."""
     told, sums = answer
     verdicts = [
         AdmissionVerdict(LIMITS[int(which) - 1] if which else None, int(wait_s))
