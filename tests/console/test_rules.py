@@ -90,7 +90,7 @@ async def test_whoever_comes_second_writes_nothing_and_is_told(open_page, rules)
     await expect(page.get_by_text("No mistakes.")).to_be_visible()
     await asyncio.to_thread(rules.write_text, RULES + "# theirs\n")
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.get_by_text("changed by somebody else")).to_be_visible()
+    await expect(page.get_by_text("has been changed meanwhile")).to_be_visible()
     assert await asyncio.to_thread(rules.read_text) == RULES + "# theirs\n"
 
 

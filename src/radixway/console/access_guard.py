@@ -1,9 +1,9 @@
-"""Who is let in: an ASGI application around the pages.
+"""The access control of the pages: an ASGI application around them.
 
 - Without a session nothing but the sign-in page and its style is answered, WebSockets included.
 - Where the gateway has no key, the pages are for those whom it lets do an administrator's calls as they
-  are, and under the names `localhost`, an address, or one of `console.hosts`: a page of somebody else's
-  that has its own name led to this machine (DNS rebinding) is refused, and what came through a proxy.
+  are, and under the names `localhost`, an address, or one of `console.hosts`: a foreign page
+  whose name resolves to this machine (DNS rebinding) is refused, and what came through a proxy.
 - What changes something, WebSockets included, comes from our own pages.
 - No page of others' shows ours in a frame, and ours load nothing from elsewhere.
 """
@@ -114,7 +114,7 @@ class AccessGuard:
         return is_loopback(request.scope) and proxy_header(request.scope) is None
 
     async def _keyless_session(self, request: HTTPConnection) -> SignInSession | None:
-        """A session of nobody's, where none is asked for a key."""
+        """An anonymous session, where no key is needed."""
         if not self._is_admitted(request) or self._origins.has_foreign_host(request.scope):
             return None
         now = monotonic()
@@ -127,7 +127,7 @@ class AccessGuard:
 
 @dataclass(frozen=True, slots=True)
 class CallerIdentity:
-    """What the gateway says of a caller. All that is not known is no."""
+    """The gateway's answer about a caller; what is not known is False."""
 
     answers: bool = False
     admin: bool = False
@@ -137,18 +137,18 @@ class CallerIdentity:
 
 
 async def fetch_identity(line: GatewayConnection, key: str | None) -> CallerIdentity:
-    """What one may do who asks through us with that key."""
+    """Return what a caller with `key` may do at the gateway behind `line`."""
     try:
-        told = await GatewayCalls(line, SignInSession(key, 0.0)).get_json("/whoami")
+        payload = await GatewayCalls(line, SignInSession(key, 0.0)).get_json("/whoami")
     except CallRefusedError as refusal:  # too many wrong keys: this is another
         return CallerIdentity(answers=refusal.status == _TOO_MANY)
     except ConsoleCallError:
         return CallerIdentity()
-    return CallerIdentity(True, told["admin"], told["by_key"], told["needs_key"])
+    return CallerIdentity(True, payload["admin"], payload["by_key"], payload["needs_key"])
 
 
 def session_cookie(request: HTTPConnection) -> str:
-    """Its name: cookies are shared by all ports of a host, so each has its own."""
+    """Return the cookie's name, with the port of `request`: all ports of a host share cookies."""
     _, _, port = request.headers.get("host", "").rpartition(":")
     return f"radixway_session_{port}" if port.isdigit() else "radixway_session"
 

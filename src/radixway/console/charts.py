@@ -38,8 +38,8 @@ class MovingChart:
 
     def add_points(self, points: Sequence[Points], since: float) -> None:
         """New points of each line; those before `since` go."""
-        told = [[[round(at * 1000), value] for at, value in line] for line in points]
-        ui.run_javascript(f"radixway.chart({self._chart.id}, {_to_json(told)}, {round(since * 1000)})")
+        data = [[[round(at * 1000), value] for at, value in line] for line in points]
+        ui.run_javascript(f"radixway.chart({self._chart.id}, {_to_json(data)}, {round(since * 1000)})")
 
     @staticmethod
     def _options(names: Sequence[str], points: Sequence[Points], percent: bool, unit: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What several pages are put together from: cards, chips, facts, small tables. All that they show is text."""
+"""Components that several pages share: cards, chips, facts, small tables. All that they show is text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Mood = Literal["", "good", "warn", "bad"]
 
 @contextmanager
 def draw_card(title: str) -> Iterator[None]:
-    """A card with a heading."""
+    """Draw a card with the heading `title`."""
     with ui.element("section").classes("rw-card"):
         with ui.element("h2"):
             ui.label(title)
@@ -21,19 +21,19 @@ def draw_card(title: str) -> Iterator[None]:
 
 
 def draw_chip(text: str, mood: Mood = "") -> ui.element:
-    """A word or two that stand out."""
+    """Draw a short `text` that stands out, coloured by `mood`."""
     with ui.element("span").classes(f"rw-chip {mood or 'plain'}") as made:
         ui.label(text)
     return made
 
 
 def draw_empty(text: str) -> None:
-    """In place of what is not there."""
+    """Draw `text` in place of a list that is empty."""
     ui.label(text).classes("rw-empty")
 
 
 def draw_facts(rows: Iterable[tuple[str, str]]) -> None:
-    """What something is, and its value, line by line."""
+    """Draw `rows` of names and values, line by line."""
     with ui.element("dl").classes("rw-facts"):
         for name, value in rows:
             with ui.element("dt"):

@@ -18,7 +18,7 @@ _UNDO_FOR_S = 12.0
 async def ask_confirmation(
     visit: PageVisit, question: str, yes: str, *, note: str = "", dangerous: bool = False
 ) -> bool:
-    """Whether who looks says yes."""
+    """Ask `question`, with the button `yes`; return the visitor's choice."""
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask").props("role=alertdialog"):
         ui.label(question)
         if note:
@@ -53,7 +53,7 @@ def notify_done(visit: PageVisit, text: str, undo: Callable[[], Awaitable[None]]
 
 
 async def ask_for_text(visit: PageVisit, title: str, text: str, *, short: bool = False) -> str | None:
-    """What was written; None where nothing is to be done."""
+    """Ask for a text under `title`; return it, None where the visitor cancels."""
     say = visit.say
     with visit.around, ui.dialog() as dialog, ui.element("div").classes("rw-card rw-question"):
         with ui.element("h2"):

@@ -60,7 +60,10 @@ class GatewayConnection:
     async def request_answer(
         self, method: str, path: str, *, key: str | None, timeout_s: float | None, **more: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that is no error, its body still to be read. Raises ConsoleCallError."""
+        """Send a request by `method` to `path`; yield a successful answer, its body unread.
+
+        Raises ConsoleCallError.
+        """
         if self._session is None:
             raise GatewayUnreachableError("the console is ending")
         headers = dict(more.pop("headers", ()))
@@ -93,11 +96,14 @@ class GatewayCalls:
         self._holder = holder
 
     def with_key(self, holder: KeyHolder) -> GatewayCalls:
-        """The same gateway, asked with another key."""
+        """Return calls to the same gateway with the key of `holder`."""
         return GatewayCalls(self._line, holder)
 
     async def get_json(self, path: str, **query: Any) -> Any:
-        """The answer of a GET, decoded; without those parameters that are None. Raises ConsoleCallError."""
+        """Return the decoded answer of a GET of `path`; parameters that are None are left out.
+
+        Raises ConsoleCallError.
+        """
         return await self.send_request("GET", path, query=query)
 
     async def post_json(self, path: str, body: Any = None, **query: Any) -> Any:

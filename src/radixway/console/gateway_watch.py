@@ -39,7 +39,7 @@ _GOES_ON_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class WatchSample:
-    """What was read at one time."""
+    """One reading of the gateway."""
 
     number: int
     """Counts up."""
@@ -49,7 +49,7 @@ class WatchSample:
 
 
 class GatewayWatch:
-    """Looks for as long as somebody wants to see."""
+    """Reads the gateway as long as a page shows it."""
 
     def __init__(self) -> None:
         self.away = False
@@ -77,7 +77,7 @@ class GatewayWatch:
             await cancel_tasks([task])
 
     def request_updates(self, calls: GatewayCalls) -> None:
-        """Somebody who may make these calls looks."""
+        """Read with these calls while the page of their visitor is open."""
         self._calls = calls
         self._wanted_until = monotonic() + _GOES_ON_S
         self._wanted.set()
@@ -87,7 +87,7 @@ class GatewayWatch:
         self._again.set()
 
     def samples_since(self, number: int) -> list[WatchSample]:
-        """What was read after that one."""
+        """Return the readings after the one of that `number`."""
         return [moment for moment in self.moments if moment.number > number]
 
     async def _poll_loop(self) -> None:
@@ -103,7 +103,7 @@ class GatewayWatch:
             except GatewayUnreachableError:
                 self.away = True
                 self._scrapes.forget_scrapes()
-            except SignedOutError:  # whose calls these were has left, and somebody else comes or nobody
+            except SignedOutError:  # the visitor of these calls has signed out; another one's may follow
                 self._wanted_until = 0.0
             except (ConsoleCallError, InvalidMetricsError) as error:
                 log.warning("the gateway's figures cannot be read: %s", error)

@@ -1,4 +1,4 @@
-"""What a page is, and what it gets of who looks at it."""
+"""A page's declaration, and the visit that a page is built for."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PageVisit:
 
     @asynccontextmanager
     async def catch_call_errors(self) -> AsyncIterator[None]:
-        """Around what a click or a timer does: a call that fails is told to who looks, and ends it here."""
+        """Wrap what a click or a timer does: a failed call is shown to the visitor, and goes no further."""
         try:
             yield
         except SignedOutError:
@@ -60,27 +60,27 @@ class PageVisit:
             ui.notify(self.say("frame.refused", message=str(error)), type="negative", multi_line=True)
 
     def refresh_every(self, seconds: float, refresh: Callable[[], Awaitable[None]]) -> ui.timer:
-        """Call `refresh` now and again while somebody looks; what fails is told as by `trying`."""
+        """Call `refresh` every `seconds` while the page is open, in `catch_call_errors`."""
 
-        async def refresh_trying() -> None:
+        async def refresh_safely() -> None:
             async with self.catch_call_errors():
                 await refresh()
                 self.on_away(False)
 
-        return ui.timer(seconds, refresh_trying)
+        return ui.timer(seconds, refresh_safely)
 
     def on_new_sample(self, show: Callable[[], None]) -> None:
         """Call `show` now, if the watch has read anything, and each time it has read anew."""
         seen = 0
 
-        def show_anew() -> None:
+        def show_latest() -> None:
             nonlocal seen
             if self.watch.read != seen:
                 seen = self.watch.read
                 show()
 
-        show_anew()
-        ui.timer(0.5, show_anew)
+        show_latest()
+        ui.timer(0.5, show_latest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What stands around every page: the bar, the navigation, the banner, the list of shortcuts."""
+"""The frame around every page: the bar, the navigation, the banner, the list of shortcuts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NARROW = 900
 
 @contextmanager
 def draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bool]) -> Iterator[None]:
-    """The page is drawn within."""
+    """Draw the frame of the page `current`; the page is drawn within it."""
     say = visit.say
     with ui.header(elevated=False).classes("rw-bar"):
         with ui.element("a").classes("rw-skip").props('href="#rw-main"'):

@@ -1,4 +1,4 @@
-"""Each page at its path, in the frame, for whoever visits."""
+"""Mounts each page at its path, in the frame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def add_pages(line: GatewayConnection, sign_ins: SignInSessions, watch: GatewayWatch) -> None:
-    """Every page of `PAGES`; the first one at `/` too."""
+    """Mount every page of `PAGES`, the first one at `/` too; `watch` reads the gateway for all of them."""
     for page in PAGES:
         for path in (page.path, *page.also):
             _add_page(page, path, line, sign_ins, watch)
@@ -62,7 +62,7 @@ class _VisitorPage(ui.page):
     """In each visitor's own language and colours, where NiceGUI has one of each for all."""
 
     def resolve_language(self) -> Any:
-        """What Quasar's own words are in, and the page's `lang`."""
+        """Return the language of Quasar's own words and of the page's `lang`."""
         return {"en": "en-GB", "zh": "zh-CN"}[PREFERENCES.get().language]
 
     def resolve_dark(self) -> bool | None:

@@ -1,4 +1,4 @@
-"""What a visitor prefers, kept in cookies of the browser's own."""
+"""A visitor's preferences, kept in cookies of the browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THEME_COOKIE = "radixway_theme"
 
 @dataclass(frozen=True, slots=True)
 class VisitorPreferences:
-    """How pages look."""
+    """A visitor's choice of language and theme."""
 
     language: Language
     theme: Theme
@@ -34,7 +34,7 @@ PREFERENCES: ContextVar[VisitorPreferences] = ContextVar("preferences")
 
 
 def read_preferences(request: HTTPConnection) -> VisitorPreferences:
-    """By its cookies; the language else by what the browser accepts."""
+    """Read the cookies of `request`; the language else by what the browser accepts."""
     theme = request.cookies.get(THEME_COOKIE)
     language = request.cookies.get(LANGUAGE_COOKIE)
     if language not in LANGUAGES:

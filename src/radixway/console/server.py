@@ -24,7 +24,7 @@ from radixway.core.http import AppServer, bind_tcp, bind_unix
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOptions:
-    """How a console is run."""
+    """Options of a console process."""
 
     gateway: str
     """http(s)://…, or `unix:PATH`."""

@@ -29,7 +29,7 @@ Trouble = Literal["wrong", "too_many", "away"]
 def sign_in_routes(
     line: GatewayConnection, sign_ins: SignInSessions, attempts_per_minute: int
 ) -> list[Route]:
-    """`/sign-in` and `/sign-out`."""
+    """Return `/sign-in` and `/sign-out`, with at most `attempts_per_minute` wrong keys per address."""
     attempts = AttemptLimiter(attempts_per_minute, max_total=attempts_per_minute * _FROM_ALL)
 
     async def show(request: Request) -> Response:
@@ -37,7 +37,7 @@ def sign_in_routes(
         return _render_page(request, None if found.answers else "away", closed=not found.needs_key)
 
     def refuse(request: Request) -> Response:
-        """A wrong key. Right ones always work: who guesses keeps nobody else behind the same address out."""
+        """Refuse a wrong key of `request`. Right ones always work, so guessing locks out no neighbour."""
         visitor: str = request.state.visitor
         wait_s = attempts.retry_after_s(visitor)
         attempts.record_failure(visitor)
@@ -48,7 +48,7 @@ def sign_in_routes(
         )
 
     async def sign_in(request: Request) -> Response:
-        """The key is in the body, never in an address or a log."""
+        """Sign in with the key in the body of `request`, never in an address or a log."""
         key = await _read_key(request)
         if not key or not (key.isascii() and key.isprintable()):
             return refuse(request)

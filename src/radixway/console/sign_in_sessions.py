@@ -1,4 +1,4 @@
-"""Who is signed in. In memory alone: it ends with the process."""
+"""The sessions of signed-in visitors, in memory: they end with the process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SignInSessions:
         self._by_token: dict[str, SignInSession] = {}
 
     def create_session(self, key: str | None) -> str:
-        """The token of a new session."""
+        """Return the token of a new session with `key`."""
         self._drop_expired()
         while len(self._by_token) >= _MOST_SIGNED_IN:
             self.end_session(next(iter(self._by_token)))
@@ -40,7 +40,7 @@ class SignInSessions:
         return token
 
     def find_session(self, token: str | None, *, active: bool = True) -> SignInSession | None:
-        """The session, if it is not over. `active`: somebody did something, so it lasts longer."""
+        """Return the session of `token`; None if it is over. `active`: it is prolonged."""
         found = None if token is None else self._by_token.get(token)
         if token is None or found is None:
             return None
@@ -53,7 +53,7 @@ class SignInSessions:
         return found
 
     def end_session(self, token: str) -> None:
-        """Signed out: its connections end with it."""
+        """End the session of `token`, and its connections."""
         found = self._by_token.pop(token, None)
         if found is not None:
             found.over = True
@@ -62,17 +62,17 @@ class SignInSessions:
                 each()
 
     def touch_session(self, session: SignInSession) -> None:
-        """Somebody did something."""
+        """Prolong `session`: its visitor is active."""
         session.seen_at = self._clock()
 
     def is_over(self, session: SignInSession) -> bool:
-        """Whether it is, now that time has passed; nothing is asked of those who need no key."""
+        """Tell if `session` has expired; never where no key is needed."""
         if session.key is not None and not session.over and self._clock() - session.seen_at > self._idle_s:
             self.expire_session(session)
         return session.over
 
     def expire_session(self, session: SignInSession) -> None:
-        """The same by the session: its key is not valid any more."""
+        """End `session`, as its key is not valid any more."""
         for token, each in list(self._by_token.items()):
             if each is session:
                 self.end_session(token)

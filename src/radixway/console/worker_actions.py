@@ -18,14 +18,14 @@ Worker = Mapping[str, Any]
 
 
 class WorkerActions:
-    """What who looks does with workers."""
+    """A visitor's actions on workers."""
 
     def __init__(self, visit: PageVisit) -> None:
         self._visit = visit
         self._say = visit.say
 
     async def confirm_and_run(self, what: str, worker: Worker) -> None:
-        """Do `drain`, `resume` or `remove`, after asking where somebody's requests are concerned."""
+        """Run `what` (`drain`, `resume` or `remove`) on `worker`; ask first where requests are at stake."""
         async with self._visit.catch_call_errors():
             if what == "drain":
                 await self._drain_worker(worker)
@@ -36,7 +36,7 @@ class WorkerActions:
             self._visit.watch.refresh_now()
 
     async def add_worker(self, fields: dict[str, Any]) -> None:
-        """Raises CallFailed."""
+        """Add the worker of `fields`. Raises ConsoleCallError."""
         await self._visit.gateway.post_json("/add_worker", fields)
         self._visit.watch.refresh_now()
         notify_done(self._visit, self._say("workers.added", name=fields["url"]))
@@ -73,12 +73,12 @@ class WorkerActions:
             self._visit.watch.refresh_now()
             notify_done(self._visit, say("workers.added", name=name))
 
-        # Its key is not told to anybody, so one that has a key cannot be brought back by us.
+        # The gateway shows no worker's key, so a worker with a key cannot be added back from here.
         notify_done(self._visit, say("workers.removed", name=name), None if worker["has_key"] else undo)
 
 
 def open_add_dialog(visit: PageVisit, actions: WorkerActions) -> None:
-    """Its address and what the gateway cannot find out by itself. What is wrong is said at its field."""
+    """Open the dialog that adds a worker; mistakes are shown at their fields, `actions` sends it."""
     say = visit.say
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask"):
         with ui.element("h2"):

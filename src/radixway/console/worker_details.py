@@ -34,13 +34,13 @@ class WorkerDetails:
             self._facts = ui.element("dl").classes("rw-facts")
 
     def open_worker(self, url: str) -> None:
-        """Show that worker."""
+        """Show the worker of `url`."""
         self._url, self._state, self._shown = url, None, []
         self.update_panel()
         self._dialog.open()
 
     def update_panel(self) -> None:
-        """What was read last of it; one that has left is closed."""
+        """Show the latest reading; close the panel if the worker has left."""
         if self._url is None:
             return
         worker = next((each for each in self._visit.watch.workers if each["url"] == self._url), None)

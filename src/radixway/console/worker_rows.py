@@ -39,11 +39,11 @@ BODY = r"""
     class="rw-chip" :class="props.row.breaker_looks">{{ props.row.breaker_said }}</span></q-td>
 </q-tr>
 """
-"""A row: everything in it is text, whoever wrote it."""
+"""A row: everything in it is text, never markup."""
 
 
 def worker_columns(say: TextCatalog) -> list[dict[str, Any]]:
-    """In the order of the cells."""
+    """Return the columns in the order of the cells; `say` translates."""
 
     def column(name: str, *, right: bool = False) -> dict[str, Any]:
         align = "right" if right else "left"

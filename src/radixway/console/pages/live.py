@@ -80,7 +80,7 @@ _CHARTS = (
 
 
 async def build_live_page(visit: PageVisit) -> None:
-    """Tiles with the latest figures above, charts of the last ten minutes below."""
+    """Build tiles with the latest figures above charts of the last ten minutes, for `visit`."""
     say = visit.say
     with ui.element("div").classes("rw-page-title"):
         with ui.element("h1"):
@@ -146,7 +146,7 @@ class _FigureTiles:
                         self._beside[name] = ui.label("").classes("rw-muted rw-number")
 
     def show_figures(self, now: GatewayStats) -> None:
-        """The latest."""
+        """Show the latest figures, `now`."""
         say = self._say
         second, ms = say("live.per_second"), say("live.ms")
         self._set_tile("live.requests", _format_short(now.requests_per_s), second)

@@ -16,7 +16,7 @@ _ROWS_PER_PAGE = 50
 
 
 async def build_workers_page(visit: PageVisit) -> None:
-    """The table of all workers; one that is clicked shows all that is known of it."""
+    """Build the table of all workers for `visit`; a click on one shows its details."""
     say, watch = visit.say, visit.watch
     actions = WorkerActions(visit)
     with ui.element("div").classes("rw-page-title"):
@@ -67,7 +67,7 @@ async def build_workers_page(visit: PageVisit) -> None:
 
 
 def _find_worker(visit: PageVisit, url: str) -> Mapping[str, Any] | None:
-    """The worker as it was when it was last read; nobody, if it has left."""
+    """The worker as it was last read; None if it has left."""
     return next((worker for worker in visit.watch.workers if worker["url"] == url), None)
 
 

@@ -22,20 +22,20 @@ class OperatorAccount:
 
     @property
     def key(self) -> str | None:
-        """A `KeyHolder`'s: the token, as long as whoever signed in is."""
+        """The token of a `KeyHolder`, while the visitor is signed in."""
         token: str | None = self._session.chat_token
         return token
 
     async def get_json(self, path: str, **query: Any) -> Any:
-        """Raises CallFailed."""
+        """Return the decoded answer of a GET of `path`. Raises ConsoleCallError."""
         return await self.send_request("GET", path, query=query)
 
     async def post_json(self, path: str, body: Any = None) -> Any:
-        """Raises CallFailed."""
+        """Return the decoded answer to `body`, posted to `path`. Raises ConsoleCallError."""
         return await self.send_request("POST", path, body=body)
 
     async def send_request(self, method: str, path: str, **more: Any) -> Any:
-        """A token that has run out is replaced. Raises CallFailed."""
+        """Send a request by `method` to `path`; an expired token is replaced. Raises ConsoleCallError."""
         try:
             return await (await self._account_calls()).send_request(method, path, **more)
         except SignedOutError:
@@ -43,7 +43,7 @@ class OperatorAccount:
 
     @asynccontextmanager
     async def open_events(self, path: str, after: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """What an answer says after an event's id. Raises CallFailed."""
+        """Open the events at `path` that follow the event id `after`. Raises ConsoleCallError."""
         await self.get_json("/auth/check")  # the token lasts: a stream is not begun twice
         headers = {} if after is None else {"last-event-id": after}
         async with (await self._account_calls()).stream_answer("GET", path, headers=headers) as answer:

@@ -48,8 +48,9 @@ class AnswerProgress:
 
 
 async def follow_answer(account: OperatorAccount, chat: str, message: str) -> AsyncIterator[AnswerProgress]:
-    """The same `AnswerProgress` after every event, from the beginning to the end. Raises SignedOut,
-    Refused.
+    """Yield the `AnswerProgress` of `message` after every event, to its end.
+
+    The same object each time. Raises SignedOutError, ConsoleCallError.
     """
     heard, after = AnswerProgress(), None
     while not heard.over:

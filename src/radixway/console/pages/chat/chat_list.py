@@ -50,7 +50,7 @@ class ChatList:
             self._draw_chats(page)
 
     def mark_open(self, chat_id: str) -> None:
-        """That one is open now."""
+        """Mark the chat `chat_id` as the open one."""
         self._open_id = chat_id
 
     async def _show_more(self) -> None:

@@ -1,4 +1,4 @@
-"""Where something is said: the text, and how it is to be answered."""
+"""The input of a chat: the text, and options of its answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MessageComposer:
         self.set_in_flight(False)
 
     def put_back(self, text: str) -> None:
-        """It was not said."""
+        """Put `text` back, as it could not be sent."""
         put = f"radixway.put_back_text({self._text.id}, {msgspec.json.encode(text).decode()})"
         self._text.client.run_javascript(put)
 
@@ -69,12 +69,12 @@ class MessageComposer:
             self._model.value = model
 
     def set_in_flight(self, under_way: bool) -> None:
-        """Whether an answer is, which can be stopped."""
+        """Show the stop button while an answer is `under_way`."""
         self._send.set_visibility(not under_way)
         self._stop.set_visibility(under_way)
 
     def answer_options(self) -> dict[str, Any]:
-        """How an answer is to be given."""
+        """Return the chosen options of an answer."""
         sampling: dict[str, Any] = {}
         if self._heat.value is not None:
             sampling["temperature"] = float(self._heat.value)

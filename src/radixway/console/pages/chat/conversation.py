@@ -131,33 +131,33 @@ class ConversationView:
             await self._post_action(f"{self._under_way}/stop", None)
 
     async def show_branch(self, message_id: str) -> None:
-        """The branch through that message."""
+        """Show the branch through the message `message_id`."""
         async with self._exclusive_action():
             await self.draw_thread(message_id)
 
     async def regenerate_answer(self, message: Message) -> None:
-        """Another answer, beside the one there is."""
+        """Generate another answer beside `message`."""
         await self._post_action(f"{message['id']}/regenerate", self._answer_options())
 
     async def resume_answer(self, message: Message) -> None:
-        """An answer that ended too soon, from there on."""
+        """Continue `message`, an answer that ended too soon."""
         await self._post_action(f"{message['id']}/continue", {"reply": "later"})
 
     async def edit_message(self, message: Message) -> None:
-        """Other words in place of these, as a branch of their own."""
+        """Replace the text of `message`, as a new branch."""
         text = await ask_for_text(self._visit, "chat.edit", message["content"] or "")
         if text is not None and text.strip():
             await self._post_action(f"{message['id']}/edit", {"content": text, **self._answer_options()})
 
     async def vote_message(self, message: Message, score: int) -> None:
-        """Good, bad, or neither."""
+        """Set the vote of `message` to `score`: good, bad or neither."""
         async with self._exclusive_action():
             path = f"/chats/{self._id}/messages/{message['id']}/votes"
             await self._account.post_json(path, {"score": score})
             await self.draw_thread()
 
     async def comment_message(self, message: Message) -> None:
-        """What is to be said of an answer."""
+        """Ask for a comment on `message`, and save it."""
         text = await ask_for_text(self._visit, "chat.comment", "")
         if text is None or not text.strip():
             return

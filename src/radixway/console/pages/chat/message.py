@@ -1,4 +1,4 @@
-"""What a model wrote, as markdown: HTML in it is text, images are links, and links that would act are text.
+"""A model's text as markdown: HTML in it is text, images are links, and links that would act are text.
 
 markdown-it takes time in proportion to the text, whatever stands there; a converter made of patterns can be
 made to fail, or to hold up every page, by an answer of nothing but brackets.
@@ -46,7 +46,7 @@ def render_html(text: str) -> str:
 
 _REDRAW_S = 0.1
 _REDRAW_SHARE = 10
-"""Times as long as drawing takes it is waited at least: a long answer holds nobody up."""
+"""Multiple of the drawing time that passes at least until the next: a long answer blocks no other page."""
 _OUT = "Out: "
 """What a model said begins so in the record of a plugin, beside what it was asked."""
 _UNFINISHED = ("pending", "in_progress")
@@ -56,7 +56,7 @@ Message = Mapping[str, Any]
 
 
 class MessageActions(Protocol):
-    """What a message's buttons ask for."""
+    """The actions of a message's buttons."""
 
     async def show_branch(self, message_id: str) -> None: ...
     async def edit_message(self, message: Message) -> None: ...
@@ -102,7 +102,7 @@ class MessageBubble:
         return self.message["state"] in _UNFINISHED
 
     def show_progress(self, heard: AnswerProgress) -> None:
-        """Show what is known by now."""
+        """Show the answer as far as it was `heard`."""
         for step in heard.steps[self._drawn_steps :]:
             self._draw_step(step)
         self._drawn_steps = len(heard.steps)

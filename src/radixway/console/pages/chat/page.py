@@ -14,7 +14,7 @@ from radixway.console.pages.chat.conversation import ConversationView
 
 
 async def build_chat_page(visit: PageVisit) -> None:
-    """The page; at `/chat/{chat_id}` with that chat."""
+    """Build the page for `visit`; at `/chat/{chat_id}` with that chat."""
     say = visit.say
     with ui.element("div").classes("rw-page-title rw-wide-only"), ui.element("h1"):
         ui.label(say("chat.title"))

@@ -38,7 +38,10 @@ class AnswerPanel:
         self._figures = ui.element("div")
 
     async def stream_answer(self, gateway: GatewayCalls, body: Mapping[str, Any]) -> None:
-        """Hear it to its end; cancelled, it ends at the worker too. Raises CallFailed."""
+        """Yield the answer of `gateway` to `body`; cancelling it stops the worker too.
+
+        Raises ConsoleCallError.
+        """
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         headers = {"x-request-id": self.request_id}
         try:

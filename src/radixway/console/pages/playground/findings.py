@@ -136,16 +136,16 @@ def draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, St
         if security.get("detection_types"):
             rows.append((say("playground.attack"), ", ".join(map(str, security["detection_types"]))))
         if "guard_jailbreak" in steps:
-            told = steps["guard_jailbreak"]
-            rows.append((say("playground.guard"), f"{told['action']}: {told['type']} · {told['where']}"))
+            data = steps["guard_jailbreak"]
+            rows.append((say("playground.guard"), f"{data['action']}: {data['type']} · {data['where']}"))
         if "guard_clearing" in steps:
-            told = steps["guard_clearing"]
-            rows.append((say("playground.guard"), f"{told['action']}: {', '.join(told.get('denied') or ())}"))
+            data = steps["guard_clearing"]
+            rows.append((say("playground.guard"), f"{data['action']}: {', '.join(data.get('denied') or ())}"))
         draw_facts(rows)
 
 
 def draw_tools_and_cache(visit: PageVisit, steps: Mapping[str, Step]) -> None:
-    """What the cache would answer, and which tools are offered."""
+    """Draw the cache's answer and the offered tools of `steps`."""
     say = visit.say
     with draw_card(say("playground.cache_and_tools")):
         rows = []
@@ -169,7 +169,7 @@ def draw_tools_and_cache(visit: PageVisit, steps: Mapping[str, Step]) -> None:
 
 
 def draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
-    """Who answers, and what each candidate would cost."""
+    """Draw the chosen worker of `steps`, and each candidate's cost."""
     say = visit.say
     chosen = steps.get("select")
     with draw_card(say("playground.worker")):
@@ -193,7 +193,7 @@ def draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
 
 
 def draw_journal(visit: PageVisit, steps: Sequence[Step], sent: Any = None) -> None:
-    """All of it, as the gateway tells it, and the body that the worker gets."""
+    """Draw all `steps` as the gateway reports them, and the body `sent` to the worker."""
     say = visit.say
     with ui.element("div").classes("rw-card"):
         with ui.expansion(say("playground.journal")).classes("rw-more").props("dense"):

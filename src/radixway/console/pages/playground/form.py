@@ -1,4 +1,4 @@
-"""What is asked, as it stands in the form."""
+"""The form of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AUTO = "auto"
 
 
 class FormError(Exception):
-    """A field cannot be read; the text is told to whoever wrote it."""
+    """A field cannot be read; the visitor is shown the text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from radixway.console.pages.playground.form import FormError, PromptForm, Tenant
 
 
 async def build_playground_page(visit: PageVisit) -> None:
-    """The page."""
+    """Build the page for `visit`."""
     say = visit.say
     with ui.element("div").classes("rw-page-title"), ui.element("h1"):
         ui.label(say("playground.title"))
@@ -65,7 +65,7 @@ class _PlaygroundActions:
         self._is_left = False
 
     async def dry_run(self) -> None:
-        """See what would become of it."""
+        """Show how the request would be handled."""
         await self._start_work(self._dry_run)
 
     async def run_prompt(self) -> None:
@@ -78,7 +78,7 @@ class _PlaygroundActions:
             self._task.cancel()
 
     def close_desk(self) -> None:
-        """Nobody looks any more."""
+        """Stop; the page has been left."""
         self._is_left = True
         self.cancel_work()
 
@@ -108,26 +108,26 @@ class _PlaygroundActions:
         text = self._form.text
         classifying = asyncio.ensure_future(self._classify_prompt(text))
         try:
-            told = await self._visit.gateway.post_json("/rehearse", body)
+            data = await self._visit.gateway.post_json("/rehearse", body)
         except BaseException:
             classifying.cancel()
             raise
-        await self._draw_outcome(told)
-        steps = _steps_by_name(told["steps"])
-        if told["answer"] is not None:
+        await self._draw_outcome(data)
+        steps = _steps_by_name(data["steps"])
+        if data["answer"] is not None:
             with draw_card(self._visit.say("playground.answer")):
-                ui.label(_answer_text(told["answer"])).classes("rw-text")
-        await self._draw_findings(text, steps, told["steps"], told["model"], classifying, told["sent"])
+                ui.label(_answer_text(data["answer"])).classes("rw-text")
+        await self._draw_findings(text, steps, data["steps"], data["model"], classifying, data["sent"])
 
-    async def _draw_outcome(self, told: Mapping[str, Any]) -> None:
+    async def _draw_outcome(self, data: Mapping[str, Any]) -> None:
         say = self._visit.say
         with ui.element("div").classes("rw-card"), ui.element("div").classes("rw-row"):
-            if told["outcome"] == "worker":
-                draw_chip(say("playground.would.worker", worker=told["worker"]), "good")
-            elif told["outcome"] == "answered":
-                draw_chip(say("playground.would.answered", by=told["worker"]), "warn")
+            if data["outcome"] == "worker":
+                draw_chip(say("playground.would.worker", worker=data["worker"]), "good")
+            elif data["outcome"] == "answered":
+                draw_chip(say("playground.would.answered", by=data["worker"]), "warn")
             else:
-                refusal = told["refusal"]
+                refusal = data["refusal"]
                 draw_chip(say("playground.would.refused", status=refusal["status"]), "bad")
                 ui.label(refusal["message"])
 

@@ -1,6 +1,6 @@
 """The nodes of `/prefixes` as a tree for charts: sizes, colours by heat, words for the tooltip.
 
-What ECharts is told: a sunburst, or a tree that grows to the right.
+What ECharts is data: a sunburst, or a tree that grows to the right.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class HeatScale:
 
     @classmethod
     def from_prefixes(cls, prefixes: Sequence[Mapping[str, Any]]) -> HeatScale:
-        """From what is there."""
+        """Build the scale of `prefixes`."""
         heats = [prefix["heat"] for prefix in prefixes if prefix["kind"] == "prefix"]
         return cls(max(1, min(heats, default=1)), max(1, max(heats, default=1)))
 
     def step_of(self, heat: int) -> int:
-        """Which of the five."""
+        """Return which of the five steps `heat` falls in."""
         if self.most <= self.least:
             return len(HEATS) - 1
         share = log(max(heat, self.least) / self.least) / log(self.most / self.least)
@@ -67,7 +67,7 @@ def prefix_tree(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]], size: s
             "name": prefix_name(say, prefix),
             "value": below[prefix["id"]],
             "number": prefix["id"],
-            "told": _tooltip_html(say, prefix),
+            "tip": _tooltip_html(say, prefix),
             "itemStyle": {"color": NAMED if named else HEATS[scale.step_of(prefix["heat"])]},
             "children": [],
         }
@@ -110,13 +110,13 @@ _TOOLTIP: dict[str, Any] = {
     "backgroundColor": "var(--rw-surface)",
     "borderColor": "var(--rw-line)",
     "textStyle": {"color": "var(--rw-ink)", "fontSize": 12},
-    ":formatter": "node => node.data && node.data.told || ''",
+    ":formatter": "node => node.data && node.data.tip || ''",
 }
 _ON_HEAT = "#1b2421"
 
 
 def sunburst_options(tops: list[dict[str, Any]]) -> dict[str, Any]:
-    """Inside what all begin with, outside how they go on."""
+    """Return ECharts options of `tops`: shared beginnings inside, their continuations outside."""
     return {
         "animation": False,
         "tooltip": _TOOLTIP,
@@ -141,7 +141,7 @@ def sunburst_options(tops: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def tree_options(tops: list[dict[str, Any]], root: str) -> dict[str, Any]:
-    """The same from left to right; branches fold with a click."""
+    """Return ECharts options of `tops` as a tree from left to right; branches fold with a click."""
     whole = {"name": root, "children": tops, "itemStyle": {"color": "var(--rw-muted)"}}
     return {
         "animation": False,

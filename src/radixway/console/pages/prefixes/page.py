@@ -23,7 +23,7 @@ _AGAIN_S = 5.0
 
 
 async def build_prefixes_page(visit: PageVisit) -> None:
-    """A drawing, and the same as a table."""
+    """Build the page for `visit`: a drawing, and the same as a table."""
     say = visit.say
     chosen = {
         name: given if (given := visit.request.query_params.get(name)) in values else values[0]
@@ -33,7 +33,7 @@ async def build_prefixes_page(visit: PageVisit) -> None:
         some = await visit.gateway.get_json("/prefixes", most=1)
         if not some["prefixes"]:  # where there is one worker, it alone knows
             chosen["source"] = "caches"
-    told: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     with ui.element("div").classes("rw-page-title"):
         with ui.element("h1"):
             ui.label(say("prefixes.title"))
@@ -68,10 +68,10 @@ async def build_prefixes_page(visit: PageVisit) -> None:
             "/prefixes", source=chosen["source"], most=chosen["most"], levels=12
         )
         shown = fresh | {"chosen": dict(chosen)}
-        if shown == told:
+        if shown == data:
             return
-        told.clear()
-        told.update(shown)
+        data.clear()
+        data.update(shown)
         _draw_chart(visit, fresh, chosen, drawing, legend)
         said.set_text(_summary_text(visit, fresh))
         table.rows = prefix_rows(say, fresh["prefixes"])
@@ -98,14 +98,14 @@ def _draw_toggle(visit: PageVisit, name: str, values: tuple[str, ...], value: st
 
 
 def _draw_chart(
-    visit: PageVisit, told: dict[str, Any], chosen: dict[str, str], drawing: ui.element, legend: ui.element
+    visit: PageVisit, data: dict[str, Any], chosen: dict[str, str], drawing: ui.element, legend: ui.element
 ) -> None:
-    say, prefixes = visit.say, told["prefixes"]
+    say, prefixes = visit.say, data["prefixes"]
     drawing.clear()
     legend.clear()
     if not prefixes:
         with drawing:
-            ui.label(say(f"prefixes.nothing.{told['source']}")).classes("rw-empty")
+            ui.label(say(f"prefixes.nothing.{data['source']}")).classes("rw-empty")
         return
     tops = prefix_tree(say, prefixes, chosen["size"])
     is_tree = chosen["view"] == "tree"
@@ -118,18 +118,18 @@ def _draw_chart(
             chart.style(f"height: {max(360, min(1600, 18 * len(prefixes)))}px")
         chart.props(f'role=img aria-label="{say("prefixes.drawing")}"')
     with legend:
-        ui.label(say(f"prefixes.heat.{told['source']}")).classes("rw-label")
+        ui.label(say(f"prefixes.heat.{data['source']}")).classes("rw-label")
         for colour, least in HeatScale.from_prefixes(prefixes).legend_steps():
             with ui.element("span").classes("rw-row rw-heat-step"):
                 ui.element("i").classes("rw-heat").style(f"background: {colour}").props("aria-hidden=true")
                 ui.label(f"≥ {least}").classes("rw-small rw-number")
 
 
-def _summary_text(visit: PageVisit, told: dict[str, Any]) -> str:
+def _summary_text(visit: PageVisit, data: dict[str, Any]) -> str:
     say = visit.say
-    words = [say("prefixes.shown", count=len(told["prefixes"]))]
-    if told["requests"] is not None:
-        words.append(say("prefixes.made_of", requests=told["requests"], tokens=told["prompt_tokens"]))
-    if told["silent"]:
-        words.append(say("prefixes.silent", workers=", ".join(told["silent"])))
+    words = [say("prefixes.shown", count=len(data["prefixes"]))]
+    if data["requests"] is not None:
+        words.append(say("prefixes.made_of", requests=data["requests"], tokens=data["prompt_tokens"]))
+    if data["silent"]:
+        words.append(say("prefixes.silent", workers=", ".join(data["silent"])))
     return " ".join(words)

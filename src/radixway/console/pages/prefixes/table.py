@@ -1,4 +1,4 @@
-"""The same nodes as a table, for who reads rather than looks: what a chart shows stands here in words."""
+"""The nodes of the chart as a table, for readers and screen readers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHORT = 8
 
 
 def prefix_columns(say: TextCatalog) -> list[dict[str, Any]]:
-    """In the order of the cells."""
+    """Return the columns in the order of the cells; `say` translates."""
     return [
         {
             "name": name,
@@ -48,7 +48,7 @@ def prefix_columns(say: TextCatalog) -> list[dict[str, Any]]:
 
 
 def prefix_rows(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """In the order of the tree: what goes on from a prefix stands below it."""
+    """Return `prefixes` as rows, in the order of the tree: children below their parent."""
     scale = HeatScale.from_prefixes(prefixes)
     below: dict[int | None, list[Mapping[str, Any]]] = {}
     for prefix in prefixes:

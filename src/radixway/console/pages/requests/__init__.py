@@ -1,11 +1,11 @@
-"""*Requests*: the latest ones as a list that is searched, and each one's way through the house."""
+"""*Requests*: the latest ones as a list to search, and each one's way through the gateway."""
 
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.requests import explanation, request_list
 
 
 async def build_requests_page(visit: PageVisit) -> None:
-    """One request where the address names one, else the list."""
+    """Build the explanation where the address of `visit` names a request, else the list."""
     if "request_id" in visit.request.path_params:
         await explanation.build_explanation(visit)
     else:

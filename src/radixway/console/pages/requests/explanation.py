@@ -27,7 +27,7 @@ _BAD = frozenset({"error", "client_left"})
 
 
 def draw_steps(say: TextCatalog, steps: Sequence[Mapping[str, Any]], total_ms: float) -> None:
-    """Every step of a journal; a bar reaches from the step before to this one."""
+    """Draw the `steps` of a journal; a bar reaches from the step before to this one."""
     whole = max([total_ms, *(step["at_ms"] for step in steps)]) or 1.0
     before = 0.0
     with ui.element("ol").classes("rw-way"):
@@ -45,7 +45,7 @@ def draw_steps(say: TextCatalog, steps: Sequence[Mapping[str, Any]], total_ms: f
 
 
 def draw_spans(stretches: Sequence[Mapping[str, Any]], total_ms: float) -> None:
-    """What was measured, each where it began and ended."""
+    """Draw the measured `stretches`, each from its begin to its end."""
     whole = max([total_ms, *(each["ended_ms"] or 0.0 for each in stretches)]) or 1.0
     with ui.element("ol").classes("rw-way"):
         for each in stretches:
@@ -135,39 +135,39 @@ _NOT_FOUND = 404
 
 
 async def build_explanation(visit: PageVisit) -> None:
-    """The explanation of the request that the address names."""
+    """Build the explanation of the request that the address of `visit` names."""
     say, request_id = visit.say, visit.request.path_params["request_id"]
     with ui.element("a").props(f'href="{visit.link("/requests")}"').classes("rw-return"):
         ui.icon("west").props("aria-hidden=true")
         ui.label(say("requests.all"))
     try:
-        told = await visit.gateway.get_json(f"/explain/{quote(request_id, safe='')}")
+        data = await visit.gateway.get_json(f"/explain/{quote(request_id, safe='')}")
     except CallRefusedError as error:
         if error.status != _NOT_FOUND:
             raise
         _draw_title(visit, request_id, None)
         ui.label(say("requests.unknown")).classes("rw-card rw-empty")
         return
-    row = told["row"]
+    row = data["row"]
     _draw_title(visit, request_id, row["status"])
     _draw_figures(visit, row)
     _draw_facts(visit, row)
-    if told["trace_url"] is not None:
-        _draw_trace_link(visit, told["trace_url"])
+    if data["trace_url"] is not None:
+        _draw_trace_link(visit, data["trace_url"])
     with ui.element("section").classes("rw-card"):
         _draw_heading(say("requests.way"), say("requests.way_hint"))
-        draw_steps(say, told["steps"], row["total_ms"])
-    if told["stretches"]:
+        draw_steps(say, data["steps"], row["total_ms"])
+    if data["stretches"]:
         with ui.element("section").classes("rw-card"):
             _draw_heading(say("requests.stretches"))
-            draw_spans(told["stretches"], row["total_ms"])
-    for step in told["steps"]:
+            draw_spans(data["stretches"], row["total_ms"])
+    for step in data["steps"]:
         if step["step"] == "select":
             draw_candidates(say, step)
     with ui.element("details").classes("rw-card"):
         with ui.element("summary"):
             ui.label(say("requests.whole"))
-        ui.label(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()).classes("rw-pre")
+        ui.label(msgspec.json.format(msgspec.json.encode(data), indent=2).decode()).classes("rw-pre")
 
 
 def _draw_title(visit: PageVisit, request_id: str, status: int | None) -> None:
@@ -230,7 +230,7 @@ def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:
 
 
 def _draw_trace_link(visit: PageVisit, address: str) -> None:
-    """To whoever keeps traces; the address is the operator's, with the trace's id in it."""
+    """Draw a link to the trace store; the address is the operator's, with the trace's id in it."""
     with ui.element("a").props('target="_blank" rel="noopener noreferrer"').classes("rw-return") as link:
         ui.label(visit.say("requests.see_trace"))
         ui.icon("open_in_new").props("aria-hidden=true")

@@ -21,7 +21,7 @@ _NAMES = ("q", "status", "flags", "age", "model", "worker", "tenant", "surface",
 
 @dataclass(slots=True)
 class RequestFilters:
-    """What is asked of `/requests`; what is empty is not asked about."""
+    """Filters of `/requests`; empty ones are left out."""
 
     asked: dict[str, str] = field(default_factory=dict)
     cursors: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class RequestFilters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> RequestFilters:
-        """As an address says; what it says wrong is left out."""
+        """Read the filters of an address's `query`; invalid ones are left out."""
         asked = {name: query[name][:200] for name in _NAMES if query.get(name)}
         flags = [flag for flag in asked.pop("flags", "").split(",") if flag in FLAGS]
         if flags:
@@ -41,7 +41,7 @@ class RequestFilters:
         return cls(asked)
 
     def set_filter(self, name: str, value: Any) -> None:
-        """Ask for something else: from the first page on."""
+        """Set the filter `name` to `value`, and return to the first page."""
         text = ",".join(value) if isinstance(value, list) else str(value or "").strip()
         if text:
             self.asked[name] = text[:200]
@@ -61,7 +61,7 @@ class RequestFilters:
         return f"?{urlencode(self.asked)}" if self.asked else ""
 
     def api_query(self, limit: int) -> dict[str, Any]:
-        """For `/requests`."""
+        """Return the query of `/requests` for `limit` rows."""
         query: dict[str, Any] = dict(self.asked, limit=limit)
         age = query.pop("age", None)
         if age is not None:

@@ -17,7 +17,7 @@ _AGAIN_S = 2.0
 
 
 async def build_request_list(visit: PageVisit) -> None:
-    """Filters above, a page of requests below; the first page goes on by itself."""
+    """Build filters above a page of requests, for `visit`; the first page refreshes by itself."""
     say = visit.say
     filters = RequestFilters.from_query(visit.request.query_params)
     listing = _RequestList(visit, filters)
@@ -70,14 +70,14 @@ class _RequestList:
         say, filters = self._visit.say, self._filters
         self._asked += 1
         number = self._asked
-        told = await self._visit.gateway.get_json("/requests", **filters.api_query(_ROWS))
+        data = await self._visit.gateway.get_json("/requests", **filters.api_query(_ROWS))
         if number != self._asked:
             return
-        self._next = told["next"]
-        rows = [request_cells(say, self._visit.link, row) for row in told["requests"]]
+        self._next = data["next"]
+        rows = [request_cells(say, self._visit.link, row) for row in data["requests"]]
         if rows != self._table.rows:
             self._table.rows = rows
-        self._said.set_text(self._summary_text(say, told))
+        self._said.set_text(self._summary_text(say, data))
         self._newer.set_enabled(bool(filters.cursors))
         self._older.set_enabled(self._next is not None)
 
@@ -104,16 +104,16 @@ class _RequestList:
             async with self._visit.catch_call_errors():
                 await self.reload_page()
 
-    def _summary_text(self, say: TextCatalog, told: dict[str, Any]) -> str:
-        if not told["requests"]:
+    def _summary_text(self, say: TextCatalog, data: dict[str, Any]) -> str:
+        if not data["requests"]:
             return say(
-                "requests.none" if told["next"] is None else "requests.none_yet", examined=told["examined"]
+                "requests.none" if data["next"] is None else "requests.none_yet", examined=data["examined"]
             )
         return say(
             "requests.page",
             page=len(self._filters.cursors) + 1,
-            shown=len(told["requests"]),
-            kept=told["kept"],
+            shown=len(data["requests"]),
+            kept=data["kept"],
         )
 
 

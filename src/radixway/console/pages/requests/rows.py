@@ -1,4 +1,4 @@
-"""Requests as rows of a table. Everything in a row is text, whoever wrote it."""
+"""Requests as rows of a table. Everything in a row is text, never markup."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMNS = ("time", "status", "id", "model", "worker", *_RIGHT, "flags")
 
 
 def request_columns(say: TextCatalog) -> list[dict[str, Any]]:
-    """In the order of the cells."""
+    """Return the columns in the order of the cells; `say` translates."""
     return [
         {
             "name": name,
@@ -53,7 +53,7 @@ def request_columns(say: TextCatalog) -> list[dict[str, Any]]:
 
 
 def request_cells(say: TextCatalog, link: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
-    """One of `/requests`, as the cells want it."""
+    """Return `row` of `/requests` as cells; `link` makes addresses."""
     request_id, status = row["id"], row["status"]
     short = request_id if len(request_id) <= _SHORT_ID + 1 else request_id[:_SHORT_ID] + "…"
     cached = row["cached_tokens"]
@@ -84,7 +84,7 @@ def status_color(status: int | None) -> str:
 
 
 def format_milliseconds(value: float | None) -> str:
-    """A time, as long as it needs to be."""
+    """Format `value` as a time, as long as it needs to be."""
     if value is None:
         return "–"
     return (
@@ -93,10 +93,10 @@ def format_milliseconds(value: float | None) -> str:
 
 
 def format_count(value: int | None) -> str:
-    """A count, in groups of three."""
+    """Format `value` in groups of three digits."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
 
 
 def request_cost(row: Mapping[str, Any]) -> str:
-    """What it cost, in its currency."""
+    """Return the cost of `row`, with its currency."""
     return "–" if row["cost"] is None else f"{format_cost(row['cost'])} {row['currency']}"

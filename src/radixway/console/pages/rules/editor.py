@@ -101,8 +101,8 @@ class RulesEditor:
             text = await self.read_text()
             async with self._visit.catch_call_errors():
                 if text.strip():
-                    told = await self._visit.gateway.post_json("/config/semantic/check", {"text": text})
-                    self.mistakes = told["mistakes"]
+                    data = await self._visit.gateway.post_json("/config/semantic/check", {"text": text})
+                    self.mistakes = data["mistakes"]
                 else:
                     line = {"line": None, "path": "", "message": self._visit.say("rules.nothing")}
                     self.mistakes = [line]

@@ -19,7 +19,7 @@ _PATH = "/config/semantic/rules"
 
 
 async def build_rules_page(visit: PageVisit) -> None:
-    """The page."""
+    """Build the page for `visit`."""
     say = visit.say
     with ui.element("div").classes("rw-page-title"):
         with ui.element("h1"):
@@ -142,7 +142,7 @@ class _RulesActions:
         assert editor is not None
         headers = {"if-match": f'"{self._rules["version"]}"'}
         try:
-            told = await self._visit.gateway.send_request(
+            data = await self._visit.gateway.send_request(
                 method, path, body=body, headers=headers, timeout_s=120
             )
         except CallRefusedError as error:
@@ -155,7 +155,7 @@ class _RulesActions:
                 editor.mistakes = said["mistakes"]
                 editor.show_mistakes(said["mistakes"])
             raise
-        ui.notify(say("rules.applied", version=told["version"][:8]), type="positive")
+        ui.notify(say("rules.applied", version=data["version"][:8]), type="positive")
         await self._reload_rules()
 
     async def _reload_rules(self) -> None:
@@ -163,7 +163,7 @@ class _RulesActions:
         self._show_current()
 
     async def discard_changes(self) -> None:
-        """What stands in the file, again; what was written here is gone."""
+        """Replace the edited text by that of the file."""
         editor = self._editor
         assert editor is not None
         async with self._visit.catch_call_errors(), editor.lock_editing():

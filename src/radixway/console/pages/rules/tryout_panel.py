@@ -31,48 +31,48 @@ class TryoutPanel:
             self._texts = ui.textarea(say("rules.texts")).props("outlined autogrow dense")
             with ui.element("div").classes("rw-row"):
                 ui.button(say("rules.try.go"), icon="science", on_click=self._run_tryout).props("outline")
-            self._told = ui.element("div").classes("rw-stack").props('id="rw-trial"')
+            self._data = ui.element("div").classes("rw-stack").props('id="rw-trial"')
 
     async def _run_tryout(self) -> None:
         texts = [line.strip() for line in str(self._texts.value or "").splitlines() if line.strip()][:50]
-        with self._told:
+        with self._data:
             async with self._visit.catch_call_errors():
                 body = {
                     "text": await self._editor.read_text(),
                     "latest": int(self._latest.value or 0),
                     "texts": texts,
                 }
-                told = await self._visit.gateway.send_request(
+                data = await self._visit.gateway.send_request(
                     "POST", "/config/semantic/try", body=body, timeout_s=120
                 )
-                self._told.clear()
-                self._draw_result(told, texts)
+                self._data.clear()
+                self._draw_result(data, texts)
 
-    def _draw_result(self, told: Mapping[str, Any], texts: list[str]) -> None:
+    def _draw_result(self, data: Mapping[str, Any], texts: list[str]) -> None:
         say = self._visit.say
         with ui.element("div").classes("rw-row"):
-            draw_chip(say("rules.judged", count=told["judged"]))
-            draw_chip(say("rules.changed", count=told["changed"]), "warn" if told["changed"] else "good")
-            if told["unknown"]:
-                draw_chip(say("rules.unknown", count=told["unknown"]))
+            draw_chip(say("rules.judged", count=data["judged"]))
+            draw_chip(say("rules.changed", count=data["changed"]), "warn" if data["changed"] else "good")
+            if data["unknown"]:
+                draw_chip(say("rules.unknown", count=data["unknown"]))
             for name in _FIELDS:
-                if told["by"][name]:
-                    draw_chip(say(f"rules.by.{name}", count=told["by"][name]), "warn")
-        if told["unread"] and told["unread_matter"]:
-            ui.label(say("rules.unread", count=told["unread"])).classes("rw-muted rw-small")
+                if data["by"][name]:
+                    draw_chip(say(f"rules.by.{name}", count=data["by"][name]), "warn")
+        if data["unread"] and data["unread_matter"]:
+            ui.label(say("rules.unread", count=data["unread"])).classes("rw-muted rw-small")
         if texts:
             rows = [
                 (text, _describe_outcome(say, each["before"]), _describe_outcome(say, each["after"]))
-                for text, each in zip(texts, told["texts"], strict=True)
+                for text, each in zip(texts, data["texts"], strict=True)
             ]
             heads = [say("rules.text"), say("rules.before"), say("rules.after")]
-            draw_table(heads, rows, marked=[bool(each["changed"]) for each in told["texts"]])
-        if told["requests"]:
-            self._draw_requests(told)
-        elif not texts and not told["judged"]:
+            draw_table(heads, rows, marked=[bool(each["changed"]) for each in data["texts"]])
+        if data["requests"]:
+            self._draw_requests(data)
+        elif not texts and not data["judged"]:
             draw_empty(say("rules.no_traffic"))
 
-    def _draw_requests(self, told: Mapping[str, Any]) -> None:
+    def _draw_requests(self, data: Mapping[str, Any]) -> None:
         say = self._visit.say
         rows = [
             (
@@ -83,7 +83,7 @@ class TryoutPanel:
                 if each["after"]
                 else say("rules.needs", kinds=", ".join(each["missing"])),
             )
-            for each in told["requests"]
+            for each in data["requests"]
         ]
         heads = ("when", "request", "before", "after")
         draw_table([say(f"rules.{head}") for head in heads], rows)

@@ -20,7 +20,7 @@ _CONTEXT = 3
 
 
 def draw_diff(before: str, after: str, same: str) -> None:
-    """What is new and what is gone; `same`: what is said where nothing differs."""
+    """Draw the lines added and removed from `before` to `after`; `same` is shown where nothing differs."""
     lines = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=_CONTEXT))[2:]
     if not lines:
         ui.label(same).classes("rw-muted")

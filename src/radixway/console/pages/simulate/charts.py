@@ -1,4 +1,4 @@
-"""What ECharts is told of a simulation, in the console's own colours."""
+"""ECharts options of a simulation, in the console's colours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Curves = Mapping[str, Mapping[str, Any]]
 
 
 def quantile_options(curves: Curves) -> dict[str, Any]:
-    """Which share of requests waited no longer for their first token."""
+    """Return a chart of `curves`: the share of requests by time to first token."""
     lines = {
         name: [[seconds, share] for share, seconds in each["ttft_quantiles"]] for name, each in curves.items()
     }
@@ -33,14 +33,14 @@ def quantile_options(curves: Curves) -> dict[str, Any]:
 
 
 def over_time_options(curves: Curves) -> dict[str, Any]:
-    """The mean time to first token of those who came then."""
+    """Return a chart of `curves`: the mean time to first token by arrival."""
     lines = {name: each["ttft_over_time"] for name, each in curves.items()}
     across = _axis_options("value", "v => v + ' s'")
     return _line_options(lines, across, _axis_options("value", "v => Math.round(v * 1000) + ' ms'"), _SECONDS)
 
 
 def bar_options(values: Mapping[str, float | None], *, percent: bool = False) -> dict[str, Any]:
-    """A bar for each policy."""
+    """Return a chart of `values`, a bar for each policy."""
     names = list(values)
     return {
         "animation": False,
@@ -65,7 +65,7 @@ def bar_options(values: Mapping[str, float | None], *, percent: bool = False) ->
 
 
 def share_options(curves: Curves) -> dict[str, Any]:
-    """Each worker's share of the work, the busiest first, by policy."""
+    """Return a chart of `curves`: each worker's share of the work by policy, busiest first."""
     busiest = {name: sorted(each["work_shares"], reverse=True) for name, each in curves.items()}
     lines = {name: [[place + 1, share] for place, share in enumerate(all_)] for name, all_ in busiest.items()}
     across = _axis_options("value", "v => '#' + v") | {"min": 1, "minInterval": 1}
@@ -75,11 +75,11 @@ def share_options(curves: Curves) -> dict[str, Any]:
 
 
 def _line_options(
-    lines: Mapping[str, Any], across: dict[str, Any], up: dict[str, Any], told: str, *, dots: bool = False
+    lines: Mapping[str, Any], across: dict[str, Any], up: dict[str, Any], payload: str, *, dots: bool = False
 ) -> dict[str, Any]:
     return {
         "animation": False,
-        "tooltip": _TOOLTIP | {"trigger": "axis", ":valueFormatter": told},
+        "tooltip": _TOOLTIP | {"trigger": "axis", ":valueFormatter": payload},
         "grid": {"left": 8, "right": 16, "top": 8, "bottom": 52, "containLabel": True},
         "legend": {
             "bottom": 0,

@@ -1,4 +1,4 @@
-"""What came of a simulation: figures beside each other, the best of each marked, and charts."""
+"""The outcome of a simulation: figures beside each other, the best of each marked, and charts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_COMPARED = frozenset({"expected_hit_rate"})
 
 
 def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
-    """A simulation that is done."""
+    """Draw `job`, a simulation that is done."""
     result = job["result"]
     trace, policies = result["trace"], result["policies"]
     figures = {name: each["figures"] for name, each in policies.items()}

@@ -19,20 +19,20 @@ _OVER = ("done", "failed", "cancelled")
 
 
 async def build_simulate_page(visit: PageVisit) -> None:
-    """What there is to choose from is asked of the gateway first."""
+    """Build the page for `visit`, with the choices that the gateway offers."""
     say = visit.say
     with ui.element("div").classes("rw-page-title"), ui.element("h1"):
         ui.label(say("simulate.title"))
     ui.label(say("simulate.hint")).classes("rw-muted")
-    told = await visit.gateway.get_json("/simulate")
+    data = await visit.gateway.get_json("/simulate")
     page = _SimulationList(visit)
     with ui.element("div").classes("rw-sides"):
-        SimulationForm(visit, told, page.show_simulation).draw_form()
+        SimulationForm(visit, data, page.show_simulation).draw_form()
         page.draw_empty()
-    page.update_jobs(told)
+    page.update_jobs(data)
     wanted: str | None = visit.request.query_params.get("job")
-    if wanted is None and told["simulations"]:
-        wanted = told["simulations"][0]["id"]
+    if wanted is None and data["simulations"]:
+        wanted = data["simulations"][0]["id"]
     if wanted:
         await page.show_simulation(wanted)
     visit.refresh_every(_AGAIN_S, page.reload_jobs)
@@ -62,16 +62,16 @@ class _SimulationList:
             self._outcome = ui.element("div").classes("rw-stack").props("aria-live=polite")
 
     async def show_simulation(self, job_id: str) -> None:
-        """Look at this one from now on."""
+        """Show the simulation `job_id` from now on."""
         self._chosen = job_id
         ui.navigate.history.replace(f"{self._visit.link('/simulate')}?{urlencode({'job': job_id})}")
         await self.reload_jobs()
 
     async def reload_jobs(self) -> None:
-        """How far all have come."""
-        told = await self._visit.gateway.get_json("/simulate")
-        self.update_jobs(told)
-        job = next((each for each in told["simulations"] if each["id"] == self._chosen), None)
+        """Reload the progress of all simulations."""
+        data = await self._visit.gateway.get_json("/simulate")
+        self.update_jobs(data)
+        job = next((each for each in data["simulations"] if each["id"] == self._chosen), None)
         if job is None or self._chosen is None:
             self._clear_finished()
             return
@@ -87,9 +87,9 @@ class _SimulationList:
             self._draw_outcome(whole)
         self._show_progress(job)
 
-    def update_jobs(self, told: dict[str, Any]) -> None:
-        """The list, where anything in it has changed."""
-        fresh = [(each["id"], each["state"], each["id"] == self._chosen) for each in told["simulations"]]
+    def update_jobs(self, data: dict[str, Any]) -> None:
+        """Draw the list of `data` again, where it has changed."""
+        fresh = [(each["id"], each["state"], each["id"] == self._chosen) for each in data["simulations"]]
         if fresh == self._listed:
             return
         self._listed = fresh
@@ -97,7 +97,7 @@ class _SimulationList:
         with self._list:
             if not fresh:
                 ui.label(self._visit.say("simulate.none")).classes("rw-muted")
-            for each in told["simulations"]:
+            for each in data["simulations"]:
                 self._draw_line(each)
 
     def _draw_line(self, job: dict[str, Any]) -> None:

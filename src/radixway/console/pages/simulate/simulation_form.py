@@ -1,4 +1,4 @@
-"""What is to be simulated: a trace, policies, and what engines are like."""
+"""The form of a simulation: a trace, policies, and what engines are like."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class SimulationForm:
     """A form."""
 
     def __init__(
-        self, visit: PageVisit, told: dict[str, Any], begun: Callable[[str], Awaitable[None]]
+        self, visit: PageVisit, data: dict[str, Any], begun: Callable[[str], Awaitable[None]]
     ) -> None:
-        """`told`: of `GET /simulate`. `begun`: told the id of each simulation that was asked for."""
+        """`data`: of `GET /simulate`. `begun`: told the id of each simulation that was asked for."""
         self._visit = visit
-        self._told = told
+        self._data = data
         self._begun = begun
         self._body: bytes | None = None
         self._file = ""
 
     def draw_form(self) -> None:
         """Fields, and the button that begins."""
-        say, told = self._visit.say, self._told
+        say, data = self._visit.say, self._data
         with ui.element("section").classes("rw-card rw-order"):
             with ui.element("h2"):
                 ui.label(say("simulate.order"))
-            traces = {name: say(f"simulate.sample.{name}") for name in told["samples"]}
-            first = next(name for name in told["samples"] if name != "recent")
+            traces = {name: say(f"simulate.sample.{name}") for name in data["samples"]}
+            first = next(name for name in data["samples"] if name != "recent")
             self._trace = ui.select(
                 traces | {UPLOAD: say("simulate.sample.upload")},
                 value=first,
@@ -42,8 +42,8 @@ class SimulationForm:
                 on_change=self._trace_chosen,
             ).props("outlined dense")
             self._upload = ui.upload(
-                label=say("simulate.drop", most=told["limits"]["trace_bytes"] // 2**20),
-                max_file_size=int(told["limits"]["trace_bytes"]),
+                label=say("simulate.drop", most=data["limits"]["trace_bytes"] // 2**20),
+                max_file_size=int(data["limits"]["trace_bytes"]),
                 auto_upload=True,
                 max_files=1,
                 on_upload=self._store_upload,
@@ -51,15 +51,15 @@ class SimulationForm:
             ).props("flat bordered")
             self._upload.set_visibility(False)
             self._policies = ui.select(
-                list(told["policies"]),
-                value=[name for name in _USUAL if name in told["policies"]],
+                list(data["policies"]),
+                value=[name for name in _USUAL if name in data["policies"]],
                 multiple=True,
                 label=say("simulate.policies"),
                 new_value_mode="add-unique",
             ).props("outlined dense use-chips options-dense")
             ui.label(say("simulate.policies_hint")).classes("rw-muted rw-small")
             with ui.element("div").classes("rw-pairs"):
-                most = int(told["limits"]["workers"])
+                most = int(data["limits"]["workers"])
                 self._workers = ui.number(say("simulate.workers"), value=4, min=1, max=most, precision=0)
                 self._kv_tokens = ui.number(say("simulate.kv_tokens"), value=200_000, min=1, precision=0)
                 self._speedup = ui.number(say("simulate.speedup"), value=1, min=0.01)
