@@ -127,7 +127,7 @@ class ConversationTurns:
         return await self._answers.request_answer(user_id, old.chat_id, question, while_busy=wish.while_busy)
 
     async def resume_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
-        """An answer that was stopped, broke off, or reached its length, from where it ended.
+        """Continue the answer `message_id`, which was stopped, broke off or reached its length, from its end.
 
         Raises NotFound; InvalidFieldError, where it is whole, has no words yet, or workers would begin it
         anew.

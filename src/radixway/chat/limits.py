@@ -1,15 +1,10 @@
-"""How often a user may ask: one row each, counted in the transaction that it is about.
+"""Limits per user and chat: of answers, tokens and messages.
 
-The row holds the time at which the user's share is whole again (GCRA, ITU-T I.371): each answer moves it on
-by `per_s / times`, and may not move it further than `per_s` from now. Right in all processes of one database.
-
-How many tokens a user may use in a time: one row each, counted in the transaction that ends an answer.
-
-The row holds the time at which the user's budget is whole again, as in `rates`: each answer moves it on by
-its tokens' share of the time. How long an answer gets is known at its end alone, so the one that crosses the
-line is finished, and the next one refused until there is something left.
-
-How much is too much, of answers, tokens and messages: asked in the transaction that would go beyond it.
+Rates of answers and token budgets have one row for each user, counted in the transaction that they are about.
+The row holds the time at which the user's share is whole again (GCRA, ITU-T I.371): an answer moves it on by
+`per_s / times`, tokens by their share of the time, and it may be at most `per_s` from now. That is right in
+all processes of one database. The length of an answer is known at its end alone, so the one that crosses the
+budget is finished, and the next one refused until there is something left.
 """
 
 from __future__ import annotations
@@ -136,7 +131,7 @@ class BudgetAccounting:
         self._clock = clock
 
     async def __call__(self, write: AsyncConnection, ended: EndedAnswer) -> None:
-        """An answer that was never begun costs nothing."""
+        """Charge the tokens of `ended` to its user; an answer that was never begun costs nothing."""
         tokens = reported_tokens(ended.usage)
         if tokens is None:
             if not ended.characters:

@@ -374,7 +374,7 @@ async def end_message(
 
 
 async def detach_messages(write: AsyncConnection, chat_ids: Select[tuple[str]]) -> None:
-    """Before these chats are deleted: no message of theirs has a parent any more.
+    """Clear the parents of all messages of `chat_ids`, which are deleted next.
 
     Otherwise deleting the first one deletes its children, and so on, one within the other: no database goes
     as deep as a thread can be long (SQLite: 1,000). Chats and jobs are locked before messages, as by all who

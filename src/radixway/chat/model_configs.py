@@ -43,7 +43,7 @@ class ServedModelConfig:
 
 
 def make_compat_hash(model_id: str, total: int, longest_input: int, quantized: bool) -> str:
-    """As the published service builds it."""
+    """Return the queue's name for `model_id` and its lengths, as the published service builds it."""
     return f"{model_id}-{total}-{longest_input}-{'q' if quantized else 'f'}"
 
 

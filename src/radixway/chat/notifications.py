@@ -52,8 +52,8 @@ class TopicEvents:
             self.set_topic(topic)
 
     def topic_event(self, topic: str) -> asyncio.Event:
-        """Return the event that the next `set_topic` sets. Take it before looking for work, wait for it after
-        finding none.
+        """Return the event that the next `set_topic(topic)` sets. Take it before looking for work, and wait
+        for it after finding none.
         """
         return self._bells.setdefault(topic, asyncio.Event())
 

@@ -1,7 +1,4 @@
-"""Rows in the published JSON shapes.
-
-What listeners are sent, as JSON, in the published shapes.
-"""
+"""The published JSON shapes: of rows, and of the events that listeners are sent."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from radixway.chat.records import Chat, Message, MessageReport
 
 
 def format_time(at: float) -> str:
-    """A time as the published service writes it: UTC, with microseconds, without saying so."""
+    """Format `at`, seconds since 1970, as the published service does: UTC with microseconds, no zone."""
     return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
 def to_message_read(message: Message, reports: Sequence[MessageReport] = ()) -> dict[str, Any]:
-    """`MessageRead`."""
+    """Return `message` as a `MessageRead`."""
     return {
         "id": message.id,
         "parent_id": message.parent_id,
@@ -45,7 +42,7 @@ def to_message_read(message: Message, reports: Sequence[MessageReport] = ()) -> 
 
 
 def to_chat_list_read(chat: Chat) -> dict[str, Any]:
-    """`ChatListRead`."""
+    """Return `chat` as a `ChatListRead`."""
     return {
         "id": chat.id,
         "created_at": format_time(chat.created_at),
@@ -60,7 +57,7 @@ def to_chat_list_read(chat: Chat) -> dict[str, Any]:
 def to_chat_read(
     chat: Chat, messages: Sequence[Message], reports: Mapping[str, Sequence[MessageReport]]
 ) -> dict[str, Any]:
-    """`ChatRead`. `reports`: by message."""
+    """Return `chat` as a `ChatRead`. `reports`: by message."""
     read = [to_message_read(message, reports.get(message.id, ())) for message in messages]
     return {**to_chat_list_read(chat), "messages": read}
 
@@ -77,22 +74,22 @@ _read_words = msgspec.json.Decoder(_TextEvent)
 
 
 def encode_token(text: str) -> bytes:
-    """Some words."""
+    """Encode some `text` of the answer."""
     return _encode({"event_type": "token", "text": text})
 
 
 def join_tokens(said: Iterable[bytes]) -> str:
-    """All of them among some events."""
+    """Return the text of all token events among `said`."""
     return "".join(event.text for event in map(_read_words.decode, said) if event.event_type == "token")
 
 
 def encode_pending(position: int, size: int) -> bytes:
-    """Where the answer stands in its queue."""
+    """Encode the answer's `position` in a queue of `size`."""
     return _encode({"event_type": "pending", "queue_position": position, "queue_size": size})
 
 
 def encode_plugin_step(thought: str, action: str, given: str, found: str) -> bytes:
-    """A step of a plugin."""
+    """Encode a step of a plugin: `thought`, `action`, its input (`given`) and result (`found`)."""
     return _encode(
         {
             "event_type": "plugin_intermediate",
@@ -106,21 +103,21 @@ def encode_plugin_step(thought: str, action: str, given: str, found: str) -> byt
 
 
 def encode_safe_prompt(prompt: str, message: Message) -> bytes:
-    """The prompt was made safe; `message` is the prompter's."""
+    """Encode that the `prompt` was made safe; `message` is the prompter's."""
     return _encode({"event_type": "safe_prompt", "safe_prompt": prompt, "message": to_message_read(message)})
 
 
 def encode_restarted() -> bytes:
-    """What was said is void: the answer begins anew."""
+    """Encode that the text so far is void, since the answer starts again."""
     return _encode({"event_type": "restart"})
 
 
 def encode_message(message: Message) -> bytes:
-    """The answer is there."""
+    """Encode the end of a complete answer, `message`."""
     return _encode({"event_type": "message", "message": to_message_read(message)})
 
 
 def encode_error(text: str, message: Message | None) -> bytes:
-    """There will be no answer, or no more of it."""
+    """Encode the end of a failed answer, with `text` as the reason."""
     shape: dict[str, Any] | None = None if message is None else to_message_read(message)
     return _encode({"event_type": "error", "error": text, "message": shape})

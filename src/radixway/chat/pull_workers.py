@@ -1,4 +1,4 @@
-"""Workers that fetch their jobs: who may, by keys of which only hashes are kept."""
+"""Pull workers that are admitted, by keys of which only hashes are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from radixway.chat.schema import workers
 
 
 class PullWorkerStore:
-    """Those that were let in, connected or not."""
+    """The admitted workers, connected or not."""
 
     def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -24,7 +24,7 @@ class PullWorkerStore:
         self._clock = clock
 
     async def create_worker(self, name: str, *, trusted: bool = False) -> tuple[PullWorkerRecord, str]:
-        """A new one, and its key, which is told this once."""
+        """Create a worker called `name`; returns it with its key, which is not stored."""
         key, row = str(uuid.uuid4()), self._make_row(name, trusted)
         async with self._database.write_transaction() as write:
             await write.execute(workers.insert().values(**row, key_hash=hash_secret(key)))
@@ -37,18 +37,18 @@ class PullWorkerStore:
             return [_from_row(row) for row in rows]
 
     async def find_by_key(self, key: str) -> PullWorkerRecord | None:
-        """Whose key it is."""
+        """Return the worker that `key` belongs to."""
         async with self._database.read_connection() as read:
             row = (await read.execute(select(workers).where(workers.c.key_hash == hash_secret(key)))).first()
             return None if row is None else _from_row(row)
 
     async def delete_worker(self, worker_id: str) -> None:
-        """Its key opens nothing any more. Nothing happens where there is none."""
+        """Delete `worker_id` and its key, if there is such a worker."""
         async with self._database.write_transaction() as write:
             await write.execute(delete(workers).where(workers.c.id == worker_id))
 
     async def admit_workers(self, name: str, keys: Iterable[str]) -> None:
-        """Workers with these keys, which whoever runs the server has chosen; known ones stay as they are."""
+        """Admit workers with the configured `keys`; known ones stay as they are."""
         insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
         async with self._database.write_transaction() as write:
             for key in keys:

@@ -1,7 +1,4 @@
-"""Where answers stand in their queues: asked of the database once per queue and second, whoever listens.
-
-How long an answer will wait, from how fast the ones before it were begun.
-"""
+"""Queue positions of answers, read once per queue and second for all listeners, and estimated waits."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ class _QueueView:
 
 
 class QueuePositions:
-    """Belongs to one event loop."""
+    """Positions, cached for a second. Belongs to one event loop."""
 
     def __init__(self, jobs: AnswerJobQueue, clock: Callable[[], float], *, fresh_s: float = 1.0) -> None:
         """`clock`: seconds since 1970. `fresh_s`: how old what is told may be."""
@@ -38,7 +35,9 @@ class QueuePositions:
         self._views: dict[str, asyncio.Task[_QueueView]] = {}
 
     async def find_position(self, message_id: str, queue: str, since: float) -> JobPosition | None:
-        """How many go before it; None while it does not wait. `since`: when it was asked for."""
+        """Return the place of `message_id` in `queue`; None while it does not wait. `since`: when it was
+        requested.
+        """
         view = await self._fresh_view(queue, since)
         place = view.order.get(message_id)
         return None if place is None else JobPosition(place, len(view.order))
@@ -81,7 +80,7 @@ _RECENT_WINDOW_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class QueueEstimate:
-    """Where an answer stands in its queue."""
+    """The place of an answer in its queue, and its estimated wait."""
 
     position: int
     """How many go before it."""
@@ -91,7 +90,9 @@ class QueueEstimate:
 
 
 class QueuePace:
-    """Reads all from the database: it is the same for every process, and right after a restart."""
+    """Estimates waits from how fast answers were begun lately. All is read from the database, and so is the
+    same in every process and after a restart.
+    """
 
     def __init__(self, database: ChatDatabase, jobs: AnswerJobQueue, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -100,7 +101,7 @@ class QueuePace:
         self._clock = clock
 
     async def estimate_wait(self, message: Message) -> QueueEstimate | None:
-        """None while it does not wait for a worker."""
+        """Return the place and estimated wait of `message`; None while it does not wait for a worker."""
         if message.state is not MessageState.PENDING:
             return None
         stands = await self._jobs.find_position(message.id)

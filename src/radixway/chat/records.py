@@ -1,4 +1,4 @@
-"""Rows as the rooms hand them around."""
+"""Rows of the chats' tables as dataclasses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlalchemy import Row
 
 
 class Role(StrEnum):
-    """Who wrote a message."""
+    """The author of a message."""
 
     PROMPTER = "prompter"
     ASSISTANT = "assistant"
 
 
 class MessageState(StrEnum):
-    """How far a message is."""
+    """The state of a message."""
 
     MANUAL = "manual"
     """Written by a user."""
@@ -30,12 +30,12 @@ class MessageState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will come."""
+        """True once the message can no longer change by itself."""
         return self not in (MessageState.PENDING, MessageState.IN_PROGRESS)
 
 
 class UserRole(StrEnum):
-    """What somebody may do."""
+    """The rights of a user."""
 
     USER = "user"
     ADMIN = "admin"
@@ -48,7 +48,7 @@ OF_TENANTS = "tenant"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whoever chats."""
+    """A user."""
 
     id: str
     tenant: str
@@ -61,7 +61,7 @@ class User:
 
     @property
     def gateway_user(self) -> str:
-        """What the rest of the gateway calls them: where a tenant's key names them, as in its other calls."""
+        """The user's name elsewhere in the gateway: the one of the tenant's key, or the id."""
         return (self.provider == OF_TENANTS and self.provider_account_id) or self.id
 
 
@@ -118,14 +118,14 @@ class Message:
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Message:
-        """A row of the table `messages`, all its columns."""
+        """Return the message in `row`, which has all columns of the table `messages`."""
         fields = dict(row._mapping)
         return cls(**fields | {"role": Role(fields["role"]), "state": MessageState(fields["state"])})
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReport:
-    """What somebody says of a message."""
+    """A user's report of a message."""
 
     id: str
     message_id: str
@@ -146,7 +146,7 @@ class PullWorkerRecord:
 
 @dataclass(frozen=True, slots=True)
 class AnswerJob:
-    """The work of answering one message, as whoever took it holds it."""
+    """The job of answering one message, as its holder sees it."""
 
     message_id: str
     user_id: str

@@ -1,4 +1,4 @@
-"""What workers say, made fit to be kept: by every database, and for all who read it later."""
+"""Sanitizes what workers send, so that every database can store it and every reader can show it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _REASON = 64
 
 
 def sanitize_text(text: str) -> str:
-    """PostgreSQL holds every character but one, and refuses all that is written with it."""
+    """Return `text` without U+0000, which PostgreSQL cannot store."""
     return text.replace("\x00", "") if "\x00" in text else text
 
 
 def is_within_size(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
-    """Whether it goes no deeper than that, and is no longer than so many bytes as JSON."""
+    """Return whether `value` nests at most `deepest` levels and takes at most `most` bytes as JSON."""
     try:
         return _is_flat(value, deepest) and len(msgspec.json.encode(value)) <= most
     except (OverflowError, TypeError, ValueError):  # no JSON
@@ -27,7 +27,7 @@ def is_within_size(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
 
 
 def sanitize_usage(usage: Any) -> dict[str, Any] | None:
-    """The numbers of a `usage`, and of objects in it; None: there are none."""
+    """Return the numbers of `usage`, and of objects in it; None: there are none."""
     if not isinstance(usage, dict):
         return None
     kept = {}
@@ -41,7 +41,7 @@ def sanitize_usage(usage: Any) -> dict[str, Any] | None:
 
 
 def sanitize_finish_reason(told: Any) -> str | None:
-    """A `finish_reason`."""
+    """Return `told` as a finish reason, or None."""
     return sanitize_text(told)[:_REASON] if isinstance(told, str) else None
 
 

@@ -1,4 +1,4 @@
-"""Secrets nobody chose: made at the first start, in a file that only its owner reads."""
+"""Secrets of the server: created at the first start, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ServerSecrets:
-    """What keeps tokens from being forged."""
+    """The secrets that tokens are made with."""
 
     auth_secret: str
     auth_salt: str
@@ -22,7 +22,8 @@ class ServerSecrets:
 
 
 def load_or_create_secrets(path: Path) -> tuple[ServerSecrets, bool]:
-    """The secrets in that file, and whether they were made now: of several processes one makes them.
+    """Return the secrets in the file at `path`, and whether they were created now: one of several processes
+    does.
 
     Raises ValueError for a file that is none of ours, OSError.
     """

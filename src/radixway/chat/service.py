@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class ChatService:
-    """Works while `running()`."""
+    """The components of chats, put together from the configuration. Works while `running()`."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class ChatService:
         )
 
     def add_answer_metrics(self, metrics: AnswerMetrics) -> None:
-        """From now on."""
+        """Record every end of an answer in `metrics` from now on."""
 
         async def ended(write: AsyncConnection, answer: EndedAnswer) -> None:
             self.database.call_after_commit(write, partial(metrics.record_end, answer))
@@ -182,7 +182,10 @@ class ChatService:
             self.messages.histories.drop_chats(forgotten.chats)
 
     def update_local_queues(self) -> None:
-        """Workers have come or gone: the gateway's own answer for a model as long as none comes to fetch."""
+        """Have the gateway's own workers answer for each model that no pull worker serves.
+
+        Called when workers have come or gone.
+        """
         pulled = self.sessions.models
         self._seen |= pulled
         served = set(self._served())
@@ -217,7 +220,7 @@ class ChatService:
 
 
 def open_database(config: ChatConfig, home: Path) -> ChatDatabase:
-    """The configured one, or a file in `home`. Raises ConfigError."""
+    """Open the database of `config`, or a file in `home`. Raises ConfigError."""
     home.mkdir(parents=True, exist_ok=True)
     given = config.database
     try:
@@ -227,7 +230,9 @@ def open_database(config: ChatConfig, home: Path) -> ChatDatabase:
 
 
 def load_secrets(home: Path, config: ChatConfig) -> ServerSecrets:
-    """Those of the configuration, the rest from `home`, made now where there are none. Raises ConfigError."""
+    """Return the secrets of `config`, and the others from `home`, creating them there at first. Raises
+    ConfigError.
+    """
     chosen = {name: secret.get_secret_value() for name, secret in config.secrets if secret is not None}
     if len(chosen) == len(ServerSecrets.__slots__):
         return ServerSecrets(**chosen)

@@ -1,4 +1,4 @@
-"""Share links: whoever has one reads a thread as it was, up to a message, until it expires or is revoked."""
+"""Share links: their token lets anyone read a thread up to a message, until it expires or is revoked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from radixway.chat.schema import chats, messages, shares, users
 
 @dataclass(frozen=True, slots=True)
 class ShareLink:
-    """What is shared, without the secret that opens it."""
+    """A share without the token that opens it."""
 
     id: str
     chat_id: str
@@ -32,7 +32,7 @@ _COLUMNS = tuple(shares.c[name] for name in ShareLink.__dataclass_fields__)
 
 
 class ShareLinks:
-    """Of a link the database has the hash alone: it cannot be read out there."""
+    """Share links of all users. The database has only hashes of their tokens."""
 
     def __init__(self, database: ChatDatabase, texts: MessageStore, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -75,7 +75,7 @@ class ShareLinks:
             return ShareLink(**made.one()._mapping), token
 
     async def list_links(self, user_id: str, chat_id: str) -> list[ShareLink]:
-        """Those that still open something. Raises ChatNotFoundError."""
+        """Return the valid links of `chat_id`. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             await own_chat(read, user_id, chat_id)
             wanted = select(*_COLUMNS).where(shares.c.chat_id == chat_id, self._is_valid())
@@ -83,7 +83,7 @@ class ShareLinks:
             return [ShareLink(**row._mapping) for row in rows]
 
     async def revoke_link(self, user_id: str, chat_id: str, share_id: str) -> None:
-        """It opens nothing any more. Raises ChatNotFoundError."""
+        """Delete the link `share_id`. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             await own_chat(write, user_id, chat_id)
             gone = delete(shares).where(shares.c.id == share_id, shares.c.chat_id == chat_id)
@@ -91,7 +91,7 @@ class ShareLinks:
                 raise ChatNotFoundError("Share not found")
 
     async def open_link(self, token: str) -> tuple[ShareLink, list[Message]]:
-        """What is shared, the first message first. Raises ChatNotFoundError."""
+        """Return the share that `token` opens, and its thread, root first. Raises ChatNotFoundError."""
         wanted = (
             select(*_COLUMNS)
             .join(chats, chats.c.id == shares.c.chat_id)

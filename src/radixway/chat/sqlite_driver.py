@@ -23,18 +23,18 @@ class FetchingCursor(aiosqlite.Cursor):
     _rows: list[Any]
 
     async def execute(self, sql: str, parameters: Iterable[Any] | None = None) -> aiosqlite.Cursor:
-        """See `sqlite3.Cursor.execute`."""
+        """Execute `sql` and fetch all its rows in one hop into the thread."""
         self._rows = await self._execute(  # type: ignore[no-untyped-call]
             _fetch_all_rows, self._cursor, sql, parameters or ()
         )
         return self
 
     async def fetchall(self) -> list[Any]:
-        """What the statement gave."""
+        """Return the rows of the statement."""
         return self._rows
 
     async def close(self) -> None:
-        """See `sqlite3.Cursor.close`; nothing is running any more."""
+        """Close without a hop: nothing is running any more."""
         self._cursor.close()
 
 
@@ -57,7 +57,9 @@ class ThreadedConnection(aiosqlite.Connection):
 
 
 def connect_sqlite(path: str, *, timeout: float, **given: Any) -> ThreadedConnection:
-    """A connection to be awaited, which waits `timeout` seconds for other writers; `given`: see `sqlite3`."""
+    """Return a connection to be awaited, which waits `timeout` seconds for other writers; `given`: see
+    `sqlite3`.
+    """
 
     def open_it() -> sqlite3.Connection:
         _create_file(path)

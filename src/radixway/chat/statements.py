@@ -1,4 +1,4 @@
-"""What every answer asks the database, made once: to make a statement takes longer than SQLite takes for it.
+"""Statements of the hot path, built once: building one takes longer than SQLite needs to execute it.
 
 Their parameters are what is named in `bindparam`, and columns to be written.
 """

@@ -1,4 +1,4 @@
-"""Responses: answers that are asked for with items and not with words alone, and what is kept of them.
+"""Stored responses: answers that are requested with items and not with text alone.
 
 A response is an assistant's message; the items that it was asked with are kept with the prompter's message
 above it, and its request, and its output's blocks, with itself. One response after another is a thread of a
@@ -31,7 +31,7 @@ _CAME_TO_NOTHING = (MessageState.CANCELLED, MessageState.ABORTED_BY_WORKER, Mess
 
 @dataclass(frozen=True, slots=True)
 class NewResponse:
-    """What a response is asked for with."""
+    """The parameters of a requested response."""
 
     content: str
     """What its items say, in words."""
@@ -54,7 +54,7 @@ class NewResponse:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """As it is kept."""
+    """A response with its request and output."""
 
     message: Message
     request: dict[str, Any]
@@ -68,7 +68,7 @@ class StoredResponse:
 
 
 class ResponseStore:
-    """Whoever asks gives the user: what is another's is not found."""
+    """The responses of all users. Those of another user than the given one are not found."""
 
     def __init__(self, database: ChatDatabase, answers: ActiveAnswers, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -91,12 +91,12 @@ class ResponseStore:
         return made
 
     async def find_response(self, user_id: str, message_id: str) -> StoredResponse:
-        """Raises ChatNotFoundError."""
+        """Return the response `message_id`. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             return await _own_response(read, user_id, message_id)
 
     async def get_response(self, message_id: str) -> StoredResponse | None:
-        """As it is now, whoever it belongs to; None: there is no such response any more."""
+        """Return the response `message_id` of any user; None: there is none any more."""
         async with self._database.read_connection() as read:
             message = await _get_message(read, message_id)
             return None if message is None else await _find_response(read, message)
@@ -104,7 +104,7 @@ class ResponseStore:
     async def load_items(
         self, ids: Collection[str]
     ) -> tuple[dict[str, ResponseItems], dict[str, ResponseItems]]:
-        """By message: items of questions, and blocks of answers."""
+        """Return the items of questions and the blocks of answers among `ids`, by message."""
         async with self._database.read_connection() as read:
             asked = await read.execute(select(question_items).where(question_items.c.message_id.in_(ids)))
             told = await read.execute(
@@ -116,7 +116,9 @@ class ResponseStore:
             return questions, {row.message_id: row.output for row in told if row.output}
 
     async def save_output(self, message_id: str, attempt_id: str, blocks: ResponseItems) -> None:
-        """What an attempt said, while it is the current one or the answer was cancelled amid it."""
+        """Save the `blocks` of `attempt_id`, while it is the current attempt or the answer was cancelled amid
+        it.
+        """
         held = exists().where(
             jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED
         )
@@ -125,12 +127,12 @@ class ResponseStore:
         await self._update_response(message_id, or_(held, blank), output=blocks)
 
     async def save_failure(self, message_id: str, failure: dict[str, Any]) -> None:
-        """Why its last attempt failed."""
+        """Save why the last attempt at `message_id` failed."""
         await self._update_response(message_id, failure=failure)
 
     async def delete_response(self, user_id: str, message_id: str) -> None:
-        """It cannot be read or gone on from any more. Its texts go at once, or, where other responses went on
-        from it and need them, with the last of those. Raises ChatNotFoundError.
+        """Delete the response `message_id`: it can no longer be read or continued. Its texts are deleted at
+        once, or with the last response that continues it. Raises ChatNotFoundError.
         """
         async with self._database.write_transaction() as write:
             found = await _own_response(write, user_id, message_id)
@@ -182,7 +184,7 @@ class ResponseStore:
 
 
 async def create_hidden_chat(write: AsyncConnection, user_id: str, now: float) -> Chat:
-    """One that lists do not show."""
+    """Create a chat of `user_id` that lists do not show. `now`: seconds since 1970."""
     row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
     quiet = {"hidden": True, "titled_by": "user"}  # nobody looks for its title: no model is to make one
     made = await write.execute(chats.insert().values(**row, **quiet).returning(*chats.c))
@@ -192,7 +194,7 @@ async def create_hidden_chat(write: AsyncConnection, user_id: str, now: float) -
 async def find_conversation(
     connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False
 ) -> Chat:
-    """Raises ChatNotFoundError."""
+    """Return the chat of the conversation `chat_id`. Raises ChatNotFoundError."""
     chat = await own_chat(connection, user_id, chat_id, lock=lock)
     if not await _is_conversation(connection, chat_id):
         raise ChatNotFoundError("Conversation not found")
@@ -200,7 +202,7 @@ async def find_conversation(
 
 
 async def set_chat_tail(write: AsyncConnection, chat_id: str, message_id: str | None) -> None:
-    """The thread that is open ends there."""
+    """Make `message_id` the end of the thread that is open in `chat_id`."""
     changed = update(chats).where(chats.c.id == chat_id)
     await write.execute(changed.values(active_thread_tail_message_id=message_id))
 

@@ -1,10 +1,8 @@
-"""The branches of a chat: which messages make a thread, which stand beside each other. Pure functions.
+"""Threads of chats: pure functions over branches, and a cache of threads that are used often.
 
-Threads of chats that are hot: what was read once is not read again while it is as it was.
-
-The database says what still holds, with each question: a message has a version that a trigger raises with
-every change, whoever makes it and in whichever process. Of a chat that is known, ids and versions are read,
-and the messages that are new or have changed; so nothing stale is ever told, and nobody is told of changes.
+The database says with each request what is still valid: a trigger raises a message's version with every
+change, by any process. Of a cached chat only ids and versions are read, and the messages that are new or have
+changed; so nothing stale is returned and no process need be told of changes.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from radixway.chat.schema import messages
 
 
 def build_thread(messages: Sequence[Message], tail: str) -> list[Message]:
-    """A message and all above it, the first of the chat first; empty where there is no such message."""
+    """Return the message `tail` and all above it, root first; empty where there is no such message."""
     by_id = {message.id: message for message in messages}
     found: list[Message] = []
     at = by_id.get(tail)
@@ -38,7 +36,7 @@ def build_thread(messages: Sequence[Message], tail: str) -> list[Message]:
 
 
 def find_newest_tail(messages: Sequence[Message], below: str) -> str:
-    """The end of the thread through a message that follows the newest child at each fork."""
+    """Return the end of the thread through `below` that follows the newest child at each fork."""
     children = _children_by_parent(messages)
     while below in children:
         below = children[below][-1].id
@@ -46,7 +44,7 @@ def find_newest_tail(messages: Sequence[Message], below: str) -> str:
 
 
 def find_siblings(messages: Sequence[Message]) -> dict[str, list[str]]:
-    """By message: what stands in its place, itself included, in the order in which it was made."""
+    """Return for each message the ids of its siblings, its own included, in the order of creation."""
     return {
         message.id: [each.id for each in family]
         for family in _children_by_parent(messages).values()
@@ -82,7 +80,7 @@ class _CachedChat:
 
 
 class ThreadCache:
-    """Belongs to one event loop."""
+    """An LRU cache of threads. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class ThreadCache:
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def load_thread(self, chat_id: str, message_id: str) -> list[Message]:
-        """A message of a chat and all above it, the first one first; empty where there is no such message."""
+        """Return `message_id` and all above it, root first; empty where there is no such message."""
         self._drop_old()
         chat = self._chats.get(chat_id)
         async with self._database.read_connection() as read:
@@ -121,7 +119,7 @@ class ThreadCache:
         return found
 
     def drop_chats(self, chat_ids: Iterable[str]) -> None:
-        """Nothing of these is kept any more."""
+        """Remove `chat_ids` from the cache."""
         for chat_id in chat_ids:
             chat = self._chats.pop(chat_id, None)
             if chat is not None:

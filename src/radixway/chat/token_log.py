@@ -37,7 +37,7 @@ class TokenLogEntry:
 async def without_restarts(
     entries: AsyncIterator[TokenLogEntry], restart: bytes
 ) -> AsyncIterator[TokenLogEntry]:
-    """For listeners that know nothing of answers that begin anew: once one does, they hear its end alone.
+    """Yield `entries` for listeners that cannot handle a restart: after one they get only the end.
 
     `restart`: the event that says so. What they heard before it is void, and nothing can take it back.
     """
@@ -59,7 +59,7 @@ async def without_restarts(
 
 @dataclass(slots=True)
 class AnswerLog:
-    """Of one answer."""
+    """The log of one answer."""
 
     base: int = 0
     """Where the attempt that counts begins; its first event stands behind it."""
@@ -76,21 +76,21 @@ class AnswerLog:
         return self.base + len(self.events)
 
     def restart_at(self, base: int) -> None:
-        """What was said before this position is void."""
+        """Void everything before position `base`."""
         if base > self.base and self.end is None:
             self.base = base
             self.events = []
             self.wake_listeners()
 
     def add_events(self, base: int, events: Sequence[bytes]) -> None:
-        """Of the attempt that begins at `base`."""
+        """Add `events` of the attempt that begins at `base`."""
         self.restart_at(base)
         if base == self.base and self.end is None:
             self.events += events
             self.wake_listeners()
 
     def close_log(self, entry: TokenLogEntry) -> None:
-        """Nothing comes after it."""
+        """End the log with `entry`."""
         if self.end is None:
             self.end = entry
             self.wake_listeners()
@@ -102,7 +102,7 @@ class AnswerLog:
 
 
 def attempt_base(attempt: int) -> int:
-    """Where an attempt's positions begin."""
+    """Return the position at which the positions of `attempt` begin."""
     return (attempt - 1) * ATTEMPT
 
 

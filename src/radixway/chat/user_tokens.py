@@ -1,7 +1,6 @@
-"""Tokens of users, as the published service makes them: encrypted (JWE, `dir` with `A256GCM`).
+"""Access and refresh tokens, as the published service makes them: encrypted (JWE, `dir` with `A256GCM`).
 
-A refresh token serves once. One that comes a second time was stolen from somebody: all that came from the
-same login ends.
+A refresh token works once. If it is used again it was stolen, and all tokens of the same login are revoked.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ class TokenTypeError(InvalidTokenError):
 
 @dataclass(frozen=True, slots=True)
 class TokenPair:
-    """What a login gives."""
+    """An access token and a refresh token."""
 
     access: str
     refresh: str
 
 
 class TokenIssuer:
-    """Makes tokens, and tells whose they are."""
+    """Issues and checks tokens."""
 
     def __init__(
         self,
@@ -71,16 +70,16 @@ class TokenIssuer:
         self._refresh_s = refresh_s
 
     def find_user_id(self, token: str) -> str:
-        """Whose access token it is. Raises InvalidTokenError."""
+        """Return the user of the access token `token`. Raises InvalidTokenError."""
         return self._decrypt_token(token, "access")
 
     async def issue_pair(self, user_id: str) -> TokenPair:
-        """A new pair, the first of its family."""
+        """Return a new pair for `user_id`, the first of its family."""
         async with self._database.write_transaction() as write:
             return await self._issue_pair(write, user_id, new_id())
 
     async def refresh_pair(self, token: str) -> TokenPair:
-        """A new pair for a refresh token, which serves no more. Raises InvalidTokenError."""
+        """Return a new pair for the refresh token `token`, which stops working. Raises InvalidTokenError."""
         user_id = self._decrypt_token(token, "refresh")
         async with self._database.write_transaction() as write:
             held = refresh_tokens.c.token_hash == hash_secret(token)
@@ -97,7 +96,7 @@ class TokenIssuer:
         raise InvalidTokenError("Invalid token")
 
     async def revoke_user(self, user_id: str) -> None:
-        """No refresh token of that user serves any more."""
+        """Revoke all refresh tokens of `user_id`."""
         async with self._database.write_transaction() as write:
             theirs = refresh_tokens.c.user_id == user_id
             await write.execute(update(refresh_tokens).where(theirs).values(revoked=True))

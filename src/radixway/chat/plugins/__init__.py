@@ -1,4 +1,4 @@
-"""What answers may use besides a model: built-in plugins, those of others by their manifests, MCP servers.
+"""Plugins that answers may use besides a model: built-in ones, remote ones by their manifests, MCP servers.
 
 `PluginRegistry` finds them, `PluginAnswers` answers with one where the gateway's own workers answer.
 """

@@ -1,8 +1,6 @@
-"""The plugins of this house, with the manifests and interfaces of the published ones.
+"""The built-in plugins, with the manifests and interfaces of the published ones, and their icons.
 
 `gale_pleaser`, `gale_roaster` and `web_retriever` are Open-Assistant's by name, interface and description.
-
-Pictures of the plugins of this house: a disc in a colour of their own, as PNG.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _OF_NOBODY = {"contact_email": "your_email@example.com", "legal_info_url": "http
 
 @dataclass(frozen=True, slots=True)
 class BuiltinPlugin:
-    """One of ours: a plugin with one operation, whose parameters are all required text."""
+    """A built-in plugin with one operation, whose parameters are all required text."""
 
     name: str
     """In paths."""
@@ -48,7 +46,7 @@ class BuiltinPlugin:
     tag: tuple[str, str] | None = None
 
     def to_manifest(self, base: str) -> dict[str, Any]:
-        """`ai-plugin.json`. `base`: the gateway's address, with a slash at its end."""
+        """Return `ai-plugin.json`. `base`: the gateway's address, with a slash at its end."""
         here = f"{base}plugins/{self.name}"
         return {
             "schema_version": "v1",
@@ -87,7 +85,7 @@ class BuiltinPlugin:
         }
 
     def to_plugin(self, url: str) -> ChatPlugin:
-        """As models are offered it."""
+        """Return the plugin as models are offered it, under `url`."""
         schema = {
             "type": "object",
             "properties": {
@@ -149,7 +147,9 @@ async def _run_calculator(given: dict[str, str]) -> str:
 
 
 def make_builtins(fetcher: UrlFetcher, page_characters: int) -> dict[str, BuiltinPlugin]:
-    """All of ours, by name."""
+    """Return all built-in plugins by name. `page_characters`: of a page that `web_retriever` reads with
+    `fetcher`.
+    """
     pleaser = BuiltinPlugin(
         name="gale_pleaser",
         title="Super nice and pleasing Assistant",
@@ -247,7 +247,7 @@ _COLOURS = {
 
 @cache
 def render_icon(name: str) -> bytes:
-    """64 by 64 pixels."""
+    """Return a disc of 64 by 64 pixels in the colour of plugin `name`, as PNG."""
     colour, middle = bytes(_COLOURS.get(name, (128, 128, 128))), (_SIDE - 1) / 2
     rows = bytearray()
     for y in range(_SIDE):

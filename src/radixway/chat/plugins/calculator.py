@@ -1,4 +1,4 @@
-"""Arithmetic, without anything else of the language that it is written in."""
+"""Arithmetic expressions, evaluated without anything else of Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CalculationError(Exception):
 
 
 def calculate(expression: str) -> str:
-    """The value of `2 * (3 + 4) ** 2`, `sqrt(2)`, `17 % 5`, `comb(52, 5)`.
+    """Return the value of an `expression` such as `2 * (3 + 4) ** 2`, `sqrt(2)`, `17 % 5`, `comb(52, 5)`.
 
     `^` is a power; `×`, `÷` and `−` are read, too. Whole numbers are exact, others have 15 digits. Takes
     microseconds, whatever it is given. Raises CalculationError.

@@ -34,7 +34,7 @@ class _HeldConnection:
 
 
 class McpServer:
-    """Belongs to one event loop. What is wrong with it is told to whoever asks, and tried again next time."""
+    """One MCP server. Belongs to one event loop; a failed connection is retried with the next request."""
 
     def __init__(self, name: str, config: McpServerConfig) -> None:
         self.name = name
@@ -49,12 +49,12 @@ class McpServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def start_connection(self) -> None:
-        """So that the first who asks need not wait; where it fails, it is tried again then."""
+        """Connect early, so that the first request need not wait; failures are retried then."""
         with suppress(PluginError):
             await self.load_plugin()
 
     async def load_plugin(self) -> ChatPlugin:
-        """With the tools that it has now. Raises PluginError."""
+        """Return the server with its present tools. Raises PluginError."""
         try:
             async with asyncio.timeout(self._config.timeout_s):
                 if self._held is not None:

@@ -1,4 +1,4 @@
-"""What strangers' manifests and OpenAPI documents offer, as operations that can be called."""
+"""Parses manifests and OpenAPI documents of remote plugins into operations that can be called."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class PluginOperation:
     """JSON Schema of an object; the body, where there is one, is its property `payload`."""
 
     def build_request(self, arguments: dict[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
-        """URL, headers and body of a call. Raises ValueError: what is required is missing."""
+        """Return URL, headers and body of a call with `arguments`. Raises ValueError if a required one is
+        missing.
+        """
         missing = [name for name in self.parameters["required"] if arguments.get(name) is None]
         if missing:
             raise ValueError(f"missing: {', '.join(missing)}")
@@ -67,7 +69,7 @@ class PluginOperation:
 
 
 def parse_document(text: str) -> dict[str, Any]:
-    """JSON or YAML. Raises PluginError. Takes seconds with much YAML: not for the event loop."""
+    """Parse `text` as JSON or YAML. Raises PluginError. Much YAML takes seconds: not for the event loop."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -99,7 +101,7 @@ def _parse_yaml(text: str) -> Any:
 
 
 def to_plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest in the published shape. Raises PluginError: it lacks something, or asks for a login."""
+    """Return `manifest` in the published shape. Raises PluginError if it lacks something or needs a login."""
     api = manifest.get("api")
     if not isinstance(api, dict) or not isinstance(api.get("url"), str):
         raise PluginError("the manifest names no api.url")
@@ -131,7 +133,7 @@ def to_plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_operations(document: dict[str, Any], url: str) -> list[PluginOperation]:
-    """The GETs and POSTs of a document that was found at `url`. Raises PluginError: it has none."""
+    """Return the GETs and POSTs of the `document` found at `url`. Raises PluginError if it has none."""
     base = _base_url(document, url)
     found: dict[str, PluginOperation] = {}
     for path, method, item, operation in _iter_endpoints(document):

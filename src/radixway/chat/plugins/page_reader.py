@@ -1,4 +1,4 @@
-"""The text of whatever a URL leads to: `web_retriever`."""
+"""Reads the text of the page, PDF or document at a URL, for `web_retriever`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PageKind = Literal["html", "pdf", "json", "text"]
 
 
 class PageReader:
-    """What is at URLs, as text."""
+    """Fetches URLs and returns their text."""
 
     def __init__(self, fetcher: UrlFetcher, characters: int) -> None:
         """`characters`: of a text, at most."""
@@ -36,7 +36,7 @@ class PageReader:
         self._readers = asyncio.Semaphore(_READERS)
 
     async def read_text(self, url: str) -> str:
-        """Of HTML, PDF, JSON, and text of any kind. Raises ToolError."""
+        """Return the text at `url`: of HTML, PDF, JSON, or any text. Raises ToolError."""
         try:
             fetched = await self._fetcher.fetch(url)
         except FetchError as error:
@@ -65,7 +65,7 @@ def _to_utf8(page: FetchedResource) -> bytes:
 
 
 def detect_kind(fetched: FetchedResource) -> PageKind | None:
-    """By what it says it is; where it does not say, by its first bytes. None: it is no text."""
+    """Return the kind of `fetched` by its content type, else by its first bytes. None: it is not text."""
     said, start = fetched.content_type, fetched.body[:1024].lstrip()
     if said == "application/pdf" or (said == "application/octet-stream" and start.startswith(b"%PDF-")):
         return "pdf"
@@ -81,7 +81,7 @@ def detect_kind(fetched: FetchedResource) -> PageKind | None:
 
 
 def render_json(fetched: FetchedResource) -> str:
-    """The beginning of a document, an object or an array, as YAML, which reads with fewer signs."""
+    """Return the beginning of the document in `fetched` as YAML, which takes fewer characters than JSON."""
     try:
         document = json.loads(fetched.body)
         return strip_unstorable(

@@ -17,7 +17,7 @@ _INLINE |= {"q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "
 
 
 def extract_html_text(page: bytes, most: int) -> str:
-    """The title and what follows it, a line for each block; without what is around a page's own words."""
+    """Return at most `most` characters of `page`: its title and a line for each block of its main text."""
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(page)
@@ -38,7 +38,7 @@ def extract_html_text(page: bytes, most: int) -> str:
 
 
 def extract_pdf_text(document: bytes, most: int) -> str:
-    """Page by page, until there is enough."""
+    """Return at most `most` characters of `document`, read page by page."""
     from pypdf import PdfReader
 
     text = ""

@@ -47,7 +47,7 @@ class ChatPlugin:
 
 @dataclass(frozen=True, slots=True)
 class ToolObservation:
-    """What came of a call."""
+    """The result of a tool call."""
 
     text: str
     failed: bool = False
@@ -56,7 +56,9 @@ class ToolObservation:
 async def call_tool(
     tool: PluginTool, arguments: dict[str, Any], *, timeout_s: float, characters: int
 ) -> ToolObservation:
-    """Call it. Whatever goes wrong is something to tell the model; a longer result than that is cut."""
+    """Call `tool` with `arguments`. Failures become observations for the model; results are cut to
+    `characters`.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             found = strip_unstorable(await tool.call(arguments))
@@ -73,5 +75,5 @@ async def call_tool(
 
 
 def strip_unstorable(text: str) -> str:
-    """Without what neither databases nor JSON hold: U+0000 and lone surrogates."""
+    """Return `text` without what databases and JSON cannot hold: U+0000 and lone surrogates."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()

@@ -19,20 +19,20 @@ _DEEPEST = 16
 
 
 class PluginAnswers:
-    """Says answers with plugins: for the gateway's own workers, and in workers of ours that fetch jobs."""
+    """Answers with plugins, for the gateway's own workers and in our pull worker."""
 
     def __init__(self, plugins: PluginRegistry, config: ChatPluginsConfig) -> None:
         self._plugins = plugins
         self._config = config
 
     def uses_tools(self, attempt: AnswerAttempt) -> bool:
-        """Whether a plugin is to be used."""
+        """Return whether `attempt` is to use a plugin."""
         return find_chosen_plugin(attempt.answer.work_parameters) is not None
 
     async def answer_with_tools(
         self, attempt: AnswerAttempt, messages: Sequence[ChatMessage], ask: StreamChat
     ) -> dict[str, Any]:
-        """Say it; returns what `Attempt.finish` is to note."""
+        """Stream an answer into `attempt`; returns the fields for `AnswerAttempt.finish_answer`."""
         parameters = attempt.answer.work_parameters or {}
         return await self.answer_with_plugin(attempt, attempt.answer.model or "", parameters, messages, ask)
 
@@ -44,7 +44,8 @@ class PluginAnswers:
         messages: Sequence[ChatMessage],
         ask: StreamChat,
     ) -> dict[str, Any]:
-        """An answer with what `chosen` finds in published WorkParameters; returns what is to be noted of it.
+        """Stream an answer into `speaker`, using the plugin chosen in `parameters`; returns usage, finish
+        reason and record.
 
         A plugin that cannot be used costs no answer: it is given without.
         """
@@ -77,7 +78,7 @@ class PluginAnswers:
 
 
 def find_chosen_plugin(parameters: dict[str, Any] | None) -> PluginEntry | None:
-    """The plugin that an answer is to use. None for one that goes on with another's words."""
+    """Return the plugin that `parameters` choose; None also for an answer that continues another one."""
     if not parameters or parameters.get("prefix"):
         return None
     return find_enabled(parameters.get("plugins") or ())

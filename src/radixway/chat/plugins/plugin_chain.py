@@ -29,14 +29,14 @@ _RECORD = 20_000
 
 
 class AnswerSpeaker(Protocol):
-    """Who the user hears, such as an `Attempt`."""
+    """Receives the text and the steps of an answer, such as an `AnswerAttempt`."""
 
     async def send_text(self, text: str) -> None:
-        """Some words."""
+        """Append `text` to the answer."""
         ...
 
     async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
-        """A call that was made."""
+        """Report a call: the `thought` before it, the `action`, its input (`given`) and result (`found`)."""
         ...
 
 
@@ -52,7 +52,7 @@ class ChainLimits:
 
 @dataclass(slots=True)
 class ChainUsage:
-    """What the model's requests added up to."""
+    """The token usage of all requests of a chain."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -60,7 +60,7 @@ class ChainUsage:
     _counted: bool = False
 
     def add_chunk(self, event: dict[str, Any]) -> None:
-        """One chunk."""
+        """Add the usage and finish reason in `event`, one chunk."""
         usage = event.get("usage")
         if usage:
             self._counted = True
@@ -70,7 +70,7 @@ class ChainUsage:
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
 
     def total_usage(self) -> dict[str, int] | None:
-        """Of all of them; None where no worker counts."""
+        """Return the usage of all requests; None where no worker reports any."""
         total = self.prompt_tokens + self.completion_tokens
         counted = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         return counted | {"total_tokens": total} if self._counted else None
@@ -78,7 +78,7 @@ class ChainUsage:
 
 @dataclass(slots=True)
 class PluginRecord:
-    """`used_plugin`: what was done, step by step, in the published shape."""
+    """The record of a plugin's use, step by step, in the published shape `used_plugin`."""
 
     url: str
     name: str
@@ -91,17 +91,17 @@ class PluginRecord:
     error: str = ""
 
     def record_exchange(self, prompt: str, answer: str) -> None:
-        """One request and what the model said to it."""
+        """Record one request's `prompt` and the model's `answer`."""
         self.prompt = prompt[-_RECORD:]
         self.monologue += [f"In: {prompt}"[:_RECORD], f"Out: {answer}"[:_RECORD]]
 
     def record_observation(self, observation: ToolObservation) -> None:
-        """What a call gave."""
+        """Record the `observation` of a call."""
         self.output = observation.text
         self.error = observation.text if observation.failed else ""
 
     def to_shape(self) -> dict[str, Any] | None:
-        """None: the plugin was offered and not used."""
+        """Return the published shape; None: the plugin was offered and not used."""
         if not self.depth and not self.error:
             return None
         details = {
@@ -131,7 +131,7 @@ class PluginChain:
         self.record = PluginRecord(self.plugin.url, self.plugin.name, self.plugin.trusted)
 
     async def answer_in_text(self, messages: Sequence[ChatMessage]) -> None:
-        """For models that cannot call functions."""
+        """Answer `messages` with a model that cannot call functions."""
         thread = _with_instructions(messages, react.build_instructions(self.plugin))
         shown = _thread_text(thread)
         while True:
@@ -175,7 +175,7 @@ class PluginChain:
         return await self._run_tool(tool, arguments)
 
     async def answer_plainly(self, messages: Sequence[ChatMessage]) -> None:
-        """Without the plugin."""
+        """Answer `messages` without the plugin."""
         async with aclosing(self.ask(messages, {})) as events:
             async for event in events:
                 self.told.add_chunk(event)
@@ -183,7 +183,7 @@ class PluginChain:
                     await self.speaker.send_text(delta.get("content") or "")
 
     async def answer_with_functions(self, messages: Sequence[ChatMessage]) -> None:
-        """For models that call functions."""
+        """Answer `messages` with a model that calls functions."""
         thread = _with_instructions(messages, self.plugin.description)
         offered: dict[str, Any] = {"tools": [_to_function(tool) for tool in self.plugin.tools]}
         shown = _thread_text(thread)
@@ -253,7 +253,7 @@ class PluginChain:
 
 
 def iter_deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """What is said in a chunk."""
+    """Yield the delta of each choice in `event`."""
     for choice in event.get("choices") or ():
         yield choice.get("delta") or {}
 

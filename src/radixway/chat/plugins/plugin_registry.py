@@ -1,4 +1,4 @@
-"""Every plugin that may be chosen: ours, MCP servers', and those of others by their URL."""
+"""The registry of plugins that may be chosen: built-in ones, MCP servers, and remote ones by their URL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PluginRegistry:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """MCP servers are started with it, and whatever is connected ends with it."""
+        """Start the MCP servers; close all connections when this ends."""
         starting = [asyncio.create_task(server.start_connection()) for server in self._servers.values()]
         try:
             yield
@@ -53,11 +53,11 @@ class PluginRegistry:
             await self._fetcher.aclose()
 
     def find_builtin(self, name: str) -> BuiltinPlugin | None:
-        """One of ours."""
+        """Return the built-in plugin `name`, if it is enabled."""
         return self._ours.get(name)
 
     def list_entries(self, base: str) -> list[PluginEntry]:
-        """Those that are offered without being asked for. `base`: the gateway's address, with a slash."""
+        """Return the plugins on offer. `base`: the gateway's address, with a slash."""
         ours = [
             _make_entry(f"{base}plugins/{name}/ai-plugin.json", to_plugin_config(each.to_manifest(base)))
             for name, each in self._ours.items()
@@ -65,7 +65,7 @@ class PluginRegistry:
         return ours + [_make_entry(url, _make_mcp_config(server)) for url, server in self._servers.items()]
 
     async def load_config(self, url: str, base: str) -> dict[str, Any]:
-        """What its manifest says. Raises PluginError."""
+        """Return the manifest at `url`. Raises PluginError."""
         if (server := self._servers.get(url)) is not None:
             return _make_mcp_config(server)
         if (ours := self._find_own(url, base)) is not None:
@@ -74,7 +74,8 @@ class PluginRegistry:
         return await self._by_url.load_config(url)
 
     async def prepare_entries(self, entries: Sequence[PluginEntry], base: str) -> list[PluginEntry]:
-        """As they are written down: the one that will be used has its `plugin_config`, where it can be had.
+        """Return `entries` as they are stored: the one that will be used gets its `plugin_config`, where it
+        can be loaded.
 
         Workers that fetch jobs throw away what a plugin without one finds. Who is trusted is ours to say.
         """
@@ -88,7 +89,7 @@ class PluginRegistry:
         return ready
 
     async def open_plugin(self, entry: PluginEntry) -> ChatPlugin:
-        """One that was chosen, with its tools. Raises PluginError."""
+        """Return the plugin that `entry` chooses, with its tools. Raises PluginError."""
         url: str = entry["url"]
         if (server := self._servers.get(url)) is not None:
             return await server.load_plugin()
@@ -117,7 +118,7 @@ class PluginRegistry:
 
 
 def find_enabled(entries: Sequence[PluginEntry]) -> PluginEntry | None:
-    """The one that is used: the first, as published."""
+    """Return the entry that is used: the first enabled one, as published."""
     return next((entry for entry in entries if entry.get("enabled")), None)
 
 

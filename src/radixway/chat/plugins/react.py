@@ -36,7 +36,7 @@ class ReactAction:
 
 
 def build_instructions(plugin: ChatPlugin) -> str:
-    """What the model is told of a plugin, and how to use it."""
+    """Return the system prompt that describes `plugin` and how to use it."""
     names = ", ".join(f"'{tool.name}'" for tool in plugin.tools)
     shown = "\n".join(_describe_tool(tool) for tool in plugin.tools)
     payload = any("payload" in tool.parameters.get("properties", {}) for tool in plugin.tools)
@@ -69,7 +69,7 @@ def _describe_tool(tool: PluginTool) -> str:
 
 
 def parse_action(text: str) -> ReactAction | None:
-    """The first call in a model's words; None: it answers."""
+    """Return the first call in `text`, a model's output; None: it answers."""
     found = _ACTION.search(text)
     answer = _ANSWER.search(text)
     if found is None or (answer is not None and answer.start() < found.start()):
@@ -82,7 +82,7 @@ def parse_action(text: str) -> ReactAction | None:
 
 
 def find_tool(name: str, tools: Sequence[PluginTool]) -> PluginTool | None:
-    """The one that is meant: by name, by a part of it, or by one that is alike."""
+    """Return the tool that `name` means: by name, by a part of it, or by similarity."""
     wanted = name.casefold()
     known = {tool.name.casefold(): tool for tool in tools}
     if wanted in known:
@@ -95,7 +95,8 @@ def find_tool(name: str, tools: Sequence[PluginTool]) -> PluginTool | None:
 
 
 def parse_arguments(text: str, tool: PluginTool) -> dict[str, Any]:
-    """What a tool is called with: the published `{"request": {"params", "payload"}}`, or just the arguments.
+    """Return the arguments in `text`: the published `{"request": {"params", "payload"}}`, or just the
+    arguments.
 
     Words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
     model.
@@ -145,7 +146,7 @@ def _iter_repairs(text: str) -> Iterable[str]:
 
 
 class ReactAnswerReader:
-    """Lets the words of an answer through as soon as it is certain that they are its words."""
+    """Passes on the text of an answer as soon as it is certain that it belongs to the answer."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -155,7 +156,7 @@ class ReactAnswerReader:
         self._told = 0
 
     def feed(self, piece: str) -> str:
-        """What may be told now."""
+        """Take the next `piece` and return the text that can be shown now."""
         self.text += piece
         if self._at is None:
             answer = _ANSWER.search(self.text)
@@ -170,7 +171,7 @@ class ReactAnswerReader:
         return told
 
     def flush(self) -> str:
-        """The rest of the answer; all of it where it came without the words that announce one."""
+        """Return the rest of the answer; all of it if no marker announced one."""
         if self._at is not None:
             return _END.sub("", self.text[self._told :])
         text = _END.sub("", self.text)

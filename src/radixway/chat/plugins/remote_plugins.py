@@ -1,7 +1,4 @@
-"""Plugins of others: a manifest, an OpenAPI document, and calls to where these point.
-
-All of it is strangers' words.
-"""
+"""Remote plugins: a manifest, an OpenAPI document, and calls to the addresses in them, all untrusted."""
 
 from __future__ import annotations
 
@@ -46,11 +43,11 @@ class RemotePlugins:
         self._kept: dict[str, _CachedDocument] = {}
 
     async def load_config(self, url: str) -> dict[str, Any]:
-        """The manifest there, in the published shape. Raises PluginError."""
+        """Return the manifest at `url` in the published shape. Raises PluginError."""
         return to_plugin_config(await self._load_document(url))
 
     async def load_plugin(self, url: str) -> ChatPlugin:
-        """With its tools. Raises PluginError."""
+        """Return the plugin at `url` with its tools. Raises PluginError."""
         config = await self.load_config(url)
         try:
             at = str(URL(url).join(URL(config["api"]["url"])))

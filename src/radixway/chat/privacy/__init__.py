@@ -1,6 +1,6 @@
-"""What becomes of a user's data: all of it told to them, all of it forgotten, in every table and file.
+"""Export and erasure of a user's data, in every table and file.
 
-`row_owners.py` says for each table whose its rows are; nothing else does.
+`row_owners.py` says to whom the rows of each table belong; nothing else does.
 """
 
 from radixway.chat.privacy.account_export import AccountExport

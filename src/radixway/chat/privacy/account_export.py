@@ -32,8 +32,8 @@ class AccountExport:
         self._clock = clock
 
     async def export_user(self, user_id: str) -> AsyncIterator[bytes]:
-        """The lines, some at a time: each part as it is when it is asked for. Raises ChatNotFoundError, at
-        once.
+        """Yield everything stored about `user_id`, some lines at a time, each part as it is when requested.
+        Raises ChatNotFoundError at once.
         """
         async with self._database.read_connection() as read:
             known = (await read.execute(select(users.c.id).where(users.c.id == user_id))).first()

@@ -1,4 +1,4 @@
-"""What was deleted is gone from the database's files, too: they are written anew.
+"""Rewrites the database's files, so that deleted data is gone from them too.
 
 SQLite overwrites what it deletes (`secure_delete`), but pages keep copies of cells that moved elsewhere when
 the tree was balanced, FTS5 keeps words till its segments are merged, and the write-ahead log keeps pages as
@@ -33,7 +33,7 @@ _PATIENCE_S = 5.0
 
 
 class FileScrubber:
-    """Of one database, in one event loop. Whoever deletes says so in the same transaction, by `owe`."""
+    """Scrubs one database, in one event loop. Transactions that delete announce it by `owe_scrub`."""
 
     def __init__(
         self,
@@ -54,11 +54,13 @@ class FileScrubber:
         self._at_work: asyncio.Task[None] | None = None
 
     async def owe_scrub(self, write: AsyncConnection, now: float) -> None:
-        """Something is deleted in this transaction: a crash after it leaves a note."""
+        """Note in the transaction `write` that something is deleted in it, so that a crash cannot lose the
+        scrub. `now`: seconds since 1970.
+        """
         await write.execute(unscrubbed.insert().values(id=new_id(), erased_at=now))
 
     async def scrub_owed(self) -> None:
-        """Whatever was deleted before this is in no file any more. Raises CannotErase: ask again later."""
+        """Scrub everything that was deleted before this call. Raises CannotErase: try again later."""
         try:
             mine = set(await self._list_owed())
             while mine:
@@ -70,13 +72,13 @@ class FileScrubber:
             raise CannotErase(f"the chats' database: {type(error).__name__}") from error
 
     async def force_scrub(self) -> None:
-        """Though nobody asked for it. Raises CannotErase."""
+        """Scrub though nothing was deleted. Raises CannotErase."""
         async with self._database.write_transaction() as write:
             await self.owe_scrub(write, 0.0)
         await self.scrub_owed()
 
     async def aclose(self) -> None:
-        """What is under way comes to its end."""
+        """Wait for the scrub in progress."""
         if self._at_work is not None:
             await asyncio.gather(self._at_work, return_exceptions=True)
 

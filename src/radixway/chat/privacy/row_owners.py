@@ -1,4 +1,4 @@
-"""Whose each table's rows are: what is told to a user and forgotten with them follows from this alone.
+"""The owner of each table's rows, from which export and erasure follow.
 
 A table of the schema stands in `OWNERS` or in `NOBODYS`; a test compares both with the database.
 """
@@ -75,7 +75,7 @@ OF_SEARCH = frozenset({"search_rows", "message_search"})
 
 
 def is_owned_by(table: Table, user_ids: Collection[str]) -> ColumnElement[bool]:
-    """The condition for rows of these users."""
+    """Return the condition for rows of `table` that belong to `user_ids`."""
     by = OWNERS[table]
     if by.of is None:
         return by.column.in_(user_ids)

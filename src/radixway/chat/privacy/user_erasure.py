@@ -1,4 +1,4 @@
-"""Forgets users: their answers under way end, their rows go, and then the traces of these."""
+"""Erases users: their answers in flight end, their rows are deleted, and then the traces of these."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class UserErasure:
         self._outbox = outbox
 
     async def erase_users(self, tenant: str, user: str | None = None) -> int:
-        """A user by their id, by the name that a key of the tenant gives them, or as `provider:account`.
+        """Erase a `user` by id, by the name that a key of the `tenant` gives, or as `provider:account`.
 
         None: all of a tenant, those that left before too.
 
@@ -86,7 +86,7 @@ class UserErasure:
         return rows
 
     async def end_answers(self, user_ids: Collection[str]) -> None:
-        """Those under way, and with them their streams."""
+        """Cancel the answers in flight of `user_ids`, and end their streams."""
         wanted = (
             select(messages.c.id, chats.c.user_id)
             .join(chats)

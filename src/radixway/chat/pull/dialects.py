@@ -1,4 +1,4 @@
-"""Two ways to say the same: the published protocol, and the one that its overview describes."""
+"""The two wire protocols of pull workers: the published one, and the one that its overview describes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FindModel = Callable[[str], ServedModelConfig | None]
 
 
 class WorkerDialect:
-    """How frames are written and read: on `/workers/work`, as the published service and its workers speak."""
+    """Reads and writes frames: on `/workers/work`, as the published service and its workers speak."""
 
     def read_info(self, raw: str | bytes, find: FindModel) -> WorkerInfo:
         """Parse the first frame, `raw`. `find` looks models up by name. Raises InvalidFrameError."""

@@ -1,6 +1,6 @@
-"""What workers and the server tell each other, as JSON text; the names are the published ones.
+"""The frames between workers and the server, as JSON text, with the published names.
 
-Fields that are unknown are taken no notice of: workers of every age speak to servers of every age.
+Unknown fields are ignored, so that workers and servers of different versions understand each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ModelShape(Struct):
 
 
 class WorkerConfig(Struct):
-    """What a worker can do."""
+    """The model that a worker serves, and its parallelism."""
 
     model_config: ModelShape
     max_parallel_requests: _ParallelRequests = 1
@@ -55,14 +55,14 @@ class WorkerInfo(Struct):
 
 
 class GpuLoad(Struct):
-    """How busy it is, in per cent."""
+    """The load of a GPU, in per cent."""
 
     gpu_usage: float | None = None
     mem_usage: float | None = None
 
 
 class WorkerMetrics(Struct, omit_defaults=True):
-    """How a worker is: the published fields, then the overview's."""
+    """The metrics that a worker reports: the published fields, then the overview's."""
 
     created_at: str | None = None
     cpu_usage: float | None = None
@@ -123,7 +123,7 @@ class GeneralErrorFrame(WorkerFrame, tag="general_error"):
 
 
 class SafetyParameters(Struct):
-    """How strict a worker's own safety is to be."""
+    """The strictness of a worker's own safety."""
 
     level: Annotated[int, Meta(ge=0, le=9)] = 0
 
@@ -164,7 +164,7 @@ AnyWorkerFrame = (
 
 
 class InvalidFrameError(Exception):
-    """What came cannot be read; the text says why."""
+    """A frame that cannot be read; the text says why."""
 
     def __init__(self, text: str, request_id: str | None = None) -> None:
         super().__init__(text)
@@ -187,14 +187,14 @@ _SAID = re.compile(r"Invalid (enum )?value .*(?= - at )", re.DOTALL)
 
 
 def explain_frame_error(error: Exception) -> str:
-    """What is wrong with a frame, without a word of it."""
+    """Return what is wrong with a frame by its decoding `error`, without quoting the frame."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return _SAID.sub("Invalid value", str(error))[:300]
 
 
 def read_frame(raw: str | bytes) -> AnyWorkerFrame:
-    """Raises InvalidFrameError."""
+    """Decode `raw`. Raises InvalidFrameError."""
     try:
         frame: AnyWorkerFrame = _frames.decode(raw)
         return frame
@@ -203,7 +203,7 @@ def read_frame(raw: str | bytes) -> AnyWorkerFrame:
 
 
 def find_request_id(raw: str | bytes) -> str | None:
-    """The request that a frame speaks of, where that much can be read."""
+    """Return the request that the frame `raw` is about, if that much can be read."""
     try:
         return _whose.decode(raw).request_id
     except UNREADABLE:
@@ -211,7 +211,7 @@ def find_request_id(raw: str | bytes) -> str | None:
 
 
 def read_info(raw: str | bytes) -> WorkerInfo:
-    """Raises InvalidFrameError."""
+    """Decode a first frame, `raw`. Raises InvalidFrameError."""
     try:
         return _infos.decode(raw)
     except UNREADABLE as error:
@@ -222,5 +222,5 @@ ServerFrameType = Literal["work", "ping", "cancel", "extensions", "upgrade_proto
 
 
 def encode_server_frame(id: str, request_type: ServerFrameType, **fields: Any) -> bytes:
-    """A frame of the server."""
+    """Encode a frame of the server: its `id`, its `request_type` and `fields`."""
     return msgspec.json.encode({"id": id, "request_type": request_type, **fields})

@@ -1,4 +1,4 @@
-"""One connection of a worker that fetches jobs: what is wrong with one request touches that request alone."""
+"""One connection of a pull worker: an error in one request affects that request alone."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class WorkerSocket(Protocol):
         ...
 
     async def send(self, frame: bytes) -> None:
-        """JSON, as text. Raises ConnectionGoneError."""
+        """Send `frame`, JSON, as text. Raises ConnectionGoneError."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
-        """End it."""
+        """Close with `code` and `reason`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerTimeouts:
-    """With a silent worker, in seconds."""
+    """Timeouts for a silent worker, in seconds."""
 
     ping_s: float = 3.0
     """Of silence, until it is asked for a sign of life."""
@@ -100,7 +100,7 @@ class _AssignedWork:
 
 @dataclass(slots=True)
 class PullWorker:
-    """From its first frame to its end. Belongs to one event loop."""
+    """The server's side of a connection, from the first frame to its end. Belongs to one event loop."""
 
     link: WorkerSocket
     dialect: WorkerDialect
@@ -127,7 +127,7 @@ class PullWorker:
         self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
 
     async def serve_worker(self) -> None:
-        """Until it leaves, or has to; what is in its hands then is given back."""
+        """Serve until the worker leaves or has to; its jobs are given back then."""
         self._heard_at = self._busy_at = asyncio.get_running_loop().time()
         self._dispatching = asyncio.create_task(self._dispatch_loop())
         works = self._read_frames(), self._watch_silence(), self._raise_when_stalled()

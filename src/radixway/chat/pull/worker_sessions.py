@@ -1,4 +1,4 @@
-"""Who is connected to fetch work, in any process: rows that are renewed, and forgotten when they are not."""
+"""Sessions of connected pull workers, in any process: rows under leases that are renewed."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ class WorkerSession:
 
     @property
     def model(self) -> ServedModelConfig:
-        """What it serves."""
+        """The model that the worker serves."""
         shape = self.info.config.model_config
         lengths = shape.max_input_length, shape.max_total_length
         return ServedModelConfig(shape.model_id, shape.model_id, *lengths, shape.quantized)
 
     def record_answer(self, latency_s: float, tokens: int, generating_s: float) -> None:
-        """An answer is whole."""
+        """Count a complete answer: its `latency_s`, its `tokens`, and `generating_s` since the first one."""
         self.processed += 1
         self.latency_s += latency_s
         self.tokens += tokens
         self.generating_s += generating_s
 
     def current_metrics(self) -> dict[str, Any] | None:
-        """Its own metrics, with what was measured here where it says nothing; None before there are any."""
+        """Return the reported metrics, completed by those measured here; None before there are any."""
         if self.metrics is None and not self.processed:
             return None
         metrics = self.metrics or WorkerMetrics()
@@ -87,7 +87,7 @@ class WorkerSession:
         return told
 
     def to_row(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """Return the columns that are stored."""
         return {
             "worker_id": self.worker_id,
             "queue": self.model.compat_hash,
@@ -99,7 +99,7 @@ class WorkerSession:
 
 
 class WorkerSessions:
-    """Those of all processes that share the database. Belongs to one event loop; works while `running()`."""
+    """The sessions of all processes on the database. Belongs to one event loop; works while `running()`."""
 
     def __init__(
         self, database: ChatDatabase, clock: Callable[[], float], answers: ActiveAnswers, *, lease_s: float
@@ -122,7 +122,7 @@ class WorkerSessions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While this holds it is known who is there."""
+        """Keep `models`, `busy` and `gpus` up to date while this holds."""
         await self._renew_and_read()
         try:
             async with run_concurrently(self._renew_loop):
@@ -132,7 +132,7 @@ class WorkerSessions:
                 await self.close_session(session)
 
     async def open_session(self, session: WorkerSession) -> None:
-        """It is there."""
+        """Register `session`, whose worker has connected."""
         model, room = session.model.compat_hash, session.info.config.max_parallel_requests
         log.info("worker %s registered for %s, %d at a time", session.worker_id, model, room)
         self._own[session.id] = session
@@ -140,7 +140,7 @@ class WorkerSessions:
         await self._answers.notify_topic(WORKERS)
 
     async def close_session(self, session: WorkerSession) -> None:
-        """It has left."""
+        """Remove `session`, whose worker has left."""
         log.info("worker %s left after %d answers", session.worker_id, session.processed)
         self._own.pop(session.id, None)
         try:
@@ -152,7 +152,7 @@ class WorkerSessions:
         await self._answers.notify_topic(WORKERS)
 
     async def list_shapes(self) -> list[dict[str, Any]]:
-        """`WorkerSession`, as published, and when each was heard of last."""
+        """Return all sessions as published `WorkerSession`s, with the time that each was last seen."""
         own = {session.id: session.to_row() for session in self._own.values()}
         known = select(worker_sessions).where(worker_sessions.c.lease_until > self._clock())
         async with self._database.read_connection() as read:

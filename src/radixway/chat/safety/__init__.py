@@ -1,6 +1,6 @@
-"""Questions are judged before anybody answers them, pushed or pulled, and made safe: levels 0 to 3.
+"""Safety of questions: each is judged, and if need be rewritten, before any worker sees it; levels 0 to 3.
 
-Nothing of the database is imported here. Who judges is a `SafetyJudge`: a service over HTTP, or the guard.
+Nothing of the database is imported here. A `SafetyJudge` is a service over HTTP, or the guard.
 """
 
 from radixway.chat.safety.guard_labels import label_findings

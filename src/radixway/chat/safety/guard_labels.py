@@ -1,4 +1,4 @@
-"""What of the guard's findings is which label. The table of docs/chats.md, in code."""
+"""Maps findings of the guard to safety labels: the table of docs/chats.md, in code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def label_findings(
     attack_threshold: float,
     personal_data_threshold: float,
 ) -> SafetyVerdict:
-    """The gravest label that anything found deserves, with the rules of thumb of all that deserves it."""
+    """Return the gravest label among `attacks` and `personal_data`, with the rules of thumb of all that earn
+    it.
+    """
     found: dict[str, list[str]] = {"intervention": [], "caution": [], "attention": [], "discretion": []}
     for attack in attacks:
         if attack.risk >= attack_threshold:

@@ -1,4 +1,4 @@
-"""Who has questions judged before they are answered, and what becomes of those that nobody could judge."""
+"""Screens questions before they are answered, and decides about those that could not be judged."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ class QuestionRefusedError(Exception):
 
 
 class SafetyJudge(Protocol):
-    """Somebody who judges questions."""
+    """Judges questions."""
 
     async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
-        """Of the last of a user's turns, after those before it, in limited time. Raises
-        SafetyUnavailableError.
-        """
+        """Judge the last of a user's `turns` in limited time. Raises SafetyUnavailableError."""
         ...
 
     async def aclose(self) -> None:
@@ -52,7 +50,7 @@ class ScreenedQuestion:
 
 
 class SafetyScreen:
-    """For one gateway. What it is asked is never logged."""
+    """The screen of one gateway. Questions are never logged."""
 
     def __init__(
         self,
@@ -67,13 +65,15 @@ class SafetyScreen:
         self._failing: str | None = None
 
     def required_level(self, answer: Message) -> int:
-        """What is configured for its model, or more where that was asked for."""
+        """Return the level for `answer`: what is configured for its model, or a higher one that was
+        requested.
+        """
         least = self.configured_level(answer.model or "")
         wished = (answer.work_parameters or {}).get("safety_level") or 0
         return max(least, int(wished))
 
     def configured_level(self, model: str) -> int:
-        """The level that is configured for a model."""
+        """Return the level that is configured for `model`."""
         return self._section.models.get(model, self._section.level)
 
     async def screen_thread(self, thread: Sequence[Message]) -> ScreenedQuestion:
@@ -82,7 +82,7 @@ class SafetyScreen:
         return await self.screen_turns(turns, self.required_level(thread[-1]))
 
     async def screen_turns(self, turns: Sequence[str], level: int) -> ScreenedQuestion:
-        """What a user said, the question last. Raises QuestionRefusedError."""
+        """Screen a user's `turns`, the question last, at `level`. Raises QuestionRefusedError."""
         if level == 0:
             return ScreenedQuestion(0)
         try:

@@ -1,7 +1,4 @@
-"""Leaves a service alone that does not answer.
-
-The published safety service: `POST /safety`, `GET /health`.
-"""
+"""The published safety service, `POST /safety` and `GET /health`, behind a circuit breaker."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class SafetyServiceBreaker:
         self._closed_again_at: float | None = None
 
     def admits(self, now: float) -> bool:
-        """Whether the service may be asked; whoever is let through while it is half-open tries for all."""
+        """Return whether the service may be asked at `now`; half-open, one question is admitted to try."""
         if self._closed_again_at is None:
             return True
         if now < self._closed_again_at:
@@ -40,12 +37,12 @@ class SafetyServiceBreaker:
         return True
 
     def record_success(self) -> None:
-        """It did."""
+        """Close the breaker."""
         self._in_row = 0
         self._closed_again_at = None
 
     def record_failure(self, now: float) -> None:
-        """It did not."""
+        """Count a failure at `now`, which may open the breaker."""
         self._in_row += 1
         if self._in_row >= self._most:
             self._closed_again_at = now + self._rest_s
@@ -55,7 +52,7 @@ _MAX_REPLY_BYTES = 2**16
 
 
 class SafetyService:
-    """A `Judge` over HTTP. Belongs to one event loop."""
+    """A `SafetyJudge` over HTTP. Belongs to one event loop."""
 
     def __init__(self, url: str, *, timeout_s: float, breaker: SafetyServiceBreaker) -> None:
         """`url`: of the service; `/safety` may stand at its end or not."""
@@ -65,7 +62,7 @@ class SafetyService:
         self._session: ClientSession | None = None
 
     async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
-        """Of the last turn. Raises SafetyUnavailableError."""
+        """Judge the last of `turns` at `level`. Raises SafetyUnavailableError."""
         if not self._breaker.admits(time.monotonic()):
             raise SafetyUnavailableError("the safety service is left alone, as it did not answer")
         body = {"inputs": turns[-1], "parameters": {"level": level}}
@@ -82,7 +79,7 @@ class SafetyService:
         return verdict
 
     async def is_healthy(self) -> bool:
-        """Whether it says so."""
+        """Return whether the service reports that it is healthy."""
         from aiohttp import ClientError
 
         try:

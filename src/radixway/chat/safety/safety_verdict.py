@@ -1,4 +1,4 @@
-"""What is thought of a question, when that matters, and the words that make it safe: as published."""
+"""Safety verdicts, the level at which each matters, and the rewritten prompt: all as published."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class SafetyVerdict:
     rots: str
 
     def is_triggered(self, level: int) -> bool:
-        """Whether that matters: 1 minds interventions, 2 cautions too, from 3 on everything but `casual`."""
+        """Return whether the label matters at `level`: 1 minds interventions, 2 also cautions, 3 all but
+        `casual`.
+        """
         if "intervention" in self.label:
             return level > 0
         if "caution" in self.label:
@@ -26,7 +28,7 @@ class SafetyVerdict:
         return bool(self.label) and "casual" not in self.label and level > 2
 
     def rewrite_prompt(self, request: str) -> str:
-        """The request, in the published words."""
+        """Return `request` in the published words."""
         belief = f" that believes that {self.rots}" if self.rots else ""
         return f"{_OPENING}{self.label} as responsible chatbot{belief}: {request}"
 
@@ -35,12 +37,12 @@ HARMLESS = SafetyVerdict("casual", "")
 
 
 def is_made_safe(prompt: str, request: str) -> bool:
-    """Whether a prompt is that request, made safe, and nothing else."""
+    """Return whether `prompt` is exactly `request`, made safe."""
     return prompt.startswith(_OPENING) and prompt.endswith(request)
 
 
 def parse_verdict(outputs: str) -> SafetyVerdict:
-    """`<pad>__label__<sep>rot<sep>rot</s>`, or the overview's `<sep>label<sep>rot`.
+    """Parse `outputs`: `<pad>__label__<sep>rot<sep>rot</s>`, or the overview's `<sep>label<sep>rot`.
 
     Raises ValueError: there is no label.
     """

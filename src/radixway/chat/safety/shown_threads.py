@@ -1,4 +1,4 @@
-"""What a model is shown of a thread: nothing that was kept from models before, and safe questions as such."""
+"""Builds the thread that a model is shown: no withheld turns, and questions as they were made safe."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BLOCKED: dict[str, Any] = {
 
 
 def drop_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
-    """The same without questions that were kept from the model, and what stood in place of their answers: a
-    chat in which the guard blocked one question would else be blocked for good.
+    """Return `thread` without questions that were withheld from the model, and the notices in place of their
+    answers: otherwise one blocked question would block its chat for good.
     """
     withheld: set[str] = set()
     for each in thread[:-1]:
@@ -32,8 +32,8 @@ def drop_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def to_shown_thread(thread: Sequence[Message]) -> tuple[Message, ...]:
-    """The same with its questions as they were made safe here when they were answered: a model is shown in
-    later turns what it was shown in the first place, and knows the beginning by heart.
+    """Return `thread` with its questions as they were made safe when answered: what a model was shown once it
+    is shown again, which also keeps its prefix cached.
     """
     return tuple(
         replace(each, content=each.safe_content)
@@ -44,7 +44,7 @@ def to_shown_thread(thread: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def has_words(message: Message) -> bool:
-    """Return whether it says anything: answers that ended before their first word do not."""
+    """Return whether `message` has text: answers that ended before their first token do not."""
     return bool(message.content and not message.content.isspace())
 
 
@@ -64,7 +64,7 @@ def build_worker_thread(messages: Sequence[Message]) -> list[Message]:
 
 
 def find_safety_prefix(shown: Message) -> str:
-    """The words that make a question safe, as it is shown; none where it is shown as it was asked."""
+    """Return the words before the question in `shown` that make it safe; empty where it is shown as asked."""
     if shown.safe_content is None or shown.content != shown.safe_content:
         return ""
     return SafetyVerdict(shown.safety_label or "", shown.safety_rots or "").rewrite_prompt("")

@@ -1,4 +1,4 @@
-"""Which chats want a title."""
+"""Jobs of chats that need a title."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEASE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class TitleJob:
-    """A chat that wants a title."""
+    """A chat that needs a title."""
 
     chat_id: str
     message_id: str
@@ -47,7 +47,7 @@ class TitleJobs:
         """Called after a transaction in which a job was written."""
 
     async def answer_ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
-        """One of those who are told of every end."""
+        """Write a job if `answer` completes in a chat without a title: a completion hook."""
         if answer.state is not MessageState.COMPLETE:
             return
         insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
@@ -60,7 +60,7 @@ class TitleJobs:
             self._database.call_after_commit(write, self.on_news)
 
     async def claim_title(self) -> TitleJob | None:
-        """Take the one that has waited longest; it is due again when its lease ends."""
+        """Lease the job that has waited longest; it is due again when the lease ends."""
         now = self._clock()
         first = (
             select(title_jobs.c.chat_id)
@@ -81,7 +81,7 @@ class TitleJobs:
             return None if row is None else TitleJob(**row._mapping)
 
     async def save_title(self, job: TitleJob, title: str | None) -> bool:
-        """Its title, unless somebody has named the chat meanwhile. None: it keeps its first words.
+        """Save `title`, unless the chat was named meanwhile. None: it keeps its first words.
 
         Returns whether it was named.
         """
@@ -102,7 +102,7 @@ class TitleJobs:
             return True
 
     async def requeue_title(self, job: TitleJob, after_s: float, *, counts: bool = True) -> None:
-        """Give it back. `counts`: as an attempt."""
+        """Give `job` back for `after_s` seconds. `counts`: as an attempt."""
         values: dict[str, Any] = {"available_at": self._clock() + after_s}
         if not counts:
             values["attempts"] = job.attempts - 1
@@ -110,7 +110,7 @@ class TitleJobs:
             await write.execute(update(title_jobs).where(*_is_held(job)).values(**values))
 
     async def next_due(self) -> float | None:
-        """When the first one is; None: there is none."""
+        """Return when the first job is due; None: there is none."""
         async with self._database.read_connection() as read:
             found: float | None = (
                 await read.execute(select(func.min(title_jobs.c.available_at)))

@@ -1,7 +1,4 @@
-"""What a model said, as a title.
-
-Asks a model for titles.
-"""
+"""Makes titles with a model, and cleans what the model says."""
 
 from __future__ import annotations
 
@@ -30,7 +27,9 @@ _AROUND = " \t#*_`\"'“”„‘’«»「」《》"
 
 
 def clean_title(said: str, chat: str) -> str | None:
-    """What a model said, as a title; None: it is none, or not in a script that the chat is written in."""
+    """Return `said`, a model's output, as a title; None if it has none, or not in a script that `chat` is
+    written in.
+    """
     said = re.sub(r"<think>.*?(</think>|\Z)", " ", said, flags=re.DOTALL)
     lines = ("".join(_drop_control_characters(line)).strip(_AROUND) for line in said.splitlines())
     line = next((line for line in lines if line), "")
@@ -76,7 +75,7 @@ _TOKENS = 64
 
 
 class NoTitleError(Exception):
-    """The worker did not say any."""
+    """The worker gave no title."""
 
 
 class ChatTitler:
@@ -108,7 +107,7 @@ class ChatTitler:
         titles.on_news = self._news.set
 
     async def make_titles(self) -> None:
-        """Until it is cancelled; what is under way then is due again when its lease ends."""
+        """Make titles until cancelled; the one in progress then is due again when its lease ends."""
         while True:
             self._news.clear()
             try:

@@ -1,7 +1,7 @@
-"""What happens in chats, told to addresses that users and the configuration name.
+"""Webhooks: events of chats, delivered to addresses that users and the configuration name.
 
-`WebhookOutbox` writes what is to be told in the transaction that it tells of, `WebhookDeliverer` brings it
-there, signed as Standard Webhooks (standardwebhooks.com) are, and `WebhookStore` keeps the addresses.
+`WebhookOutbox` writes events in the transaction that they are about, `WebhookDeliverer` delivers them, signed
+as Standard Webhooks (standardwebhooks.com) are, and `WebhookStore` keeps the addresses.
 """
 
 from radixway.chat.webhooks.deliverer import WebhookDeliverer

@@ -1,4 +1,4 @@
-"""Brings what is to be told to where it is to be told."""
+"""Delivers webhooks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WebhookDeliverer:
         outbox.on_news = self._news.set
 
     async def run(self) -> None:
-        """Until it is cancelled; what is under way then is tried again when its lease has ended."""
+        """Deliver until cancelled; deliveries in progress then are retried when their lease has ended."""
         try:
             while True:
                 self._news.clear()

@@ -1,7 +1,7 @@
-"""What is to be told: written in the transaction that it tells of, and taken by lease.
+"""The outbox of webhooks: written in the transaction that an event is about, and claimed by lease.
 
-A delivery that is taken is due again when its lease ends: whoever took it may have died. Of one target and
-one chat only the first that waits is due, so that events of a chat arrive in the order they happened in.
+A delivery that is claimed is due again when its lease ends, since its process may have died. Of one target
+and one chat only the first that waits is due, so that events of a chat arrive in order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_CHAT = (
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTarget:
-    """A target that the configuration names; it hears of all users."""
+    """A target in the configuration, which receives events of all users."""
 
     name: str
     url: str
@@ -45,7 +45,7 @@ class ConfiguredTarget:
 
     @property
     def target(self) -> str:
-        """What deliveries to it are filed under; no webhook of a user is called so."""
+        """The target of deliveries to it; no user's webhook has such an id."""
         return f"config:{self.name}"
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class ConfiguredTarget:
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """One event on its way to one target, in the hands of whoever took it."""
+    """One event for one target, as claimed."""
 
     number: int
     id: str
@@ -66,7 +66,7 @@ class WebhookDelivery:
 
 
 class WebhookOutbox:
-    """Of all processes that share the database."""
+    """Deliveries of all processes that share the database."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class WebhookOutbox:
         """Called after a transaction in which something was written."""
 
     async def put(self, write: AsyncConnection, user_id: str, event: WebhookEvent) -> None:
-        """Tell whoever wants to know of it, if this transaction comes to be."""
+        """Write `event` for every target that wants it, if the transaction `write` is committed."""
         hooks = (await write.execute(_OF_USER, {"user": user_id})).all()
         await self.put_for(write, user_id, event, self._targets(hooks, event.type))
 
     async def put_for(
         self, write: AsyncConnection, user_id: str, event: WebhookEvent, targets: Collection[str]
     ) -> None:
-        """Tell these of it."""
+        """Write `event` for `targets`."""
         if not targets:
             return
         now = self._clock()
@@ -110,7 +110,7 @@ class WebhookOutbox:
         self._database.call_after_commit(write, self.on_news)
 
     async def answer_ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
-        """One of those who are told of every end."""
+        """Write the event of `answer`, which ends: a completion hook."""
         hooks = (await write.execute(_OF_CHAT, {"chat": answer.chat_id})).all()
         if hooks:
             event = ended(answer)
@@ -123,7 +123,7 @@ class WebhookOutbox:
         return [target for target, events in wants if not events or type in events]
 
     async def claim(self, most: int, *, but: Collection[str] = ()) -> list[WebhookDelivery]:
-        """Take what is due, oldest first, and nothing for the targets `but`."""
+        """Claim at most `most` due deliveries, oldest first, and none for the targets `but`."""
         now = self._clock()
         earlier = deliveries.alias()
         first = ~(
@@ -159,7 +159,7 @@ class WebhookOutbox:
         return sorted(taken, key=lambda each: each.number)
 
     async def delivered(self, delivery: WebhookDelivery) -> None:
-        """It has arrived; nothing of it is kept."""
+        """Delete `delivery`, which has arrived."""
         async with self._database.write_transaction() as write:
             await write.execute(delete(deliveries).where(*_held(delivery)))
             await write.execute(
@@ -169,7 +169,7 @@ class WebhookOutbox:
     async def failed(
         self, delivery: WebhookDelivery, error: str, status: int | None, again_in_s: float | None
     ) -> None:
-        """It has not arrived. `again_in_s` None: it is given up, and kept as a record of that."""
+        """Record that `delivery` failed. `again_in_s` None: it is given up, and kept as a record of that."""
         now = self._clock()
         values: dict[str, Any] = {"last_error": error, "last_status": status}
         if again_in_s is None:
@@ -183,7 +183,7 @@ class WebhookOutbox:
             )
 
     async def next_due(self) -> float | None:
-        """When time alone will next make something due; None: never."""
+        """Return when time alone next makes a delivery due; None: never."""
         wanted = select(func.min(deliveries.c.available_at)).where(
             deliveries.c.state == WAITING, deliveries.c.available_at > self._clock()
         )
@@ -192,7 +192,7 @@ class WebhookOutbox:
             return found
 
     async def forget(self, older_than_s: float) -> None:
-        """Records of what was given up so long ago."""
+        """Delete records of deliveries that were given up more than `older_than_s` seconds ago."""
         old = deliveries.c.state == GIVEN_UP, deliveries.c.available_at < self._clock() - older_than_s
         async with self._database.write_transaction() as write:
             await write.execute(delete(deliveries).where(*old))

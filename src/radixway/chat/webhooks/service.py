@@ -17,7 +17,7 @@ from radixway.core.net.fetcher import parse_fetch_url
 
 
 class WebhookService:
-    """What belongs to them."""
+    """The components of webhooks."""
 
     def __init__(
         self,

@@ -22,19 +22,19 @@ _BYTES = 24, 64
 
 
 def made_secret(secrets: ServerSecrets, webhook_id: str, number: int) -> bytes:
-    """The `number`-th one of a webhook."""
+    """Derive the `number`-th secret of `webhook_id`."""
     info = f"radixway webhook {webhook_id} {number}".encode()
     derived: bytes = HKDF(SHA256(), 32, secrets.auth_salt.encode(), info).derive(secrets.auth_secret.encode())
     return derived
 
 
 def told_secret(secret: bytes) -> str:
-    """As receivers are told it."""
+    """Encode `secret` as receivers get it."""
     return _PREFIX + base64.b64encode(secret).decode()
 
 
 def read_secret(told: str) -> bytes:
-    """What `told_secret` tells. Raises ValueError, without a word of it."""
+    """Decode `told`, a secret as `told_secret` encodes it. Raises ValueError, without quoting it."""
     try:
         secret = base64.b64decode(told.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -46,7 +46,7 @@ def read_secret(told: str) -> bytes:
 
 
 def headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
-    """What a receiver checks. One signature for each of `secrets`: any of them will do.
+    """Return the headers of a signed delivery, with one signature for each of `secrets`: any of them will do.
 
     `timestamp`: seconds since 1970. `body`: UTF-8.
     """

@@ -1,4 +1,4 @@
-"""What is told: that something happened and to what, never what was said."""
+"""Webhook events: what happened and to which chat, never the text."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class WebhookEvent:
     data: dict[str, Any] = field(default_factory=dict)
 
     def payload(self, user_id: str, at: float) -> str:
-        """The body, as Standard Webhooks has it. `at`: seconds since 1970."""
+        """Return the body, as Standard Webhooks defines it. `at`: seconds since 1970."""
         told = {"user_id": user_id} | ({"chat_id": self.chat_id} if self.chat_id else {}) | self.data
         when = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         return _encode({"type": self.type, "timestamp": when, "data": told}).decode()
 
 
 def ended(answer: EndedAnswer) -> WebhookEvent:
-    """That an answer has ended: one that timed out or lost its worker has failed."""
+    """Return the event of `answer`, which has ended: one that timed out or lost its worker has failed."""
     return WebhookEvent(
         _OF_STATE.get(answer.state, "answer.failed"),
         answer.chat_id,

@@ -1,4 +1,4 @@
-"""The addresses that users have named."""
+"""The webhooks that users have registered."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UserWebhook:
 
 @dataclass(frozen=True, slots=True)
 class UndeliveredEvent:
-    """What has not arrived, or not yet."""
+    """A delivery that has not arrived."""
 
     id: str
     type: str
@@ -62,7 +62,7 @@ class UndeliveredEvent:
 
 
 class WebhookStore:
-    """Whoever asks gives the user: what is another's is not found."""
+    """The webhooks of all users. Those of another user than the given one are not found."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class WebhookStore:
         self._http = http
 
     async def add(self, user_id: str, url: str, events: Sequence[str]) -> tuple[UserWebhook, str]:
-        """A new one, and its secret, which is told now and never again. Raises InvalidFieldError."""
+        """Register `url` for `events`; returns the webhook and its secret. Raises InvalidFieldError."""
         self._check(url)
         now = self._clock()
         row = {"id": new_id(), "user_id": user_id, "url": url, "events": sorted(set(events))}
@@ -100,26 +100,24 @@ class WebhookStore:
         return hook, self.secret(hook)
 
     async def of(self, user_id: str) -> list[UserWebhook]:
-        """In the order in which they were made."""
+        """Return the webhooks of `user_id` in the order of creation."""
         wanted = select(webhooks).where(webhooks.c.user_id == user_id).order_by(webhooks.c.id)
         async with self._database.read_connection() as read:
             return [UserWebhook(**row._mapping) for row in await read.execute(wanted)]
 
     async def find(self, user_id: str, webhook_id: str) -> UserWebhook:
-        """Raises ChatNotFoundError."""
+        """Return `webhook_id`. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             return await self._own(read, user_id, webhook_id)
 
     async def get(self, webhook_id: str) -> UserWebhook | None:
-        """Whoever it belongs to."""
+        """Return `webhook_id`, of any user; None where there is none."""
         async with self._database.read_connection() as read:
             row = (await read.execute(select(webhooks).where(webhooks.c.id == webhook_id))).first()
             return None if row is None else UserWebhook(**row._mapping)
 
     async def change(self, user_id: str, webhook_id: str, **fields: Any) -> UserWebhook:
-        """Its `url`, its `events`, or whether it is `enabled`. Raises ChatNotFoundError,
-        InvalidFieldError.
-        """
+        """Change `fields`: `url`, `events`, `enabled`. Raises ChatNotFoundError, InvalidFieldError."""
         if "url" in fields:
             self._check(fields["url"])
         if "events" in fields:
@@ -131,7 +129,7 @@ class WebhookStore:
             return await self._own(write, user_id, webhook_id)
 
     async def rotate(self, user_id: str, webhook_id: str) -> tuple[UserWebhook, str]:
-        """Give it another secret; the one before signs for a day more. Raises ChatNotFoundError."""
+        """Give `webhook_id` another secret; the old one signs for a day more. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             await self._own(write, user_id, webhook_id)
             number = webhooks.c.secret_number + 1
@@ -141,25 +139,25 @@ class WebhookStore:
         return hook, self.secret(hook)
 
     async def remove(self, user_id: str, webhook_id: str) -> None:
-        """With what waits for it. Raises ChatNotFoundError."""
+        """Delete `webhook_id` and its deliveries. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             await self._own(write, user_id, webhook_id)
             await write.execute(delete(deliveries).where(deliveries.c.target == webhook_id))
             await write.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
 
     async def disable(self, webhook_id: str) -> None:
-        """Its receiver wants nothing more."""
+        """Disable `webhook_id`, whose receiver wants nothing more."""
         async with self._database.write_transaction() as write:
             await write.execute(update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False))
 
     async def test(self, user_id: str, webhook_id: str) -> None:
-        """Send it something. Raises ChatNotFoundError."""
+        """Send `webhook_id` a test event. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             await self._own(write, user_id, webhook_id)
             await self._outbox.put_for(write, user_id, WebhookEvent("webhook.test", ""), [webhook_id])
 
     async def undelivered(self, user_id: str, webhook_id: str, most: int = 100) -> list[UndeliveredEvent]:
-        """What has not arrived, newest first. Raises ChatNotFoundError."""
+        """Return at most `most` undelivered events, newest first. Raises ChatNotFoundError."""
         wanted = select(*(deliveries.c[name] for name in UndeliveredEvent.__slots__))
         wanted = wanted.where(deliveries.c.target == webhook_id)
         async with self._database.read_connection() as read:
@@ -168,7 +166,7 @@ class WebhookStore:
             return [UndeliveredEvent(**row._mapping) for row in rows]
 
     async def retry(self, user_id: str, webhook_id: str, delivery_id: str) -> None:
-        """Try what was given up once more, from the start. Raises ChatNotFoundError."""
+        """Retry `delivery_id`, which was given up, from the start. Raises ChatNotFoundError."""
         again = update(deliveries).where(
             deliveries.c.id == delivery_id,
             deliveries.c.target == webhook_id,
@@ -182,11 +180,11 @@ class WebhookStore:
             self._database.call_after_commit(write, self._outbox.on_news)
 
     def secret(self, hook: UserWebhook) -> str:
-        """As its receiver is told it."""
+        """Return the secret of `hook` as its receiver gets it."""
         return told_secret(made_secret(self._secrets, hook.id, hook.secret_number))
 
     def signing(self, hook: UserWebhook) -> list[bytes]:
-        """The secrets that what is sent now is signed with."""
+        """Return the secrets that deliveries to `hook` are signed with now."""
         numbers = [hook.secret_number]
         if hook.secret_number > 1 and self._clock() < hook.secret_since + OLD_SECRET_S:
             numbers.append(hook.secret_number - 1)

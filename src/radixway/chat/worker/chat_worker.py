@@ -1,7 +1,4 @@
-"""A worker's own safety: the published service, asked before anything is generated.
-
-One connection to a chat server, several answers at once, and a new connection when it breaks.
-"""
+"""Our pull worker: one connection to a chat server, several answers at once, and reconnects."""
 
 from __future__ import annotations
 
@@ -34,14 +31,14 @@ from radixway.core.telemetry.gpus import GpuMonitor
 
 
 class WorkerSafetyClient:
-    """Asks the service."""
+    """A worker's own safety: asks the published service before anything is generated."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = f"{url.rstrip('/')}/safety"
 
     async def judge(self, prompt: str, level: int) -> SafetyVerdict:
-        """Raises aiohttp.ClientError, TimeoutError, ValueError."""
+        """Judge `prompt` at `level`. Raises aiohttp.ClientError, TimeoutError, ValueError."""
         body = {"inputs": prompt, "parameters": {"level": level}}
         async with self._session.post(self._url, json=body, timeout=aiohttp.ClientTimeout(total=30)) as told:
             told.raise_for_status()
@@ -61,7 +58,7 @@ class ServerRejectedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What the server is told that this worker serves."""
+    """The model that the worker registers for, and its parallelism."""
 
     model_id: str
     max_input_length: int
@@ -71,7 +68,7 @@ class ServedModel:
 
 
 class ChatWorker:
-    """Works while `run()`. Belongs to one event loop."""
+    """Works while `run_until_drained()`. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -108,7 +105,7 @@ class ChatWorker:
         self._draining.set()
 
     async def run_until_drained(self) -> None:
-        """Until it has drained. Raises ServerRejectedError."""
+        """Fetch and answer jobs until drained. Raises ServerRejectedError."""
         wait_s = self._first_wait_s
         while not self._draining.is_set():
             try:

@@ -1,4 +1,4 @@
-"""What a worker tells of the machine that it runs on, in the published shapes."""
+"""The machine that a worker runs on, in the published shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from radixway.core.telemetry.gpus import GpuStatus
 
 
 def describe_hardware(gpus: Sequence[GpuStatus] = ()) -> dict[str, Any]:
-    """`HardwareInfo`."""
+    """Return `HardwareInfo` of this machine and its `gpus`."""
     uname = platform.uname()
     memory = _read_memory()
     return {
@@ -34,7 +34,7 @@ def describe_hardware(gpus: Sequence[GpuStatus] = ()) -> dict[str, Any]:
 
 
 def measure_metrics(gpus: Sequence[GpuStatus] = ()) -> dict[str, Any]:
-    """`WorkerMetricsInfo`, in per cent, and the overview's names for what all GPUs do together."""
+    """Return `WorkerMetricsInfo`, in per cent, with the overview's names for the sums over all `gpus`."""
     memory = _read_memory()
     return {
         "created_at": datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds"),

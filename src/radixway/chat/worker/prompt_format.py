@@ -1,4 +1,4 @@
-"""A thread of messages as what an engine is asked with."""
+"""Renders threads of messages as prompts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESERVE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PromptTurn:
-    """What one of them says."""
+    """The text of one role."""
 
     role: Literal["system", "user", "assistant"]
     text: str
@@ -43,7 +43,7 @@ _MARKS = {
 
 
 def parse_turns(work: dict[str, Any]) -> list[PromptTurn]:
-    """The turns of a published WorkRequest, what the model is told first."""
+    """Return the turns of `work`, a published WorkRequest, the system message first."""
     parameters = work.get("parameters") or {}
     system = [
         parameters.get("system_prompt"),
@@ -61,7 +61,7 @@ def parse_turns(work: dict[str, Any]) -> list[PromptTurn]:
 def truncate_turns(
     turns: Sequence[PromptTurn], most_tokens: int, count: Callable[[str], int]
 ) -> list[PromptTurn]:
-    """The latest turns that have room, and what the model is told first in any case.
+    """Return the latest `turns` that fit into `most_tokens`, and the system message in any case.
 
     Where the last turn alone is too long, its beginning is left out. `count`: tokens of a text.
     """
@@ -94,14 +94,16 @@ def _truncate_text(text: str, most_tokens: int, count: Callable[[str], int]) -> 
 
 
 def render_prompt(turns: Sequence[PromptTurn], form: Literal["v2", "chatml"], end: str | None = None) -> str:
-    """The prompt, up to where the assistant speaks. `end`: the model's own end of a turn, in `v2`."""
+    """Return the prompt of `turns`, up to where the assistant speaks. `end`: the model's own end of a turn,
+    in `v2`.
+    """
     marks = _MARKS[form]
     ends = end if end is not None and form == "v2" else marks.end
     return "".join(f"{marks.roles[turn.role]}{turn.text}{ends}" for turn in turns) + marks.roles["assistant"]
 
 
 def stop_sequences(form: PromptFormat) -> tuple[str, ...]:
-    """Texts at which an answer ends."""
+    """Return the texts at which an answer in `form` ends."""
     return () if form == "engine" else _MARKS[form].stop
 
 
@@ -115,7 +117,7 @@ class StopFilter:
         """Whether one has come: nothing is let through any more."""
 
     def feed(self, text: str) -> str:
-        """What of it may be told now."""
+        """Take more `text` and return what can be passed on now."""
         if self.stopped:
             return ""
         self._held += text
@@ -130,7 +132,7 @@ class StopFilter:
         return told
 
     def flush(self) -> str:
-        """What was held back and became none."""
+        """Return what was held back and did not become a stop sequence."""
         told, self._held = self._held, ""
         return told
 

@@ -1,6 +1,6 @@
-"""Threads cut to what an engine can read, by its own count of tokens where it tells one.
+"""Truncates threads to what an engine can read, by its own count of tokens if it has one.
 
-It is asked only where it matters: as long as an estimate on the safe side says that there is room, nobody is.
+The engine is asked only when an estimate on the safe side does not fit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SPARE = 1.05
 
 
 def estimate_tokens(text: str) -> int:
-    """Its tokens, rather too many."""
+    """Return an estimate of the tokens of `text` on the high side."""
     return len(text.encode()) // _BYTES_PER_TOKEN + 1
 
 
 class ThreadTruncator:
-    """Of one engine. Belongs to one event loop."""
+    """Truncates threads for one engine. Belongs to one event loop."""
 
     def __init__(self, engine: UpstreamEngine, form: PromptFormat, most_input: int, most_total: int) -> None:
         """`most_input`: tokens of a prompt; `most_total`: with the answer."""
@@ -42,7 +42,7 @@ class ThreadTruncator:
     async def truncate_thread(
         self, turns: Sequence[PromptTurn], new_tokens: int
     ) -> tuple[list[PromptTurn], int]:
-        """The latest turns that have room, and how long their prompt is. `new_tokens`: wished for."""
+        """Return the latest `turns` that fit, and their prompt's length. `new_tokens`: for the answer."""
         guess = sum(estimate_tokens(turn.text) for turn in turns)
         if guess <= self._most_input * 0.99 and guess + new_tokens < self._most_total:
             return list(turns), guess

@@ -1,4 +1,4 @@
-"""How a worker tells the server of an answer: tokens in batches, and steps of plugins."""
+"""Sends tokens to the chat server in batches, and steps of plugins."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _BATCH, _BATCH_S = 16, 0.015
 
 
 async def send_frame(socket: aiohttp.ClientWebSocketResponse, frame: dict[str, Any]) -> None:
-    """A frame, as JSON text."""
+    """Send `frame` over `socket` as JSON text."""
     await socket.send_str(msgspec.json.encode(frame).decode())
 
 
 class TokenBatcher:
-    """Tokens on their way: sent when there are enough of them, or the oldest has waited long enough."""
+    """Tokens waiting to be sent: once there are enough, or the oldest has waited long enough."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, request_id: str) -> None:
         self._socket = socket
@@ -29,7 +29,7 @@ class TokenBatcher:
         self._flushing: asyncio.Task[None] | None = None
 
     async def add_token(self, text: str, token_id: int, log_prob: float | None) -> None:
-        """One of them."""
+        """Add the `text` of one token."""
         self._text += text
         self._tokens += 1
         self._last = token_id, log_prob
@@ -44,7 +44,7 @@ class TokenBatcher:
             await self.flush_tokens()
 
     async def flush_tokens(self) -> None:
-        """Send what there is."""
+        """Send all waiting tokens."""
         if self._text:
             token_id, log_prob = self._last
             told = {"text": self._text, "log_prob": log_prob, "token_id": token_id, "tokens": self._tokens}
@@ -53,7 +53,7 @@ class TokenBatcher:
 
 
 class WorkerSpeaker:
-    """What an answer with a plugin is told by."""
+    """The `AnswerSpeaker` of a worker: sends an answer with a plugin to the server."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, request_id: str) -> None:
         self.told = ""
@@ -62,13 +62,13 @@ class WorkerSpeaker:
         self._request_id = request_id
 
     async def send_text(self, text: str) -> None:
-        """Some words."""
+        """Append `text` to the answer."""
         if text:
             self.told += text
             await self.batch.add_token(text, 0, None)
 
     async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
-        """A call that was made."""
+        """Report a call: the `thought` before it, the `action`, its input (`given`) and result (`found`)."""
         await self.batch.flush_tokens()
         step = {
             "current_plugin_thought": thought,

@@ -31,7 +31,7 @@ class UpstreamEngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStep:
-    """A step of an answer."""
+    """One step of a generation."""
 
     text: str = ""
     token_id: int = 0
@@ -45,7 +45,7 @@ class GenerationStep:
 
 @dataclass(frozen=True, slots=True)
 class EngineDescription:
-    """What an engine says of itself; None: nothing."""
+    """The model and context lengths that an engine reports; None: not reported."""
 
     model: str
     longest_input: int | None = None
@@ -53,7 +53,7 @@ class EngineDescription:
 
 
 class UpstreamEngine(Protocol):
-    """What answers."""
+    """Generates text, and counts tokens."""
 
     serving: EngineDescription
     formats: tuple[PromptFormat, ...]
@@ -62,18 +62,18 @@ class UpstreamEngine(Protocol):
     def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
-        """An answer, as it comes. Whoever stops listening ends it. Raises UpstreamEngineError.
+        """Generate an answer to `turns`; closing the iterator aborts it. Raises UpstreamEngineError.
 
         `parameters`: published WorkParameters.
         """
         ...
 
     async def count_tokens(self, text: str) -> int | None:
-        """How many a text has; None: it does not tell."""
+        """Return the tokens of `text`; None: the engine cannot count."""
         ...
 
     async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
-        """How many the prompt of these turns has, all that stands between them included; None: see above."""
+        """Return the tokens of the prompt of `turns` in `form`; None: the engine cannot count."""
         ...
 
 
@@ -90,7 +90,7 @@ class TgiEngine:
     async def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
-        """See `UpstreamEngine`."""
+        """Generate by `/generate_stream`. Raises UpstreamEngineError."""
         asked = {
             "max_new_tokens": _max_new_tokens(parameters),
             "do_sample": parameters.get("do_sample", True),
@@ -113,12 +113,12 @@ class TgiEngine:
             )
 
     async def count_tokens(self, text: str) -> int | None:
-        """See `UpstreamEngine`."""
+        """Count the tokens of `text` by `/tokenize`."""
         told = await _post_json(self._session, f"{self._url}/tokenize", {"inputs": text})
         return len(told) if isinstance(told, list) else None
 
     async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
-        """See `UpstreamEngine`."""
+        """Count the tokens of `turns`, rendered in `form`."""
         return await self.count_tokens(render_prompt(turns, "chatml" if form == "chatml" else "v2"))
 
 
@@ -135,7 +135,9 @@ class OpenAIEngine:
     async def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
-        """See `UpstreamEngine`."""
+        """Generate by chat completions, or by completions if `form` renders the prompt here. Raises
+        UpstreamEngineError.
+        """
         body: dict[str, Any] = {"model": self.serving.model, "stream": True} | _sampling_fields(parameters)
         body["max_tokens"] = _max_new_tokens(parameters)
         if parameters.get("seed") is not None:
@@ -158,12 +160,13 @@ class OpenAIEngine:
                 )
 
     async def count_tokens(self, text: str) -> int | None:
-        """See `UpstreamEngine`."""
+        """Count the tokens of `text` by `/tokenize`."""
         return await self._count_by_tokenize({"prompt": text, "add_special_tokens": False})
 
     async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
-        """See `UpstreamEngine`. SGLang counts no conversations: a prompt in ChatML stands in for the
-        engine's own.
+        """Count the tokens of `turns` by `/tokenize`.
+
+        SGLang cannot count conversations: there a ChatML prompt stands in for the engine's own template.
         """
         if form == "engine":
             told = await self._count_by_tokenize(
@@ -185,7 +188,7 @@ class OpenAIEngine:
 async def detect_engine(
     session: aiohttp.ClientSession, url: str, kind: Literal["auto", "tgi", "openai"] = "auto"
 ) -> UpstreamEngine:
-    """The engine at that address. Raises UpstreamEngineError."""
+    """Return the engine at `url`. Raises UpstreamEngineError."""
     url = url.rstrip("/").removesuffix("/v1")
     info = None if kind == "openai" else await _get_json(session, f"{url}/info")
     if info is not None and "max_total_tokens" in info:

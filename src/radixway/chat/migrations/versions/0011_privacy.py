@@ -1,4 +1,4 @@
-"""What is erased and still to be scrubbed from files; indices by which whatever refers to a row is found."""
+"""Adds the table of deletions that are still to be scrubbed from files, and indices for erasure."""
 
 import sqlalchemy as sa
 from alembic import op
