@@ -210,7 +210,7 @@ async def test_only_the_administrator_is_told_of_others(gateway: RunningGateway,
 
 
 async def test_who_writes_as_they_are_erased_is_told_so(tmp_path: Path) -> None:
-    room = ChatService(ChatConfig(), tmp_path, road=_no_road, served=tuple)
+    room = ChatService(ChatConfig(), tmp_path, pipeline=_no_road, served=tuple)
     app_of_chats = build_chat_app(room)
 
     @app_of_chats.post("/as-somebody-who-was-let-in-before")

@@ -254,7 +254,7 @@ async def test_what_is_too_long_names_its_field(
 
 
 async def test_every_path_and_body_is_in_the_openapi(tmp_path: Path) -> None:
-    room = ChatService(ChatConfig(), tmp_path, road=no_road, served=tuple)
+    room = ChatService(ChatConfig(), tmp_path, pipeline=no_road, served=tuple)
     paths = build_chat_app(room).openapi()["paths"]
     of_v1 = {path: calls for path, calls in paths.items() if path.startswith("/v1/chats")}
     assert len(of_v1) >= 15

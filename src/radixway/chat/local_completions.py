@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.local_workers import CompletionRefusedError
+from radixway.chat.plugins import PluginAnswers, StreamChat
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
 from radixway.core.http.server_sent_events import iterate_data
@@ -24,30 +25,13 @@ _UNREADABLE = (msgspec.DecodeError, LookupError, TypeError, AttributeError, Recu
 """What reading an answer raises that is not in the shape of one."""
 _SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
 
-StreamChat = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
-"""One request to the answer's model: messages and further fields of the body; the chunks that it says."""
-
-
-class AnswerTools(Protocol):
-    """What answers may use besides the model (`chat/plugins/`)."""
-
-    def uses_tools(self, attempt: AnswerAttempt) -> bool:
-        """Whether this one is to."""
-        ...
-
-    async def answer_with_tools(
-        self, attempt: AnswerAttempt, messages: Sequence[dict[str, Any]], ask: StreamChat
-    ) -> dict[str, Any]:
-        """Say it; returns what `Attempt.finish` is to note."""
-        ...
-
 
 class LocalCompletions:
     """Has attempts answered by the gateway's workers."""
 
-    def __init__(self, road: PipelineCall, tools: AnswerTools | None = None) -> None:
-        """`road`: the gateway's, for chat completions."""
-        self._road = road
+    def __init__(self, pipeline: PipelineCall, tools: PluginAnswers) -> None:
+        """`pipeline`: takes chat completions. `tools`: answers those that chose a plugin."""
+        self._pipeline = pipeline
         self._tools = tools
 
     async def answer_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
@@ -56,12 +40,12 @@ class LocalCompletions:
         """
         body = _make_body(attempt)
         try:
-            if self._tools is not None and self._tools.uses_tools(attempt):
+            if self._tools.uses_tools(attempt):
                 return await self._tools.answer_with_tools(
                     attempt, body["messages"], self._make_ask(attempt, body)
                 )
             usage, reason = None, None
-            async with aclosing(stream_completion(self._road, _make_request(attempt, body))) as events:
+            async with aclosing(stream_completion(self._pipeline, _make_request(attempt, body))) as events:
                 async for event in events:
                     usage = _usage(event) or usage
                     for choice in event.get("choices") or ():
@@ -86,17 +70,17 @@ class LocalCompletions:
             messages: Sequence[dict[str, Any]], more: dict[str, Any]
         ) -> AsyncGenerator[dict[str, Any], None]:
             request = _make_request(attempt, {**body, "messages": messages, **more}, next(number))
-            return stream_completion(self._road, request)
+            return stream_completion(self._pipeline, request)
 
         return ask
 
 
-async def stream_completion(road: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
+async def stream_completion(pipeline: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
     """Yield the chunks of the answer to `request`; a whole answer is one chunk. Raises
     CompletionRefusedError, GatewayError, DecodeError.
     """
     try:
-        reply = await road(request)
+        reply = await pipeline(request)
         if reply.status != 200:
             raise CompletionRefusedError(
                 _error_text(reply.body), again=reply.status >= 500 or reply.status == 429

@@ -57,15 +57,16 @@ class ChatService:
         self,
         config: ChatConfig,
         home: Path,
-        road: PipelineCall,
+        pipeline: PipelineCall,
         served: Callable[[], Iterable[str]],
         *,
         clock: Callable[[], float] = time.time,
         least_priority: int = -1,
         screen: SafetyScreen | None = None,
     ) -> None:
-        """`home`: for the database and the secrets. `served`: names of models that `road` has workers for.
-        `least_priority`: of requests that stand behind all others on that road. `screen`: judges questions.
+        """`home`: for the database and the secrets. `pipeline`: takes chat completions; `served`: names of
+        models that it has workers for. `least_priority`: of requests that stand behind all others there.
+        `screen`: judges questions.
 
         Raises ConfigError.
         """
@@ -147,11 +148,11 @@ class ChatService:
             self.database, self.answers, self._scrubber, clock, self.webhook_service.outbox
         )
         self._served = served
-        self._titler = self._make_titler(road, least_priority) if config.titles == "model" else None
+        self._titler = self._make_titler(pipeline, least_priority) if config.titles == "model" else None
         self.plugins = PluginRegistry(config.plugins, config.mcp_servers, clock)
         self.user_erasure.also.append(self._drop_erased_threads)
         chains = PluginAnswers(self.plugins, config.plugins)
-        say = LocalCompletions(road, chains).answer_attempt
+        say = LocalCompletions(pipeline, chains).answer_attempt
         self._push = LocalWorkers(self.answers, say, at_once=config.pushed_at_once)
         self.sessions = WorkerSessions(self.database, clock, self.answers, lease_s=config.lease_s)
         self.models.pulled = lambda: self.sessions.models.values()
@@ -159,12 +160,19 @@ class ChatService:
         self._seen: dict[str, ServedModelConfig] = {}
         """Queues of workers that fetch, here now or not: what they leave behind is not forgotten."""
 
-    def _make_titler(self, road: PipelineCall, priority: int) -> ChatTitler:
+    def _make_titler(self, pipeline: PipelineCall, priority: int) -> ChatTitler:
         titles = TitleJobs(self.database, self.clock, self.webhook_service.outbox)
         self.completion_hooks.hooks.append(titles.answer_ended)
         model = self.config.title_model
         return ChatTitler(
-            titles, self.messages, self.jobs, road, self._served, self.clock, model=model, priority=priority
+            titles,
+            self.messages,
+            self.jobs,
+            pipeline,
+            self._served,
+            self.clock,
+            model=model,
+            priority=priority,
         )
 
     def add_answer_metrics(self, metrics: AnswerMetrics) -> None:

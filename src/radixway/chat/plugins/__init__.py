@@ -4,6 +4,7 @@
 """
 
 from radixway.chat.plugins.plugin_answers import PluginAnswers, find_chosen_plugin
+from radixway.chat.plugins.plugin_chain import StreamChat
 from radixway.chat.plugins.plugin_registry import PluginRegistry
 
-__all__ = ["PluginAnswers", "PluginRegistry", "find_chosen_plugin"]
+__all__ = ["PluginAnswers", "PluginRegistry", "StreamChat", "find_chosen_plugin"]

@@ -7,13 +7,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from radixway.chat.plugins.plugin import ChatPlugin, PluginError
-from radixway.chat.plugins.plugin_chain import AnswerSpeaker, ChainLimits, ChatMessage, PluginChain
+from radixway.chat.plugins.plugin_chain import (
+    AnswerSpeaker,
+    ChainLimits,
+    ChatMessage,
+    PluginChain,
+    StreamChat,
+)
 from radixway.chat.plugins.plugin_registry import PluginEntry, PluginRegistry, find_enabled
 from radixway.core.config.chat import ChatPluginsConfig
 
 if TYPE_CHECKING:
     from radixway.chat.answer_attempt import AnswerAttempt
-    from radixway.chat.local_completions import StreamChat
 
 _DEEPEST = 16
 

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from radixway.chat.plugins import react
 from radixway.chat.plugins.plugin import ChatPlugin, PluginTool, ToolObservation, call_tool
 
-if TYPE_CHECKING:
-    from radixway.chat.local_completions import StreamChat
-
 ChatMessage = dict[str, Any]
 """One of OpenAI's."""
+StreamChat = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
+"""One request to the answer's model: messages and further fields of the body; the chunks that it says."""
 _LAST = "You have used the tools as often as you may. Answer now, without them."
 _AT_ONCE = 8
 """Calls of one round that are made."""

@@ -27,7 +27,7 @@ RULES = {
     "secrets": "it is wrong to misuse what belongs to others",
     "personal_data": "it is wrong to gossip about others",
 }
-"""Rules of thumb. The guard on the road reads them too: none may sound like an attack itself."""
+"""Rules of thumb. The guard in the pipeline reads them too: none may sound like an attack itself."""
 
 
 def label_findings(

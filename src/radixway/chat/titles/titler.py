@@ -86,7 +86,7 @@ class ChatTitler:
         titles: TitleJobs,
         messages: MessageStore,
         jobs: AnswerJobQueue,
-        road: PipelineCall,
+        pipeline: PipelineCall,
         served: Callable[[], Iterable[str]],
         clock: Callable[[], float],
         *,
@@ -94,11 +94,11 @@ class ChatTitler:
         priority: int = -1,
     ) -> None:
         """`model`: that makes them; None: the one that gave the answer. `priority`: the least there is, as
-        the gateway's queue understands it. `served`: models that `road` leads to."""
+        the gateway's queue understands it. `served`: models that `pipeline` has workers for."""
         self._titles = titles
         self._messages = messages
         self._jobs = jobs
-        self._road = road
+        self._pipeline = pipeline
         self._served = served
         self._clock = clock
         self._model = model
@@ -156,7 +156,7 @@ class ChatTitler:
             job.attempt_id, job.user_id, body, priority=self._priority, title_of=job.chat_id
         )
         try:
-            reply = await self._road(request)
+            reply = await self._pipeline(request)
             whole = reply.body if reply.chunks is None else b"".join([each async for each in reply.chunks])
         finally:
             for chunks in request.open_streams:
