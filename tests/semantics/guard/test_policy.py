@@ -44,7 +44,7 @@ def test_the_published_policy_blocks_and_a_model_without_one_may_see_everything(
     rules = book(classic()).rules_for(None, None, None)
     assert actions(rules.pii) == ["block", None, None] and not rules.jailbreak.enabled
     allowing = {"public": {"pii_policy": {"pii_types_allowed": ["EMAIL_ADDRESS"]}}}
-    rules = book(classic(model_config=allowing)).of(None, None, None)
+    rules = book(classic(model_config=allowing)).rules_for(None, None, None)
     assert actions(rules.pii, EMAIL)[0] is None
     denied = judge_pii(rules.pii, "public", BOTH)
     assert (denied.action, denied.denied) == ("block", {"PHONE_NUMBER"})
@@ -94,7 +94,10 @@ def test_categories_have_switches_and_thresholds_of_their_own():
     assert not math.jailbreak.enabled and not math.pii.enabled and law.pii.enabled
     assert law.jailbreak.blocks, "a classic guard blocks"
     alone = book(classic(categories=categories, model_config={}))
-    assert alone.of(None, "law", None).jailbreak.blocks and not alone.of(None, None, None).jailbreak.enabled
+    assert (
+        alone.rules_for(None, "law", None).jailbreak.blocks
+        and not alone.rules_for(None, None, None).jailbreak.enabled
+    )
 
 
 def test_plugins_of_the_decision_that_won_go_before_its_category():
@@ -108,7 +111,7 @@ def test_plugins_of_the_decision_that_won_go_before_its_category():
     assert actions(rules.pii, EMAIL, ("private",)) == [None]
     assert actions(rules.pii, BOTH, ("private",)) == ["block"]
     plugins[0]["configuration"] = {"enabled": True}
-    rules = book(classic(decisions=[decision])).of(None, None, "strict")
+    rules = book(classic(decisions=[decision])).rules_for(None, None, "strict")
     assert actions(rules.pii, EMAIL, ("private",)) == ["block"], "as published: nothing is allowed"
     with pytest.raises(ValueError, match="threshold"):
         SemanticConfig.model_validate(
@@ -172,7 +175,7 @@ def test_whoever_says_what_a_model_may_be_shown_names_everything_else():
     }
     decision["modelRefs"] = [{"model": "m", "use_reasoning": False}]
     section = {"decisions": [decision], "default_model": "m"}
-    rules = book(section, pii={"action": "mask"}).of(None, None, "d").pii
+    rules = book(section, pii={"action": "mask"}).rules_for(None, None, "d").pii
     assert judge_pii(rules, "m", frozenset({"PERSON", "AGE"})).masked == {"PERSON"}
 
 

@@ -178,8 +178,13 @@ async def test_thoughts_texts_and_calls_keep_their_order():
     for each in got:
         name = each.index if isinstance(each, CallDelta) else type(each).__name__
         joined[name] = joined.get(name, "") + (each.arguments if isinstance(each, CallDelta) else each.text)
-    assert joined == {"Thought": "I mail *****.", "Text": "Sent to *****", 0: '{"to": "*****"}', 1: "{}"}
-    assert list(joined) == ["Thought", "Text", 0, 1]
+    assert joined == {
+        "ThinkingPart": "I mail *****.",
+        "TextPart": "Sent to *****",
+        0: '{"to": "*****"}',
+        1: "{}",
+    }
+    assert list(joined) == ["ThinkingPart", "TextPart", 0, 1]
     assert [each.name for each in got if isinstance(each, CallDelta) and each.name] == ["send", "stop"]
 
 

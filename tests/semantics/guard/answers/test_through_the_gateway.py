@@ -174,7 +174,7 @@ async def test_a_finder_that_fails_lets_the_answer_pass_or_ends_it(monkeypatch):
             assert (await steps(gateway, headers))["guard_answer"]["outcome"] == on_error
             _, health = await gateway.get("/health")
             assert "a@b.org" not in json.dumps(health)
-            failing = {"state": "failing", "errors": {"answers.pii": "GuardUnavailable"}}
+            failing = {"state": "failing", "errors": {"answers.pii": "GuardUnavailableError"}}
             assert health["guard"]["answers"] == failing
             gateway.finder.broken = False
             await gateway.chat()

@@ -35,7 +35,7 @@ def read(encoders, monkeypatch):
         texts.append(text)
         return await steps(text, layers=layers)
 
-    monkeypatch.setattr(encoders, "read", noting)
+    monkeypatch.setattr(encoders, "encode_unshared", noting)
     return texts
 
 

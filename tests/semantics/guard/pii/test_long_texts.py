@@ -34,7 +34,7 @@ def windows(one_encoder, monkeypatch):
         read.append(len(ids))
         return run(self, ids, layers)
 
-    monkeypatch.setattr(type(one_encoder._backbone), "run", noting)
+    monkeypatch.setattr(type(one_encoder._backbone), "run_window", noting)
     return read
 
 

@@ -19,10 +19,10 @@ ENTERED_ONCE = {
     # keeps them from being entered within a run.
     "emails._EMAIL",
     "domains._NAME",
-    "ip._V6",
-    "reading._DIGITS",
-    "banking._DIGITS",
-    "banking._NOT_DIGIT",
+    "ip_addresses._V6",
+    "plain_text._DIGITS",
+    "bank_numbers._DIGITS",
+    "bank_numbers._NOT_DIGIT",
     "phones._NUMBER",
 }
 
@@ -81,7 +81,7 @@ def test_a_pattern_that_is_tried_at_many_places_is_of_bounded_length():
 def test_a_pattern_without_bound_keeps_what_it_took():
     found = dict(patterns())
     assert set(found) >= ENTERED_ONCE
-    single_sets = {"reading._DIGITS", "banking._DIGITS", "banking._NOT_DIGIT", "phones._NUMBER"}
+    single_sets = {"plain_text._DIGITS", "bank_numbers._DIGITS", "bank_numbers._NOT_DIGIT", "phones._NUMBER"}
     assert [name for name in ENTERED_ONCE - single_sets if gives_back(parsed(found[name]))] == []
 
 
