@@ -186,7 +186,7 @@ async def test_another_router_goes_where_the_first_one_did(apps):
             router = self.handle._router._asyncio_router.request_router
 
             async def look():
-                uses = router._fleet.seen.uses()
+                uses = router._fleet.seen.iter_uses()
                 return blocks <= {(replica, block) for replica, use in uses for block in use}
 
             looking = asyncio.run_coroutine_threadsafe(look(), router._event_loop)

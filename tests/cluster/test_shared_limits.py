@@ -80,7 +80,7 @@ async def decisions(account, admit, settle, steps):
                 in_hand.append(UsageEstimate(tokens, cost))
         elif in_hand:
             settle(account, time(), in_hand.pop(0), tokens, cost)
-    account.check()
+    account.check_reservations()
     return said
 
 
@@ -92,7 +92,7 @@ def test_the_script_decides_as_an_account_does(valkey, steps, rates, quotas):
         home = SharedLimits(SharedLimitsConfig(**limits(valkey)), {"acme": shared}, time)
 
         async def admit(account, now, estimate):
-            account.admit(now, estimate)
+            account.admit_request(now, estimate)
 
         async with running([home]):
             expected = await decisions(alone, admit, TenantAccount.settle_usage, steps)

@@ -39,29 +39,29 @@ def test_workers_appear_and_vanish_as_their_source_says(house):
     assert house.states() == {A: "joining", B: "joining"}
     house.members.set_members("dns", found(B))
     assert house.states() == {B: "joining"}
-    assert house.registry.get(B).sources == ("dns",)
+    assert house.registry.get_worker(B).sources == ("dns",)
     assert house.members.changes == {"appeared": 2, "drained": 0, "returned": 0, "vanished": 1}
 
 
 def test_one_that_vanishes_with_requests_in_hand_drains_first(house):
     house.members.set_members("dns", found(A))
     house.ready(A)
-    lease = LoadLedger().reserve(house.registry.get(A))
+    lease = LoadLedger().reserve(house.registry.get_worker(A))
     house.members.set_members("dns", [])
-    house.members.retire()
+    house.members.remove_drained()
     assert house.states() == {A: "draining"}
     lease.release()
-    house.members.retire()
+    house.members.remove_drained()
     assert house.states() == {}
 
 
 def test_one_that_comes_back_while_it_leaves_stays(house):
     house.members.set_members("dns", found(A))
-    lease = LoadLedger().reserve(house.registry.get(A))
+    lease = LoadLedger().reserve(house.registry.get_worker(A))
     house.members.set_members("dns", [])
     house.members.set_members("dns", found(A))
     lease.release()
-    house.members.retire()
+    house.members.remove_drained()
     assert house.states() == {A: "joining"}
     assert house.members.changes["returned"] == 1
 
@@ -70,7 +70,7 @@ def test_a_draining_worker_stays_listed_and_comes_back_when_it_drains_no_more(ho
     house.members.set_members("kubernetes", found(A))
     house.ready(A)
     house.members.set_members("kubernetes", found(A, draining=True))
-    house.members.retire()
+    house.members.remove_drained()
     assert house.states() == {A: "draining"}
     house.members.set_members("kubernetes", found(A))
     assert house.states() == {A: "joining"}
@@ -92,27 +92,27 @@ def test_one_that_is_named_twice_drains_only_if_it_does_both_times(house):
 def test_a_worker_stays_while_anybody_names_it(house):
     house.members.set_members("dns", found(A))
     house.members.join_worker(API, WorkerSettings(url=A))
-    assert house.registry.get(A).sources == ("dns", API)
+    assert house.registry.get_worker(A).sources == ("dns", API)
     house.members.set_members("dns", found(A, draining=True))
     house.members.set_members("dns", [])
     assert house.states() == {A: "joining"}
-    house.members.leave(API, A)
+    house.members.remove_member(API, A)
     assert house.states() == {}
 
 
 def test_who_alone_wanted_it_to_go_on_leaves_and_it_drains(house):
     house.members.set_members("kubernetes", found(A))
-    house.members.name("registered", *found(A))
+    house.members.add_member("registered", *found(A))
     house.members.set_members("kubernetes", found(A, draining=True))
     assert house.states() == {A: "joining"}
-    house.members.leave("registered", A)
+    house.members.remove_member("registered", A)
     assert house.states() == {A: "draining"}
 
 
 def test_the_same_set_again_leaves_alone_what_an_administrator_did(house):
     house.members.set_members("dns", found(A, B))
-    house.registry.set_state(house.registry.get(A), WorkerState.DRAINING)
-    house.registry.remove(B)
+    house.registry.set_state(house.registry.get_worker(A), WorkerState.DRAINING)
+    house.registry.remove_worker(B)
     house.members.set_members("dns", found(A, B))
     assert house.states() == {A: "draining"}
     house.members.join_worker(API, WorkerSettings(url=A))
@@ -121,7 +121,7 @@ def test_the_same_set_again_leaves_alone_what_an_administrator_did(house):
 
 def test_a_removed_worker_that_a_call_had_added_is_its_sources_alone_again(house):
     house.members.join_worker(API, WorkerSettings(url=A))
-    house.registry.remove(A)
+    house.registry.remove_worker(A)
     house.members.set_members("dns", found(A))
     house.members.set_members("dns", [])
     assert house.states() == {}
@@ -130,7 +130,7 @@ def test_a_removed_worker_that_a_call_had_added_is_its_sources_alone_again(house
 def test_new_particulars_reach_a_worker_that_is_known(house):
     house.members.set_members("registered", found(A))
     house.members.set_members("registered", [DiscoveredWorker(WorkerSettings(url=A, max_batch_size=4))])
-    assert house.registry.get(A).max_batch_size == 4
+    assert house.registry.get_worker(A).max_batch_size == 4
 
 
 URLS = st.sampled_from([A, B, "http://10.0.0.3:8000"])

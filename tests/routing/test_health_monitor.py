@@ -108,7 +108,7 @@ async def test_a_worker_that_takes_no_connection_is_out_at_once_and_back_after_o
 
 async def test_a_removed_worker_is_watched_no_longer(ward):
     worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
-    ward.registry.remove("http://a")
+    ward.registry.remove_worker("http://a")
     ward.monitor.report_failure(worker, gone=True)
     assert not ward.monitor._tasks
 
@@ -117,7 +117,7 @@ async def test_a_worker_added_again_is_asked_for_its_version_however_the_probes_
     ward.probe.findings = ServerInfo(models=("m",), weight_version="2")
     worker = ward.registry.add_worker(WorkerSettings(url="http://a"))
     await examine(ward, worker)
-    ward.weights.expect("2")
+    ward.weights.set_expected("2")
     old, new = ward.probe.describe, ServerInfo(models=("m",), weight_version="1")
 
     async def restarted_meanwhile(asked):

@@ -43,27 +43,27 @@ def ray_deploy(
     except ConfigError as error:
         exit_with_error(str(error))
     with _ray_cluster(address) as cluster:
-        _print_status(cluster.deploy(settings))
+        _print_status(cluster.deploy_application(settings))
 
 
 @ray_app.command("status")
 def ray_status(name: Application = "radixway", address: Address = None) -> None:
     """Show how the application and its replicas are."""
     with _ray_cluster(address) as cluster:
-        _print_status(cluster.status(name))
+        _print_status(cluster.find_status(name))
 
 
 @ray_app.command("delete")
 def ray_delete(name: Application = "radixway", address: Address = None) -> None:
     """End the application; Ray itself stays."""
     with _ray_cluster(address) as cluster:
-        cluster.delete(name)
+        cluster.delete_application(name)
     out.print(f"{name} is deleted")
 
 
 @contextmanager
 def _ray_cluster(address: str | None) -> Iterator[ModuleType]:
-    """What can be done there. A mistake ends the command."""
+    """Connect to the Ray cluster at `address` and yield the commands for it. An error ends the command."""
     try:
         from radixway.gateway.ray_serve import command
     except ModuleNotFoundError as error:

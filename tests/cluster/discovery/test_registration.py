@@ -59,7 +59,7 @@ def test_one_that_is_silent_with_requests_in_hand_drains_and_comes_back_when_it_
     assert house.states() == {A: "draining"}
     house.register(A)
     lease.release()
-    house.members.retire()
+    house.members.remove_drained()
     assert house.states() == {A: "joining"}
 
 
@@ -68,7 +68,7 @@ def test_a_heartbeat_leaves_alone_what_an_administrator_did_and_new_words_do_not
     house.registry.set_state(house.registry.get_worker(A), WorkerState.DRAINING)
     house.register(A)
     assert house.states() == {A: "draining"}
-    house.registry.remove(A)
+    house.registry.remove_worker(A)
     house.register(A)
     assert house.states() == {}
     house.register(A, max_batch_size=4)

@@ -183,10 +183,10 @@ async def test_workers_are_gone_through_once_however_many_models_they_have():
 
 async def test_what_a_gateway_sent_before_it_was_heard_is_no_traffic_of_now():
     class Watched:
-        def take(self, model, span_s):
+        def take_window(self, model, span_s):
             return TrafficWindow(span_s, requests=10)
 
-        def inside(self, model):
+        def count_inflight(self, model):
             return 0
 
     registry, heard, taken = WorkerRegistry(), [frozenset()], []

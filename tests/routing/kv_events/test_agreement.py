@@ -138,7 +138,7 @@ class Agreement(RuleBasedStateMachine):
 
     @rule(number=a_worker)
     def connect(self, number):
-        self.workers[number].follower.connected()
+        self.workers[number].follower.on_connected()
 
     @rule(number=a_worker, count=st.integers(1, 3))
     def lose(self, number, count):

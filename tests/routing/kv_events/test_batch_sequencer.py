@@ -85,7 +85,7 @@ def degraded(hearing):
     hearing.settle()
     assert not hearing.index.blocks_in_tier(hearing.slot)
     hearing.index.predict_blocks(hearing.slot, [1], 0.0, told=True)
-    assert hearing.index.match([1], 1e9).device == {hearing.slot: 1}
+    assert hearing.index.match_prefix([1], 1e9).device == {hearing.slot: 1}
     return hearing.state is KvEventsState.DEGRADED
 
 

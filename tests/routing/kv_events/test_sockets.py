@@ -100,7 +100,7 @@ async def test_a_late_joiner_learns_what_was_cached_before_it_came(ear, closing)
     for first in range(0, 1000, 100):
         engine.compute(*range(first, first + 8))
     told = engine.publisher.info
-    worker = ear.add_worker(endpoint=told.endpoint, replay_endpoint=told.replay_endpoint)
+    worker = ear.add(endpoint=told.endpoint, replay_endpoint=told.replay_endpoint)
     await ear.until_exact(worker, engine.cache)
     engine.compute(*range(5000, 5008))
     await ear.until_exact(worker, engine.cache)
@@ -111,7 +111,7 @@ async def test_a_publisher_that_is_restarted_is_followed_anew(ear, closing, tmp_
     first = Ours(where["endpoint"], where["replay_endpoint"])
     with ExitStack() as living:
         living.callback(first.publisher.shutdown)
-        worker = ear.add_worker(**where)
+        worker = ear.add(**where)
         first.compute(1, 2, 3, 4, 5, 6, 7, 8)
         first.compute(*range(100, 120))
         await ear.until_exact(worker, first.cache)
@@ -128,7 +128,7 @@ async def test_a_publisher_that_stays_away_is_not_trusted(ear, tmp_path):
     with ExitStack() as living:
         living.callback(engine.publisher.shutdown)
         engine.compute(1, 2, 3, 4)
-        worker = ear.add_worker(**where)
+        worker = ear.add(**where)
         await ear.until_exact(worker, engine.cache)
     await ear.until(lambda: worker.kv_events.state is KvEventsState.DEGRADED)
     assert not ear.index.blocks_in_tier(worker.slot) and "away" in worker.kv_events.reason
@@ -188,7 +188,7 @@ DIALECTS = {
 async def test_other_engines_are_followed_through_losses_and_restarts(ear, context, dialect):
     engine = Dialect(context, **dialect)
     await engine.compute(*range(8))
-    worker = ear.add_worker(
+    worker = ear.add(
         endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint, topic=dialect.get("topic", "")
     )
     await ear.until_exact(worker, engine.cache)
@@ -210,7 +210,7 @@ async def test_a_history_that_is_gone_degrades_until_the_engine_is_cleared(ear, 
     engine = Dialect(context, dict)
     for first in range(0, 8000, 100):  # more batches than it keeps
         await engine.compute(*range(first, first + 4), lose=True)
-    worker = ear.add_worker(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
+    worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
     await ear.until(lambda: worker.kv_events.state is KvEventsState.DEGRADED)
     assert "gone from its history" in worker.kv_events.reason and not ear.index.blocks_in_tier(worker.slot)
     await engine.tell(engine.cache.clear())
@@ -221,7 +221,7 @@ async def test_a_history_that_is_gone_degrades_until_the_engine_is_cleared(ear, 
 
 async def test_an_engine_with_pages_of_one_token_is_followed(ear, context):
     engine = Dialect(context, sglang_array, size=1)
-    worker = ear.add_worker(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
+    worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
     await engine.compute(*range(14))
     want = set(hash_token_blocks(pack_tokens(range(14)), SIZE))
     await ear.until(lambda: ear.index.blocks_in_tier(worker.slot) == want)
@@ -230,7 +230,7 @@ async def test_an_engine_with_pages_of_one_token_is_followed(ear, context):
 
 async def test_an_engine_that_connects_to_the_gateway_is_heard(ear, context, free_port):
     engine = Dialect(context, vllm_array, connect_to=f"tcp://127.0.0.1:{free_port}")
-    worker = ear.add_worker(endpoint=f"tcp://*:{free_port}", replay_endpoint=engine.replay_endpoint)
+    worker = ear.add(endpoint=f"tcp://*:{free_port}", replay_endpoint=engine.replay_endpoint)
     await ear.until(lambda: worker.kv_events.state is KvEventsState.FOLLOWING)
     await engine.compute(*range(8))
     await ear.until_exact(worker, engine.cache)
@@ -243,7 +243,7 @@ async def test_data_parallel_ranks_are_one_worker(ear, closing, free_port, other
     ]
     for engine in engines:
         closing.callback(engine.publisher.shutdown)
-    worker = ear.add_worker(
+    worker = ear.add(
         endpoint=f"tcp://127.0.0.1:{free_port}",
         replay_endpoint=f"tcp://127.0.0.1:{other_free_port}",
         ranks=2,
@@ -256,7 +256,7 @@ async def test_data_parallel_ranks_are_one_worker(ear, closing, free_port, other
 async def test_a_replay_endpoint_that_does_not_answer_degrades_in_words(context, free_port):
     ear = Ear(replace(TIMING, silent_s=0.1))
     engine = Dialect(context, dict)
-    worker = ear.add_worker(endpoint=engine.endpoint, replay_endpoint=f"tcp://127.0.0.1:{free_port}")
+    worker = ear.add(endpoint=engine.endpoint, replay_endpoint=f"tcp://127.0.0.1:{free_port}")
     await ear.until(lambda: worker.kv_events.state is KvEventsState.DEGRADED)
     assert str(free_port) in worker.kv_events.reason
     engine.answering.cancel()
@@ -266,7 +266,7 @@ async def test_a_replay_endpoint_that_does_not_answer_degrades_in_words(context,
 async def test_a_worker_that_comes_back_is_asked_at_once(context):
     ear = Ear(SubscriptionTimeouts(quiet_s=3600.0, away_s=3600.0))
     engine = Dialect(context, dict)
-    worker = ear.add_worker(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
+    worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
     await engine.compute(*range(8))
     await ear.until_exact(worker, engine.cache)
     await engine.compute(*range(100, 108), lose=True)
@@ -280,22 +280,22 @@ async def test_a_worker_that_comes_back_is_asked_at_once(context):
 async def test_a_worker_that_is_removed_or_switched_off_leaves_nothing_behind(ear, context):
     engine = Dialect(context, dict)
     fields = {"endpoint": engine.endpoint, "replay_endpoint": engine.replay_endpoint}
-    worker = ear.add_worker(**fields)
+    worker = ear.add(**fields)
     await engine.compute(*range(8))
     await ear.until_exact(worker, engine.cache)
     ear.registry.add_worker(WorkerSettings(url="http://w", kv_events="off"))
     assert not ear.index.blocks_in_tier(worker.slot) and worker.kv_events.state is KvEventsState.OFF
     assert worker.kv_events.reason == "switched off"
-    ear.add_worker(**fields)
+    ear.add(**fields)
     await ear.until_exact(worker, engine.cache)
-    ear.registry.remove("http://w")
+    ear.registry.remove_worker("http://w")
     assert not len(ear.index) and not ear.index.blocks_in_tier(worker.slot, StorageTier.HOST)
     engine.answering.cancel()
 
 
 async def test_a_foreign_message_is_passed_over(ear, context):
     engine = Dialect(context, dict)
-    worker = ear.add_worker(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
+    worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
     await ear.until(lambda: worker.kv_events.state is KvEventsState.FOLLOWING)
     await engine.socket.send_multipart((b"", b"seven", b"what?"))
     await engine.socket.send(b"alone")
@@ -321,7 +321,7 @@ class FloodingReplay(Dialect):
 async def test_others_get_their_turn_while_a_long_history_is_replayed(ear, context):
     engine = FloodingReplay(context, dict)
     try:
-        worker = ear.add_worker(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
+        worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
         seen = set()
         async with asyncio.timeout(120):
             while worker.kv_events.state is not KvEventsState.FOLLOWING:

@@ -22,7 +22,7 @@ class NoConnection:
 
     answer: UpstreamResponse
 
-    def break_off(self, error):
+    def abort_connection(self, error):
         self.answer.end_body(error)
         self.answer.wake_reader()
 
