@@ -1,4 +1,4 @@
-"""Many of us: where workers come from, and what gateways in front of the same workers tell each other.
+"""Several gateways, many workers: discovery, load sync, session ownership, Ray Serve, Kubernetes, planner.
 
 State, and the file that owns it:
 

@@ -1,4 +1,4 @@
-"""What several gateways do not share as they are configured, said when they start."""
+"""Warnings at start about state that several gateways do not share as configured."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _MAX_MASKS = 2**14
 
 
 class StorageTier(IntEnum):
-    """Where a block's KV lies, fastest first."""
+    """The memory that holds a block's KV, fastest first."""
 
     DEVICE = 0
     HOST = 1
@@ -38,7 +38,7 @@ class StorageTier(IntEnum):
 
 @dataclass(slots=True)
 class PrefixMatches:
-    """How much of a prompt each worker holds, by the worker's slot. Blocks from the start of the prompt.
+    """Blocks of a prompt that each worker holds, counted from its start, by the worker's slot.
 
     device  [0, device)    in device memory
     host    [0, host)      in device or host memory
@@ -50,7 +50,7 @@ class PrefixMatches:
     disk: dict[int, int]
 
     def credit(self, slot: int, host_credit: float, disk_credit: float) -> float:
-        """What the worker holds, in blocks, those of slower tiers at a part of their worth."""
+        """Return the blocks held at `slot`, weighted in slower tiers by `host_credit` and `disk_credit`."""
         device = self.device.get(slot, 0)
         if self.disk is self.device:
             return device
@@ -66,7 +66,7 @@ PrefixEnds = list[tuple[int, int]]
 
 @dataclass(slots=True)
 class PrefixLookup:
-    """What `BlockIndex.lookup_prefix` found; `matches` puts it in order by worker."""
+    """The result of `BlockIndex.lookup_prefix`; `matches` sorts it by worker."""
 
     device: PrefixEnds
     host: PrefixEnds
@@ -91,7 +91,7 @@ class PrefixLookup:
 
 @dataclass(slots=True)
 class _IndexedWorker:
-    """What the index keeps of one worker beside its bit."""
+    """State of one worker beside its bit."""
 
     capacity: int
     """Blocks that it is assumed to hold where its events do not tell."""
@@ -102,10 +102,10 @@ class _IndexedWorker:
 
 
 class BlockIndex:
-    """Which of the enrolled workers hold which blocks. For one thread; no I/O; the caller has the clock."""
+    """Maps blocks to the workers that hold them. For one thread; no I/O; the caller has the clock."""
 
     def __init__(self, *, assumed_blocks: int = 2**16, predicted_s: float = 5.0) -> None:
-        """`assumed_blocks`: the capacity of a worker of whom nobody knows how much it holds."""
+        """`assumed_blocks`: the capacity of a worker that does not report one."""
         self._assumed_blocks = assumed_blocks
         self._predicted_s = predicted_s
         self._tiers: tuple[dict[int, int], ...] = ({}, {}, {})
@@ -130,32 +130,32 @@ class BlockIndex:
         return len(self._guessed)
 
     def add_slot(self) -> int:
-        """A slot for a new worker."""
+        """Return a slot for a new worker."""
         slot = self._free_slots.pop() if self._free_slots else len(self._workers)
         self._workers[slot] = _IndexedWorker(self._assumed_blocks)
         return slot
 
     def remove_slot(self, slot: int) -> None:
-        """The worker is gone; its slot is for the next one."""
+        """Forget the worker at `slot`; the slot is reused."""
         self.clear_slot(slot)
         del self._workers[slot]
         self._free_slots.append(slot)
 
     def set_followed(self, slot: int, followed: bool) -> None:
-        """Whether the worker's events are heard. What is known of it was learnt otherwise, and is dropped."""
+        """Set whether events describe the worker at `slot`. A change drops what was known of it before."""
         worker = self._workers[slot]
         if worker.followed != followed:
             self.clear_slot(slot)
             worker.followed = followed
 
     def set_capacity(self, slot: int, capacity: int | None) -> None:
-        """How many blocks the worker's cache holds; None if nobody knows. No more are assumed from now on."""
+        """Assume at most `capacity` blocks at `slot`, the size of its cache; None: the default size."""
         worker = self._workers[slot]
         worker.capacity = max(1, capacity or self._assumed_blocks)
         self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
 
     def assumed(self, slot: int) -> int:
-        """How many blocks the worker is assumed to hold."""
+        """Return the number of blocks that the worker at `slot` is assumed to hold."""
         return len(self._workers[slot].assumed)
 
     def assumed_uses(self, slot: int) -> Iterator[list[int]]:
@@ -190,7 +190,7 @@ class BlockIndex:
                 self._clear_bit(layer, block, mask & ~bit)
 
     def clear_slot(self, slot: int) -> None:
-        """Nothing is known of what the worker holds."""
+        """Forget all blocks of the worker at `slot`."""
         for tier, layer in zip(StorageTier, self._tiers, strict=True):
             self._more.pop((slot, tier), None)
             self._clear_slot(layer, slot)
@@ -222,11 +222,11 @@ class BlockIndex:
         self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), bit)
 
     def match_prefix(self, blocks: Sequence[int], now: float) -> PrefixMatches:
-        """How much of a prompt of `blocks` each worker holds. `now`: monotonic seconds."""
+        """Return how many of `blocks` each worker holds from the first on. `now`: monotonic seconds."""
         return self.lookup_prefix(blocks, now).matches()
 
     def lookup_prefix(self, blocks: Sequence[int], now: float) -> PrefixLookup:
-        """As `match`, but not yet in order by worker, which is work for each of them."""
+        """Like `match_prefix`, but leaves sorting by worker, which costs time for each, to the caller."""
         self._expire_predictions(now - self._predicted_s)
         device, host, disk = self._tiers
         layers = [layer for layer in (device, self._guessed) if layer]
@@ -236,7 +236,7 @@ class BlockIndex:
         return PrefixLookup(first, second, third)
 
     def find_holders(self, block: int) -> dict[int, StorageTier | None]:
-        """Who holds a block, and in the fastest of which tiers; None where that is assumed or predicted."""
+        """Return the slots that hold `block` with their fastest tier; None where assumed or predicted."""
         found: dict[int, StorageTier | None] = dict.fromkeys(_slots(self._guessed.get(block, 0)))
         for tier in reversed(StorageTier):
             found |= dict.fromkeys(_slots(self._tiers[tier].get(block, 0)), tier)

@@ -15,7 +15,7 @@ from radixway.core.config import BreakerConfig
 
 
 class BreakerState(StrEnum):
-    """See the drawing above."""
+    """State of a breaker, as drawn above."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -30,7 +30,7 @@ class HeldSlot(Protocol):
 
 
 class CircuitBreaker:
-    """What a worker's latest requests say of it. Pure: the caller tells the time, in monotonic seconds."""
+    """Trips on one worker's latest failures. Pure: the caller passes the time, in monotonic seconds."""
 
     __slots__ = (
         "_answers",
@@ -61,16 +61,16 @@ class CircuitBreaker:
         return BreakerState.OPEN if now < self._until else BreakerState.HALF_OPEN
 
     def admits(self, now: float) -> bool:
-        """Whether the worker may be given a request before others."""
+        """Return True if the worker may get a request at `now` like any other."""
         return not self.tripped or (now >= self._until and not self._probing)
 
     def record_sent(self, place: HeldSlot, now: float) -> None:
-        """A request has been given to the worker; while half-open it is the probe, if there is none yet."""
+        """Note that a request holding `place` was sent. While half-open the first one is the probe."""
         if self.tripped and now >= self._until and not self._probing:
             self._probe = place
 
     def record_success(self, now: float) -> bool:
-        """It answered. True if nothing is held against the worker any more."""
+        """Note an answer. Returns True if no failure counts against the worker any more."""
         if self.tripped:
             self.__init__()  # type: ignore[misc]  # as new
             return True
@@ -82,7 +82,7 @@ class CircuitBreaker:
         return False
 
     def record_failure(self, config: BreakerConfig, now: float, *, broken: bool) -> None:
-        """It broke the request off, or (not `broken`) answered that something is wrong with it, a 5xx."""
+        """Note a request that was cut off, or (not `broken`) answered with a 5xx."""
         if now >= self._window_ends:
             self._answers = self._failures = 0
             self._window_ends = now + config.window_s
@@ -95,7 +95,7 @@ class CircuitBreaker:
             self._trip(config, now)
 
     def allow_probe(self, now: float) -> None:
-        """The worker has come back: if it was open, it is half-open from now on."""
+        """Make an open breaker half-open at `now`: the worker has come back."""
         self._until = min(self._until, now)
 
     @property

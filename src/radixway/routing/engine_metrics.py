@@ -1,4 +1,4 @@
-"""What a worker's own metrics say of its load and its cache, in the names of the common engines."""
+"""Parses a worker's own `/metrics` for load and cache, by the names that common engines use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_VALUE = 1e15
 
 @dataclass(slots=True, frozen=True)
 class EngineMetrics:
-    """What a worker said a moment ago. None, or nothing, where it does not tell."""
+    """Figures of one worker. None or empty where its engine does not report them."""
 
     kv_usage: float | None = None
     """Share of its KV cache that running requests hold."""
@@ -60,7 +60,7 @@ class EngineMetrics:
 
 
 def parse_engine_metrics(page: bytes) -> EngineMetrics:
-    """From what `/metrics` answers. Engines behind one address are one: counts add up, of shares the mean."""
+    """Parse `page`, the body of `/metrics`. Engines behind one address add up; shares average."""
     found: dict[str, list[float]] = {}
     parts: dict[str, dict[str, float]] = {}
     for name, labels, written in _LINE.findall(page):

@@ -1,6 +1,6 @@
-"""Who says that a worker belongs to the fleet: sources, each with a whole set of workers, and what follows.
+"""Fleet membership: sources each name a whole set of workers, and changes are applied to the registry.
 
-A source tells its set again whenever it has changed; the differences to the last one are applied here::
+A source reports its set whenever it has changed; the differences to the last one are applied here::
 
     appears ──► JOINING ──► (health) READY ──► drains: DRAINING ──► vanishes: removed, once nothing is in hand
                                  ▲                     │
@@ -53,7 +53,7 @@ class FleetMembership:
         registry.on_remove.append(self._on_worker_removed)
 
     def set_members(self, source: str, found: Iterable[DiscoveredWorker]) -> None:
-        """`source` names these workers now and no others. One named twice drains if it does both times."""
+        """Replace the workers that `source` names by `found`. One named twice drains if both say so."""
         before, now = self._said.get(source, {}), _index_by_url(found)
         self._said[source] = now
         for url, each in now.items():
@@ -63,7 +63,7 @@ class FleetMembership:
             self._apply_absence(url)
 
     def add_member(self, source: str, found: DiscoveredWorker) -> None:
-        """`source` names one worker more, or one again; as `tell` with all that it has named."""
+        """Add `found` to the workers that `source` names, or update it."""
         said = self._said.setdefault(source, {})
         url = found.section.url
         before, said[url] = said.get(url), found
@@ -71,31 +71,31 @@ class FleetMembership:
             self._apply_member(url, found)
 
     def join_worker(self, source: str, section: WorkerSettings) -> Worker:
-        """`source` names one more worker, or one again: it comes back even if an administrator drained it."""
+        """Add a worker named by `source`; it comes back even if an administrator drained it."""
         self._said.setdefault(source, {})[section.url] = DiscoveredWorker(section)
         return self._register_worker(section)
 
     def remove_member(self, source: str, url: str) -> None:
-        """`source` names that worker no more."""
+        """Remove the worker at `url` from those that `source` names."""
         if self._said.get(source, {}).pop(url, None) is not None:
             self._apply_absence(url)
 
     def drain_worker(self, worker: Worker) -> None:
-        """It is to get nothing new, whoever names it."""
+        """Drain `worker`: it gets no new requests, whichever sources name it."""
         if not worker.removed:
             self._drain_unnamed(worker)
 
     def remove_drained(self) -> None:
-        """Remove those that nobody names, once nothing is in hand; to be called now and then."""
+        """Remove workers that no source names and that have no requests in flight. Call it periodically."""
         for worker in [worker for worker in self._leaving if not worker.load.requests]:
             self._remove_worker(worker)
 
     def count_members(self) -> Mapping[str, int]:
-        """How many workers each source names."""
+        """Return the number of workers by source."""
         return {source: len(found) for source, found in self._said.items()}
 
     def check(self) -> None:
-        """Who leaves is named by nobody and drains; every worker knows its sources. Raises AssertionError."""
+        """Check that leaving workers drain and have no source, and that each worker knows its sources."""
         for worker in self._leaving:
             assert worker.state is WorkerState.DRAINING, worker.name
             assert self._registry.get_worker(worker.url) is worker, worker.name

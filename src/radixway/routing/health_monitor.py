@@ -34,7 +34,7 @@ class ProbeError(Exception):
 
 
 class WorkerProbe(Protocol):
-    """How a worker is asked; transports implement it."""
+    """Asks one worker about itself; transports implement it."""
 
     async def check(self, worker: Worker) -> None:
         """Return if the worker answers. Raises ProbeError."""

@@ -1,4 +1,4 @@
-"""When a second copy of a request is worth sending: how late is late, and how many copies there may be.
+"""Decides when a second copy of a request is worth sending, and how many copies there may be.
 
 Source: Dean and Barroso, "The Tail at Scale", 2013: a copy after the 95th percentile costs few percent more
 load and takes off most of the tail.

@@ -1,4 +1,4 @@
-"""The load ledger: what each worker has in hand, exact on every way out."""
+"""The load ledger: requests in flight at each worker, exact however they end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTHING = RoutingRequest()
 
 
 class LoadLedger:
-    """Gives out leases, and learns from them how fast workers are."""
+    """Grants leases, and learns from them how fast workers are."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -43,7 +43,7 @@ class LoadLedger:
         count_blocks: bool = True,
         prefills: bool = True,
     ) -> WorkerLease:
-        """A place at `worker` for a request that has to prefill so many tokens there.
+        """Lease a place at `worker` for `request`, which has to prefill `uncached_tokens` there.
 
         `count_blocks`: whether `Load.active_blocks` should know of the prompt's. `prefills`: False where
         another worker does it for this one: nothing waits for the prefill here, and nothing is learnt of it.
@@ -52,7 +52,7 @@ class LoadLedger:
         return WorkerLease(self, worker, request, uncached_tokens, blocks, prefills=prefills)
 
     def set_remote_load(self, worker: Worker, elsewhere: LoadShare) -> None:
-        """All other gateways together have `elsewhere` in hand at `worker`. No lease of ours is touched.
+        """Set `elsewhere`, the load of all other gateways together at `worker`. No lease of ours is touched.
 
         What they sent since the last time joins the queue of prefills, in which there is never more than what
         all gateways have in hand. That also settles what was missed, and what a gateway that is gone left.
@@ -133,7 +133,7 @@ class WorkerLease:
             self._ledger.on_step(worker)
 
     def add_output_blocks(self, blocks: int = 1) -> None:
-        """The answer has filled so many more blocks."""
+        """Count `blocks` more that the answer has filled."""
         if self._worker is not None:
             self._output_blocks += blocks
             self._worker.load.output_blocks += blocks

@@ -1,4 +1,4 @@
-"""Prefill and decode in different workers: whether a prompt is prefilled elsewhere, and by which pair.
+"""Chooses a prefill/decode pair for a request, or one worker that does both.
 
 The blocks of a prompt are known separately at each of the two: every worker has a slot of its own in the
 index, and no policy ever scores workers of both roles in one list.
@@ -33,7 +33,7 @@ class PairCosts:
 
 @dataclass(slots=True)
 class PairChoice:
-    """Who answers, who prefills for it if anybody, and why."""
+    """The worker that answers, the one that prefills for it if any, and why."""
 
     answers: WorkerChoice
     prefills: WorkerChoice | None
@@ -84,7 +84,7 @@ class PairSelector:
         self._decodes = LeastKvInUse()
 
     def prompt_needs(self, model: str | None) -> _PairPromptNeeds:
-        """What has to be read of a prompt for `model`."""
+        """Return what to read of a prompt for `model`."""
         return _PairPromptNeeds(self._selector.policy_for_model(model))
 
     @staticmethod

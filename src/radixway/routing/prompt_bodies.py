@@ -1,4 +1,4 @@
-"""Where a prompt stands in a request's body, endpoint by endpoint. Fields stay undecoded until asked for."""
+"""Finds the prompt in a request's body, per endpoint. Fields stay undecoded until they are needed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PromptBody(Protocol):
         ...
 
     def namespace_salt(self) -> str | None:
-        """What keeps its prefixes apart from others', as KV events name it."""
+        """Return the salt that separates its prefixes from others', as KV events name it."""
         ...
 
     def prompt_digest(self) -> bytes:
@@ -238,7 +238,7 @@ _DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
 
 
 def parse_prompt_body(endpoint: Endpoint, raw: bytes) -> PromptBody | TextsBody | None:
-    """What a request's bytes say of its prompt; None for a body without sense."""
+    """Parse the prompt fields of `raw` for `endpoint`; None if the body is malformed."""
     names = endpoint.text_fields
     decoder = _DECODERS.get(names[0]) if names else None
     try:

@@ -36,7 +36,7 @@ _TOKEN_BYTES = 4
 
 
 class PromptNeeds(Protocol):
-    """What of prompts somebody looks at: a policy, or who records traffic."""
+    """The parts of a prompt that a policy or the traffic recorder reads."""
 
     @property
     def reads_blocks(self) -> bool: ...
@@ -70,12 +70,12 @@ class PromptReader:
         self._on_fallback = on_fallback
 
     def remove_worker(self, worker: Worker) -> None:
-        """`worker` is gone."""
+        """Forget `worker`, which has left the fleet."""
         if self._workers is not None:
             self._workers.remove_worker(worker)
 
     def shutdown_threads(self) -> None:
-        """Let go of the threads."""
+        """Stop the tokenizer threads."""
         self._tokens.shutdown_threads()
 
     def read_prompt(
@@ -87,7 +87,7 @@ class PromptReader:
         alone: bool = False,
         tokens_matter: bool = False,
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
-        """What `policy` needs to know of `request`, or a wait for it where tokens take time.
+        """Read what `policy` needs of `request`; returns an awaitable where tokenizing takes time.
 
         `alone`: there is nothing to choose, so the prompt is not read. `tokens_matter`: a worker may be asked
         for them though nobody's KV events are followed. A body without sense says little: workers refuse it.

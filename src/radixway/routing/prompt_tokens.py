@@ -130,7 +130,7 @@ class TokenizeTimeoutError(Exception):
 
 
 class TokenizeCall(Protocol):
-    """How a worker is asked; transports implement it, time limit included."""
+    """Asks `worker` for tokens; transports implement it, including the time limit."""
 
     async def __call__(self, worker: Worker, question: bytes) -> Sequence[int]:
         """The tokens. Raises TokenizeRefusedError, TokenizeTimeoutError."""

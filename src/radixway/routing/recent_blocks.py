@@ -36,7 +36,7 @@ class RecentBlocks:
         return set(self._stamps)
 
     def iter_uses(self) -> Iterator[list[int]]:
-        """What counts from each use, oldest first: used again in this order, they make the same LRU."""
+        """Yield the blocks that each use still determines, oldest first; replaying them rebuilds the LRU."""
         stamps = self._stamps
         for stamp, _, blocks in self._uses:
             if left := [block for block in blocks if stamps.get(block) == stamp]:

@@ -75,11 +75,11 @@ class RequestQueue(Generic[W]):
         return max(-most, min(most, -given if self._config.lower_priority_first else given))
 
     def count_ahead(self, waiting: W) -> int:
-        """How many of the queue stand before it."""
+        """Return the number of requests ahead of `waiting`."""
         return sum(other < waiting for other in self)
 
     def enqueue(self, waiting: W) -> W | None:
-        """Take a request in; returns the one that found no room.
+        """Add `waiting` to its line; returns the request that found no room, if any.
 
         When the queue is full that is the newcomer, or one of lower priority that stands last, behind it.
         """
@@ -97,7 +97,7 @@ class RequestQueue(Generic[W]):
         return left_out
 
     def dequeue(self, waiting: W) -> None:
-        """It waits no longer. Does nothing if it is not in the queue."""
+        """Remove `waiting`. Does nothing if it is not in the queue."""
         line = self._lines.get(waiting.line)
         if line is not None and waiting in line:
             line.remove(waiting)
@@ -108,7 +108,7 @@ class RequestQueue(Generic[W]):
             self._last_served = None  # the next place will not have been waited for
 
     def fill_free_slots(self, place: Callable[[W], bool], uncached: Callable[[W], int], now: float) -> None:
-        """Offer the free places to whoever is next, until nobody can use one.
+        """Offer free places to the next requests until none of them can use one.
 
         `place` gives the request a place if it finds one; it leaves the queue then. `uncached` looks up its
         uncached tokens as they are now.
@@ -129,7 +129,7 @@ class RequestQueue(Generic[W]):
         return None if self._interval_s is None else self._interval_s * (self._size + 1)
 
     def estimate_retry_after_s(self) -> int:
-        """When it makes sense for a refused client to come back: whole seconds, 1 to 60."""
+        """Return a `Retry-After` for refused clients: whole seconds, 1 to 60."""
         return min(_MAX_RETRY_AFTER_S, max(1, ceil(self.estimate_drain_s() or 1)))
 
     def check(self) -> None:

@@ -36,7 +36,7 @@ class LeaseReservations:
         return len(self._held)
 
     def check_capacity(self, request_id: str) -> None:
-        """Whether a lease could be held under that id. Raises AlreadyReservedError,
+        """Check that a lease can be held under `request_id`. Raises AlreadyReservedError,
         TooManyReservationsError.
         """
         if request_id in self._held:
@@ -45,9 +45,7 @@ class LeaseReservations:
             raise TooManyReservationsError
 
     def hold_lease(self, request_id: str, lease: WorkerLease) -> None:
-        """Keep a lease. Raises AlreadyReservedError, TooManyReservationsError, and keeps those that are
-        there.
-        """
+        """Hold `lease` under `request_id`. Raises AlreadyReservedError, TooManyReservationsError."""
         self.check_capacity(request_id)
         self._held[request_id] = (self._clock() + self._ttl_s, lease)
 
@@ -61,7 +59,7 @@ class LeaseReservations:
         return held[1]
 
     def release_reservation(self, request_id: str) -> bool:
-        """Give the place back; False if there is none of that id."""
+        """Release the lease of `request_id`; False if there is none."""
         _, lease = self._held.pop(request_id, (0.0, None))
         if lease is None:
             return False

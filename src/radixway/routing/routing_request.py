@@ -1,4 +1,4 @@
-"""What the selector knows of a request: how long its prompt is, the names of its blocks, whose it is."""
+"""A request as the selector sees it: prompt length, block names, session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RoutingRequest:
     stream: bool = False
 
     def explain(self) -> dict[str, int | str]:
-        """What is known of the prompt, for the journal."""
+        """Describe the prompt for the journal."""
         said: dict[str, int | str] = {"tokens": self.tokens}
         if self.source is not None:
             said["source"] = self.source

@@ -91,16 +91,16 @@ class TokenizerRegistry:
         return checked
 
     def get_preloaded(self, source: str) -> PromptTokenizer | None:
-        """What was announced; None if it is not loaded yet, or could not be."""
+        """Return the tokenizer preloaded from `source`; None if it is not loaded yet, or could not be."""
         return self._loaded.get(source)
 
     @property
     def is_loading(self) -> bool:
-        """Is one being loaded?"""
+        """A tokenizer is being loaded."""
         return any(thread.is_alive() for thread in self._loading)
 
     def wait_loaded(self) -> None:
-        """Until what was asked for so far is loaded."""
+        """Block until all tokenizers requested so far are loaded."""
         for thread in self._loading:
             thread.join()
 

@@ -1,4 +1,4 @@
-"""Which version of the weights each worker has, and who has to wait until it has the fleet's.
+"""Tracks each worker's weight version, and keeps out workers that do not have the fleet's.
 
 Versions are opaque strings. Two whole numbers compare as numbers; all others by when the gateway first heard
 of them. The version that the fleet was last updated to is `expected`; a worker that joins, comes back or
@@ -50,7 +50,7 @@ class WeightVersionTracker(Component):
         registry.on_add.append(self._refresh_readded)
 
     def describe(self) -> dict[str, Any]:
-        """What is expected, and what each worker has, by its URL."""
+        """Return the expected version and each worker's own, by its URL."""
         return {
             "weight_version": self.expected if self.expected is not None else self.current_version(),
             "expected": self.expected,
@@ -128,7 +128,7 @@ class WeightVersionTracker(Component):
             self._registry.set_state(worker, WorkerState.READY)
 
     def explain_stale(self, worker: Worker) -> str | None:
-        """Why the worker may not answer, if it may not."""
+        """Explain why `worker` may not answer; None if it may."""
         expected, version = self.expected, worker.weight_version
         if expected is None or not self._config.gate:
             return None
@@ -167,7 +167,7 @@ class WeightVersionTracker(Component):
         return newest
 
     def version_lag(self, version: str, current: str) -> float:
-        """How many versions `version` is behind `current`; below 0 if it is ahead, infinite if unknown."""
+        """Count the versions that `version` is behind `current`; below 0 if ahead, infinite if unknown."""
         if version == current:
             return 0
         if version.isdecimal() and current.isdecimal():

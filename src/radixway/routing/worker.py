@@ -41,7 +41,7 @@ ErrorKind = Literal[
 
 
 class KvEventsState(StrEnum):
-    """How much of what a worker holds is known from its KV events."""
+    """State of the subscription to a worker's KV events."""
 
     OFF = "off"
     """It publishes none, or none that can be heard."""
@@ -55,7 +55,7 @@ class KvEventsState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KvEventsStatus:
-    """What is heard from a worker's publishers."""
+    """Summary of a worker's KV event subscription."""
 
     state: KvEventsState = KvEventsState.OFF
     reason: str | None = None
@@ -68,7 +68,7 @@ class KvEventsStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a worker tells of itself. None where it says nothing."""
+    """Facts that a worker reports of itself. None where it reports nothing."""
 
     models: tuple[str, ...] | None = None
     kv_tokens: int | None = None
@@ -94,7 +94,7 @@ class ServerInfo:
 
 @dataclass(slots=True, eq=False)
 class Worker(SharedObject):
-    """Where it is, what it serves, how much it takes, and how it is doing."""
+    """A worker's address, models, limits, load and health."""
 
     config: WorkerSettings
     """What the operator said of it; goes before what it told."""
@@ -143,7 +143,7 @@ class Worker(SharedObject):
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """What it belongs to."""
+        """Worker pools that it belongs to."""
         return self.config.pools
 
     @property
@@ -155,14 +155,14 @@ class Worker(SharedObject):
 
     @property
     def dialect(self) -> Literal["vllm", "sglang", "radixway"] | None:
-        """How it hands KV on or takes it; our own engine is asked as SGLang is, and tells of itself."""
+        """Protocol by which it transfers KV; our own engine uses SGLang's, and reports it itself."""
         if self.info.engine == OWN_ENGINE:
             return "radixway" if self.info.role != "any" else None
         return self.config.disaggregation.dialect if self.config.disaggregation is not None else None
 
     @property
     def bootstrap_port(self) -> int | None:
-        """Where a prefill worker of SGLang's kind is met."""
+        """Port of the bootstrap server of a prefill worker of SGLang's kind."""
         given = self.config.disaggregation
         return self.info.bootstrap_port or (given.bootstrap_port if given is not None else None)
 
@@ -187,7 +187,7 @@ class Worker(SharedObject):
         return self.config.api_key.get_secret_value() if self.config.api_key else None
 
     def update_config(self, section: WorkerSettings) -> None:
-        """The operator says something new; what they leave open stays as it was."""
+        """Apply the operator's new `section`; what it leaves open stays as it was."""
         new = {name: getattr(section, name) for name in section.model_fields_set}
         self.config = self.config.model_copy(update=new)
 

@@ -1,4 +1,4 @@
-"""How much a worker is given at a time."""
+"""Limits on what a worker is given at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WorkerLimits:
         """Some worker has a limit."""
 
     def refresh_limits(self, workers: Iterable[Worker]) -> None:
-        """Workers have come, gone or been told new limits."""
+        """Update `on` after `workers` or their limits have changed."""
         self.on = self._everywhere or any(worker.config.max_in_flight is not None for worker in workers)
 
     def max_requests(self, worker: Worker) -> int | None:
@@ -37,7 +37,7 @@ class WorkerLimits:
         return None
 
     def has_capacity(self, worker: Worker, request: RoutingRequest) -> bool:
-        """Whether `worker` may be given `request` now. An idle worker takes any, however long."""
+        """Return True if `worker` may be given `request` now. An idle worker takes any, however long."""
         load = worker.load
         if not load.all_requests:
             return True

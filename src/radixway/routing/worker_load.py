@@ -1,4 +1,4 @@
-"""How busy a worker is, and how fast: the numbers that policies read."""
+"""Load and prefill rate of a worker: the numbers that policies read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OVERHEAD_S = 0.02
 
 
 class PrefillRate:
-    """How long a prefill takes: `overhead_s + tokens × seconds_per_token`, by least squares over those seen.
+    """Prefill time as `overhead_s + tokens × seconds_per_token`, by least squares over those seen.
 
     Older observations fade. It begins with a guess that two observations outweigh.
     """
@@ -65,7 +65,7 @@ class PrefillRate:
         self._sum_tx *= _FORGET
 
     def relative_slowness(self, other: PrefillRate) -> float:
-        """How many times as long the prefills seen took as at `other`'s rate; 1 if none were seen."""
+        """Return the time of the prefills seen over their time at `other`'s rate; 1 if none were seen."""
         expected_s = self.count * other.overhead_s + self._sum_t * other.seconds_per_token
         return self._sum_x / expected_s if expected_s > 0 else 1.0
 
@@ -86,7 +86,7 @@ class PrefillRate:
 
 
 class LoadShare(NamedTuple):
-    """What one gateway, or several together, have in hand at a worker; numbers as in `WorkerLoad`."""
+    """Load of one gateway, or several together, at a worker; numbers as in `WorkerLoad`."""
 
     total: int = 0
     requests: int = 0
@@ -112,7 +112,7 @@ NOTHING = LoadShare()
 
 @dataclass(slots=True, eq=False)
 class WorkerLoad:
-    """What a worker has in hand, from before the connect to the last byte.
+    """Requests in flight at a worker, from before the connect to the last byte.
 
     Counts are this gateway's and changed by leases alone. What other gateways say that they have in hand
     there stands in `elsewhere`; policies look at both.
@@ -173,7 +173,7 @@ class WorkerLoad:
         self.rate = self.own_rate
 
     def shared_blocks(self, blocks: Sequence[int]) -> int:
-        """How many of a prompt's blocks some request in hand has in use: what is in use is a prefix."""
+        """Count those of `blocks` that requests in flight have in use, which are always a prefix."""
         active, low, high = self.active_blocks, 0, len(blocks)
         while low < high:
             middle = (low + high) // 2
@@ -200,7 +200,7 @@ class WorkerLoad:
         return self.prefilling - self.silent + others.prefilling - others.silent
 
     def to_share(self) -> LoadShare:
-        """What this gateway has in hand there, as others should know."""
+        """Return this gateway's own load there, to be sent to others."""
         return LoadShare(
             self.total,
             self.requests,

@@ -1,4 +1,4 @@
-"""The workers this gateway knows, and who is a candidate for which model."""
+"""The workers that this gateway knows, and the candidates for each model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WorkerRegistry:
         return len(self._workers)
 
     def add_worker(self, section: WorkerSettings) -> Worker:
-        """Take a worker in. One already known is told its new particulars, and comes back if it drained."""
+        """Add the worker of `section`. A known one is updated, and comes back if it drained."""
         worker = self._workers.get(section.url)
         if worker is None:
             worker = self._workers[section.url] = Worker(section)
@@ -52,7 +52,7 @@ class WorkerRegistry:
         return self._workers.get(url.rstrip("/"))
 
     def remove_worker(self, url: str) -> Worker | None:
-        """Forget a worker. What it is answering goes on to its end."""
+        """Remove the worker at `url`; None if unknown. Requests in flight there go on to their end."""
         worker = self._workers.pop(url.rstrip("/"), None)
         if worker is not None:
             worker.removed = True
@@ -62,7 +62,7 @@ class WorkerRegistry:
         return worker
 
     def set_state(self, worker: Worker, state: WorkerState) -> None:
-        """Move a worker to another state."""
+        """Move `worker` to `state` and call the listeners."""
         if worker.state is not state:
             worker.state = state
             self._invalidate_candidates()
@@ -70,7 +70,7 @@ class WorkerRegistry:
                 tell(worker)
 
     def update_info(self, worker: Worker, findings: ServerInfo) -> None:
-        """What the worker says of itself."""
+        """Store `findings`, which the worker reports of itself."""
         if worker.info != findings:
             worker.info = findings
             if worker.config.role not in ("any", worker.role):
@@ -101,7 +101,7 @@ class WorkerRegistry:
         return found
 
     def is_only_worker(self, worker: Worker, model: str | None) -> bool:
-        """Nobody else is known who serves `model` or may, ready or not, and the models are known."""
+        """Return True if no other worker serves or may serve `model`, ready or not."""
         alone = self._alone.get(worker)
         if alone is None:
             others = [other for other in self._workers.values() if other is not worker]
@@ -120,7 +120,7 @@ class WorkerRegistry:
         return found
 
     def has_decode_only(self) -> bool:
-        """Whether there are ready workers of that role at all."""
+        """Return True if any ready worker only decodes."""
         if self._some_only_decode is None:
             self._some_only_decode = any(worker.role == "decode" for worker in self._ready_workers(None))
         return self._some_only_decode
@@ -138,7 +138,7 @@ class WorkerRegistry:
         return self._known_models
 
     def definitely_lacks_model(self, model: str) -> bool:
-        """Nobody serves `model`, and there is nobody left who has not said what they serve."""
+        """Return True if no worker serves `model` and all have reported their models."""
         workers = self._workers.values()
         return bool(workers) and all(worker.models and model not in worker.models for worker in workers)
 

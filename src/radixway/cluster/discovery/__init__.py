@@ -1,4 +1,4 @@
-"""Where workers come from: sources that tell which there are now, each in a task of its own.
+"""Worker discovery: sources that report which workers there are, each in a task of its own.
 
 The configuration's workers are told once, at the start; the rest comes and goes without a restart.
 """

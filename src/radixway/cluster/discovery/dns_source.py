@@ -1,4 +1,4 @@
-"""What name servers answer for a name, once.
+"""A source of workers: the addresses of a DNS name, resolved again when their TTL is over.
 
 A source of workers: the addresses of a name, asked for again when they have lived their time.
 """
@@ -36,7 +36,7 @@ class NameNotFoundError(DiscoverySourceError):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """Where a worker is."""
+    """Host and port of a worker."""
 
     host: str
     """An address; of SRV records with https the target's name, which is what certificates name."""
@@ -45,7 +45,7 @@ class ResolvedAddress:
 
 @dataclass(frozen=True, slots=True)
 class DnsAnswer:
-    """What a name stands for, and how long that may be believed."""
+    """Addresses of a name, and their time to live."""
 
     places: tuple[ResolvedAddress, ...]
     ttl_s: float
@@ -148,7 +148,7 @@ def _parse_name_server(server: str) -> dns.nameserver.Nameserver:
 
 
 class DnsSource:
-    """What was known holds for `keep_s` when the name is gone, or while nobody answers for it.
+    """Follows one name. Known workers are kept for `keep_s` while the name is gone or not answered.
 
     A name server that is restarted, or a service that is applied anew, is no reason to leave workers that
     answer; those that do not are found out by their health checks.

@@ -1,4 +1,4 @@
-"""What EndpointSlices say of workers (`discovery.k8s.io/v1`), without any I/O.
+"""Workers from EndpointSlices (`discovery.k8s.io/v1`), without any I/O.
 
 An endpoint that is ready is a worker. One that terminates or is not ready drains: it gets nothing new and
 keeps its place, and it is gone when it is in no slice any more.
@@ -18,7 +18,7 @@ _KINDS = ("IPv4", "IPv6", "FQDN")
 
 
 class ObjectMetadata(Struct, rename="camel"):
-    """What every object and every list carries."""
+    """Metadata of every object and every list."""
 
     name: str = ""
     namespace: str = ""
@@ -27,14 +27,14 @@ class ObjectMetadata(Struct, rename="camel"):
 
 
 class EndpointConditions(Struct):
-    """How an endpoint is; None where the cluster does not say."""
+    """State of an endpoint; None where the cluster does not say."""
 
     ready: bool | None = None
     terminating: bool | None = None
 
 
 class EndpointTarget(Struct):
-    """What is behind an endpoint, most often a pod."""
+    """The object behind an endpoint, most often a pod."""
 
     uid: str = ""
 

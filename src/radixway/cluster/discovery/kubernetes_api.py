@@ -61,7 +61,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who asks whom."""
+    """API server, namespace and credentials."""
 
     server: str
     namespace: str
@@ -116,7 +116,7 @@ class EndpointSlices:
 
     @asynccontextmanager
     async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Event]]:
-        """What changes after `version`, until the server ends it. Raises DiscoverySourceError, Expired."""
+        """Yield changes after `version` until the server ends it. Raises DiscoverySourceError, Expired."""
         watch_s = self._config.watch_s
         query = {
             "watch": "1",

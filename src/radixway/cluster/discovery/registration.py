@@ -62,7 +62,7 @@ class WorkerRegistrations:
         return ttl_s
 
     def deregister_worker(self, worker: Worker) -> None:
-        """It is to get nothing new, whoever else names it, and is gone when it has nothing in hand."""
+        """Drain `worker`, whoever else names it, and remove it when it has no requests in flight."""
         self._leases.pop(worker.url, None)
         self._membership.remove_member(self.name, worker.url)
         self._membership.drain_worker(worker)
@@ -75,7 +75,7 @@ class WorkerRegistrations:
             self._membership.remove_member(self.name, url)
 
     def lease_left_s(self, url: str) -> float | None:
-        """How long the worker's word holds still; None if it has given none."""
+        """Return the seconds that the lease of the worker at `url` still holds; None if it has none."""
         lease = self._leases.get(url)
         return None if lease is None else max(0.0, lease.ends_at - self._clock())
 

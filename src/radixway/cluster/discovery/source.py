@@ -1,4 +1,4 @@
-"""What every source of workers is.
+"""The contract of a source of workers.
 
 A worker, of what sources say of its place.
 """
@@ -28,7 +28,7 @@ class DiscoverySourceError(Exception):
 
 
 class DiscoverySource(Protocol):
-    """Somebody who knows workers: a name server, an API server, a controller, workers that register."""
+    """A source of workers: a name server, an API server, a controller, workers that register."""
 
     name: str
     """Unique among the sources, as people see it: `dns vllm-svc.ai:8000`."""

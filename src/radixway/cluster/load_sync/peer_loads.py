@@ -51,7 +51,7 @@ class PeerGateway:
         return named | self._end_unlisted(message) if message.full else named
 
     def share_at(self, url: str) -> LoadShare:
-        """What it has in hand at the worker of that URL."""
+        """Return its load at the worker of `url`."""
         return self.shares.get(url, (0, NOTHING))[1]
 
     @property
@@ -114,7 +114,7 @@ class PeerLoads:
         return {url for peer in gone for url, (_, share) in peer.shares.items() if share != NOTHING}
 
     def total_share_at(self, url: str) -> LoadShare:
-        """What all of them together have in hand at the worker of that URL."""
+        """Return the load of all of them together at the worker of `url`."""
         return LoadShare.sum_shares(peer.share_at(url) for peer in self)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""How messages travel between gateways.
+"""Messages between gateways, and the contract of what carries them.
 
 What a gateway tells the others, and how it looks on the wire.
 
@@ -29,7 +29,7 @@ class SyncTransport(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why nothing gets through now, as far as is known."""
+        """Reason why nothing gets through now; None if none is known."""
         ...
 
     async def start_receiving(self, hear: OnMessage) -> None:

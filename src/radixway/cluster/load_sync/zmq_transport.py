@@ -36,7 +36,7 @@ class ZmqTransport:
 
     @property
     def endpoint(self) -> str:
-        """Where it publishes, with the port that was taken; after `open`."""
+        """Address that it publishes at, with the actual port; after `start_receiving`."""
         return self._out.getsockopt_string(zmq.LAST_ENDPOINT)
 
     async def start_receiving(self, hear: OnMessage) -> None:

@@ -1,4 +1,4 @@
-"""What a `TransformerModel` comes to: the objects of one pool, as deploy/kubernetes/pools has them by
+"""Builds the objects of a `TransformerModel`'s pool, as deploy/kubernetes/pools has them by
 hand.
 """
 
@@ -43,7 +43,7 @@ def build_pool_objects(owner: KubernetesObject, spec: ModelSpec) -> list[Kuberne
 
 
 def build_replica_patch(owner: KubernetesObject, spec: ModelSpec) -> KubernetesObject | None:
-    """What sets the number of workers, and nothing else; None where an autoscaler does.
+    """Build the patch that sets the number of workers alone; None where an autoscaler does.
 
     Applied by a field manager of its own: when a pool is handed to an autoscaler nobody says the number any
     more, and were it one of the fields above, the server would put it back to its default, one worker.

@@ -1,4 +1,4 @@
-"""What a `RouterPolicy` comes to: a ConfigMap with rules that gateways will take."""
+"""Builds the ConfigMap with a `RouterPolicy`'s rules for gateways."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def build_config_map(owner: KubernetesObject, spec: PolicySpec, text: str) -> Ku
 
 
 def find_winning_policy(policies: list[KubernetesObject], config_map: str) -> str | None:
-    """Whose rules a ConfigMap has where several policies want it: the oldest's, and by name among these."""
+    """Return the name of the policy that owns `config_map`: the oldest of `policies`, then by name."""
     rivals = [
         (each["metadata"]["creationTimestamp"], each["metadata"]["name"])
         for each in policies

@@ -1,4 +1,4 @@
-"""Which events have what reconciled; kopf calls these, one at a time for each object, and tries again.
+"""Handlers that kopf calls, one at a time for each object, and retries.
 
 The operator as a process: kopf with our handlers, until it is told to stop.
 """
@@ -61,7 +61,7 @@ class ClusterNotConfiguredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """What the command line says."""
+    """Options of the command line."""
 
     namespaces: tuple[str, ...] = ()
     """Those that are looked after; none: all, which needs a ClusterRole."""

@@ -35,7 +35,7 @@ class ModelStorage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
-    """What a `TransformerModel` asks for."""
+    """Spec of a `TransformerModel`."""
 
     model: str
     image: str | None = None
@@ -48,7 +48,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a `RouterPolicy` asks for."""
+    """Spec of a `RouterPolicy`."""
 
     rules: KubernetesObject
     config_map: str = "radixway-rules"

@@ -1,4 +1,4 @@
-"""How many replicas there should be, by role: from arrivals, lengths, queues and objectives.
+"""Plans the number of replicas by role, from arrivals, lengths, queues and objectives.
 
 It proposes and starts nothing: Ray Serve, an HPA or people read what it says.
 """

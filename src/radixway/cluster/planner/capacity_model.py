@@ -1,4 +1,4 @@
-"""What a fleet of some size makes of a demand: times to first token and between tokens, in closed form.
+"""Expected latency of a fleet under a demand: times to first token and between tokens, in closed form.
 
 A replica works in steps, each of which decodes a token for every running request and prefills a chunk (as
 `routing/simulator/engine_model.py` has it). In balance, a step that does nothing else but `step_s` is
@@ -30,7 +30,7 @@ _OUT_OF_REACH = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLatency:
-    """What requests would meet, in seconds; infinite where the fleet is too small for good."""
+    """Latency that requests would meet, in seconds; infinite where the fleet can never keep up."""
 
     ttft_s: float
     """At the objective's percentile."""
@@ -41,7 +41,7 @@ class ExpectedLatency:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaNeed:
-    """How many replicas of a role a demand needs."""
+    """Replicas of a role that a demand needs."""
 
     replicas: int
     expected: ExpectedLatency
@@ -59,7 +59,7 @@ class CapacityModel:
     def expect_latency(
         self, demand: TrafficDemand, replicas: int, role: PlannedRole = "any", slowness: float = 1.0
     ) -> ExpectedLatency:
-        """What so many replicas make of `demand`. `slowness`: measured first tokens over those expected."""
+        """Estimate latency of `replicas` under `demand`. `slowness`: measured TTFT over expected."""
         profile, each = self._profile, demand.requests_per_s / replicas
         token_s = profile.decode_s + profile.context_s * demand.context_tokens
         decoding = each * demand.output_tokens * token_s if role != "prefill" else 0.0

@@ -1,4 +1,4 @@
-"""`radixway plan --trace`: what would have been proposed for recorded traffic, and how that had gone."""
+"""`radixway plan --trace`: replays recorded traffic against the planner's proposals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlanCommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     trace: Path
     model: str
@@ -48,7 +48,7 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """What became of it."""
+    """Results of a dry run."""
 
     plans: list[tuple[float, ModelPlan]]
     kept: ObjectiveAttainment

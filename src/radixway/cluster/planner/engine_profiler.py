@@ -1,4 +1,4 @@
-"""Measures one engine over its OpenAI door, and fits to that what the planner must know of it."""
+"""Measures one engine over its OpenAI API, and fits the planner's profile to the samples."""
 
 from __future__ import annotations
 

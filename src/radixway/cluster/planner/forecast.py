@@ -1,4 +1,4 @@
-"""What comes next in a series of rates: statsmodels' models, each behind one function.
+"""Forecasts of a series of rates: statsmodels' models, each behind one function.
 
 `kalman`: a local level with a trend, filtered (`UnobservedComponents`). `holt`: exponential smoothing with a
 damped trend. `arima`: (1, 1, 1). `constant`: the last value again. With few values all are `constant`.

@@ -1,4 +1,4 @@
-"""How many replicas a model should have: the two modes together, steadied. Pure; time is passed in."""
+"""Plans one model's replicas from both scaling modes, stabilized. Pure; time is passed in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _RoleState:
 
 
 class ModelPlanner:
-    """Plans one model. Call `look` every `load_interval_s` with what happened since."""
+    """Plans one model. Call `update_plan` every `load_interval_s` with what happened since."""
 
     def __init__(self, name: str, config: PlannerConfig, forecast: Forecast, *, split: bool = False) -> None:
         """`split`: whether other replicas prefill than decode."""
@@ -90,7 +90,7 @@ class ModelPlanner:
     def update_plan(
         self, now: float, traffic: TrafficWindow, fleets: Mapping[PlannedRole, RoleReplicas]
     ) -> ModelPlan:
-        """What should be, given what happened since the last look and what there is."""
+        """Plan at `now`, given `traffic` since the last call and the present `fleets` by role."""
         self._parts.append(traffic)
         if self._due is None:
             self._due = now + self._config.interval_s - traffic.span_s

@@ -27,7 +27,7 @@ class PlannedScaler:
         self._looked_at = 0.0
 
     def on_arrival(self) -> None:
-        """See `ReplicaScaler`, like the next three."""
+        """Record an arrival (see `ReplicaScaler`, like the next three)."""
         self._traffic.on_arrival()
 
     def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
@@ -51,7 +51,7 @@ class PlannedScaler:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveAttainment:
-    """How an objective was kept, by windows of the time of arrival."""
+    """Windows, by time of arrival, in which an objective was held."""
 
     windows: int
     held: int

@@ -60,7 +60,7 @@ class RayPolicy:
         self._floor = 0.0
 
     def __call__(self, context: PlannerAutoscalingContext) -> tuple[int, dict[str, Any]]:
-        """How many replicas there should be; the state is kept here."""
+        """Return the wanted number of replicas for `context`, and no state: it is kept here."""
         now = context.current_time
         in_hand = self._count_inflight(context)
         if in_hand is None or now is None:

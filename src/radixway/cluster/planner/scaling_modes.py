@@ -1,4 +1,4 @@
-"""The two ways in which replicas are counted: by what is waiting now, and by what will come.
+"""The two scaling modes: by what is waiting now, and by forecast demand.
 
 Up at once, down slowly: keeps a proposal from following every lull. Pure; time is passed in.
 """
@@ -48,7 +48,7 @@ class LoadMode:
     def plan_replicas(
         self, fleet: RoleReplicas, role: PlannedRole, usual: TrafficDemand | None
     ) -> tuple[int, float]:
-        """How many replicas the present load asks for, at least, and its share of what is allowed.
+        """Return the replicas that the load of `fleet` asks for, and its share of what is allowed.
 
         `usual`: how long prompts are.
         """

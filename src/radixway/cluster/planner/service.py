@@ -1,4 +1,4 @@
-"""The planner of a running gateway: looks at the registry every few seconds, and tells whoever asks."""
+"""The planner of a running gateway: plans from the registry every few seconds and serves `/plan`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class PlannerDisabledError(GatewayError):
-    """Nobody plans."""
+    """`scale.planner` is not configured."""
 
     status = 404
     code = "planner_off"
@@ -228,7 +228,7 @@ def build_plan_routes(room: PlannerService | None) -> APIRouter:
 
     @router.get("/plan")
     async def plan() -> dict[str, Any]:
-        """How many replicas each model should have, by role, and why."""
+        """Return the wanted replicas of each model, by role, and why."""
         if room is None:
             raise PlannerDisabledError("nothing is planned: configure scale.planner")
         return room.explain()

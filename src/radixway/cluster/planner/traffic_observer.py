@@ -1,4 +1,4 @@
-"""What a gateway sees of its models' requests, as the planner counts it."""
+"""Counts a gateway's requests by model for the planner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrafficObserver:
         self._inside: defaultdict[str, int] = defaultdict(int)
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
-        """What the dispatch answers."""
+        """Dispatch `request` and count it."""
         return self._dispatch_observed(request, self._known_model(request))
 
     def count_inflight(self, model: str) -> int:
@@ -31,7 +31,7 @@ class TrafficObserver:
         return self._inside[model]
 
     def take_window(self, model: str, span_s: float) -> TrafficWindow:
-        """What happened since it was last taken, `span_s` ago."""
+        """Take the counts of `model` since the last call, `span_s` seconds ago."""
         traffic = self._traffic.pop(model, None) or TrafficWindow()
         traffic.span_s = span_s
         return traffic

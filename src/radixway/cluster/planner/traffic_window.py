@@ -1,4 +1,4 @@
-"""What the planner sees of a model's requests: sums over a short time, which add up to longer ones."""
+"""Sums of a model's requests over a short time, which add up to longer ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RatioHistogram:
 
 @dataclass(slots=True)
 class TrafficWindow:
-    """What happened to a model's requests in `span_s` seconds."""
+    """A model's requests in `span_s` seconds."""
 
     span_s: float = 0.0
     requests: int = 0
@@ -130,7 +130,7 @@ class TrafficWindow:
 
 @dataclass(frozen=True, slots=True)
 class TrafficDemand:
-    """What is asked of a fleet, as rates and means."""
+    """Demand on a fleet, as rates and means."""
 
     requests_per_s: float
     uncached_tokens: float

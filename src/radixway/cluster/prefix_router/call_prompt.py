@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder(enc_hook=repr, order="sorted").encode
 
 
 class CallPrompt(NamedTuple):
-    """What is known of a prompt."""
+    """The bytes of a prompt, and its salt."""
 
     data: bytes
     """At most about `MAX_PROMPT_BYTES` of it."""
@@ -64,7 +64,7 @@ def hash_fine_blocks(data: bytes, seed: int) -> list[int]:
 
 
 def count_fine_bytes(blocks: int) -> int:
-    """How much of a prompt its first `blocks` blocks are, as `fine_blocks` cuts them."""
+    """Return the bytes of a prompt's first `blocks` blocks, as `hash_fine_blocks` cuts them."""
     fine = _FINE_END // _FINE_BYTES
     return blocks * _FINE_BYTES if blocks <= fine else _FINE_END + (blocks - fine) * BLOCK_BYTES
 

@@ -1,4 +1,4 @@
-"""What both routers are to Ray Serve: its hooks around a `ReplicaFleet`, which decides by a policy of the
+"""Base of both routers: Ray Serve's hooks around a `ReplicaFleet`, which decides by a policy of the
 gateway's.
 
 A choice reads what this process knows and asks no actor. Replicas whose queue it does not know (new ones, and

@@ -35,7 +35,7 @@ class PrefixActor:
         changed.set()
 
     async def hear(self, router: str, life: str | None, since: int, wait_s: float) -> PrefixUpdate:
-        """What others have told after number `since`, at the latest after `wait_s` seconds."""
+        """Wait up to `wait_s` seconds for what routers other than `router` reported after number `since`."""
         deadline = time.monotonic() + wait_s
         while (found := self._record.updates_since(router, life, since)) is None:
             since = self._record.last_number

@@ -1,4 +1,4 @@
-"""What outlives routers: all that replicas have seen, and the latest of it in the order in which it came."""
+"""The record that outlives routers: prefixes that replicas have seen, and the latest uses in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unpack_blocks(packed: bytes) -> list[int]:
 
 @dataclass(slots=True)
 class RouterReport:
-    """What a router has to say."""
+    """A router's report to the actor."""
 
     router: str
     uses: list[PrefixUse] = field(default_factory=list)
@@ -44,7 +44,7 @@ class RouterReport:
 
 @dataclass(slots=True)
 class PrefixUpdate:
-    """What a router has not heard yet."""
+    """Uses that a router has not received yet."""
 
     life: str
     """Which life of the actor says so; in a new one it knows nothing but what routers tell it again."""
@@ -96,7 +96,7 @@ class PrefixRecord:
                     self._drop_replica(replica)
 
     def updates_since(self, router: str, life: str | None, since: int) -> PrefixUpdate | None:
-        """What others have told after number `since`; None if nothing."""
+        """Return what routers other than `router` reported after number `since`; None if nothing."""
         first = self._latest[0][0] if self._latest else self._upto + 1
         if life != self.life or since < first - 1:
             return PrefixUpdate(self.life, self._upto, list(iter_all_uses(self.seen)), all=True)

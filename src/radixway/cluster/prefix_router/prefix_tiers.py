@@ -1,4 +1,4 @@
-"""What a router may be told, as `request_router_kwargs` brings it.
+"""Settings of the prefix router, as `request_router_kwargs` brings them.
 
 The published three tiers, over a block index: prefix, else the idlest replica, else power of two.
 
@@ -35,7 +35,7 @@ class PrefixSettings(PrefixAffinityPolicyConfig):
 
     @property
     def most_blocks(self) -> int:
-        """The same in blocks."""
+        """`max_chars` in blocks."""
         return self.max_chars // BLOCK_BYTES
 
 

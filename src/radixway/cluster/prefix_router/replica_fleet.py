@@ -1,4 +1,4 @@
-"""A deployment's replicas as the gateway's selector knows workers: who has seen what, who has what in hand.
+"""A deployment's replicas as the gateway's selector knows workers: their prefixes and their load.
 
 Synchronous and free of Ray. A request's lease begins when its replica is chosen, before it is sent, so that
 of a burst each sees those before it.
@@ -45,7 +45,7 @@ class ReplicaFleet:
         return self._workers[replica]
 
     def replica_share(self, worker: Worker) -> float:
-        """How much of all that may be remembered is of this replica: below 1."""
+        """Return the share of the memory that this replica's prefixes use: below 1."""
         return self.seen.index.assumed(worker.slot) / (self.seen.settings.most_blocks + 1)
 
     def add_replica(self, replica: str) -> None:
@@ -65,7 +65,7 @@ class ReplicaFleet:
                 self._leases.pop(key)[1].release()
 
     def update_stats(self, replica: str, said: Mapping[str, Any]) -> None:
-        """What a replica says of itself by `record_routing_stats`, as far as it says how fast it prefills."""
+        """Set the prefill rate of `replica` from its `record_routing_stats`, if `said` has one."""
         per_s, overhead_s = said.get("prefill_tokens_per_s"), said.get("prefill_overhead_s", 0.0)
         if _is_number(per_s) and per_s > 0 and _is_number(overhead_s) and overhead_s >= 0:
             load = self._workers[replica].load

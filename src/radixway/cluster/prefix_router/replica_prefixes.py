@@ -1,4 +1,4 @@
-"""What each replica has seen, by the names of prompts' blocks: never more than there is room for."""
+"""Prefixes that each replica has seen, by block names, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a router tells Ray's metrics: counted in passing, handed over once a second at most."""
+"""A router's metrics in Ray, counted locally and flushed once a second at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many engines there should be, by what they say they have in hand.
+"""Autoscaling of engines by the requests in flight that they report.
 
 Requests reach engines past Ray's handles, so that Ray's own count of them is of no use.
 """

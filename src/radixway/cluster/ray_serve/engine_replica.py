@@ -1,4 +1,4 @@
-"""The deployment of engines: each replica keeps one server, and tells where it is."""
+"""The deployment of engines: each replica runs one server and publishes its address."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class EngineReplica:
         return {WORKER: told}
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """What `by_requests_in_hand` adds up."""
+        """Report requests in flight, which `by_requests_in_hand` adds up."""
         return {IN_HAND: await self._server.count_inflight()}
 
     def check_health(self) -> None:
-        """Raises ServerFailed for Ray to replace this replica."""
+        """Raise EngineServerError for Ray to replace this replica."""
         self._server.check_running()
 
     async def __del__(self) -> None:  # as Ray wants it

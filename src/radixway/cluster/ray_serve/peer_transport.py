@@ -33,13 +33,13 @@ class RayPeerTransport(ZmqTransport):
         self._following: list[asyncio.Task[None]] = []
 
     async def start_receiving(self, hear: OnMessage) -> None:
-        """See `SyncTransport`."""
+        """Implements `SyncTransport`."""
         await super().start_receiving(hear)
         task = asyncio.get_running_loop().create_task(self._follow_peers(), name="load sync finds its peers")
         self._following.append(task)
 
     async def close_transport(self) -> None:
-        """See `SyncTransport`."""
+        """Implements `SyncTransport`."""
         await cancel_tasks(self._following)
         await super().close_transport()
 

@@ -33,7 +33,7 @@ class RayReplicaSource:
         self.name = "ray " + " ".join(f"{each.app_name}/{each.name}" for each in self._deployments)
 
     async def follow_workers(self, tell: ReportWorkers) -> None:
-        """See `Source`. A replica that Ray takes away is told of no more, and drains."""
+        """Report replicas to `tell` (see `DiscoverySource`). One that Ray removes is left out and drains."""
         async for metadata in follow_metadata(self._deployments):
             try:
                 workers = [WorkerSettings.model_validate(each[WORKER]) for each in metadata]
@@ -43,7 +43,7 @@ class RayReplicaSource:
 
 
 async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterator[list[dict[str, Any]]]:
-    """What the running replicas of `deployments` say of themselves, now and whenever there are others.
+    """Yield the metadata of the running replicas of `deployments`, now and at each change.
 
     Raises DiscoverySourceError when the controller does not answer.
     """

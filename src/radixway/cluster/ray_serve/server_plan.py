@@ -30,7 +30,7 @@ class ServerPlan:
 
 
 def plan_server(section: RayEngineConfig, settings: EngineConfig, host: str, ports: list[int]) -> ServerPlan:
-    """What runs `section`'s server at `host`; takes what it needs of three free ports."""
+    """Plan `section`'s server at `host`; uses what it needs of three free `ports`."""
     if section.kind == "vllm":
         return _plan_vllm_server(section, settings, host, ports)
     url = f"http://{host}:{ports[0]}"

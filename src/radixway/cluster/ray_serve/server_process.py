@@ -1,4 +1,4 @@
-"""A server of somebody's as a child process: started until it answers, watched, and drained in the end."""
+"""An engine server as a child process: started until it answers, watched, and drained in the end."""
 
 from __future__ import annotations
 

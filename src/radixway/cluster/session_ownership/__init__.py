@@ -1,5 +1,5 @@
-"""What one gateway alone keeps, found from all of them: a session or a reservation belongs to the gateway
-that its name leads to, and whoever is asked about it passes the request on.
+"""Session ownership: a session or a reservation belongs to the gateway
+that its name hashes to, and other gateways pass its requests on to that one.
 
 `docs/decisions/` says why it is not kept in a store of its own.
 """

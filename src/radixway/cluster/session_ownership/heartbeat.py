@@ -1,4 +1,4 @@
-"""Whether another gateway lives, asked for as long as somebody waits for it there."""
+"""Probes another gateway while requests wait for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GatewayHeartbeat:
 
     @asynccontextmanager
     async def monitored(self) -> AsyncIterator[None]:
-        """What is inside waits for the gateway. Raises TimeoutError when that falls silent."""
+        """Run the block while probing the gateway. Raises TimeoutError when it falls silent."""
         if self.silent:
             raise TimeoutError("it is silent")
         if self._asking is None or self._asking.done():

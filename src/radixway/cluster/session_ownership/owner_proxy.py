@@ -52,7 +52,7 @@ _NOT_PASSED = _HOP_BY_HOP | {b"origin"}
 
 
 class OwnerUnavailableError(GatewayError):
-    """What is asked about is kept by a gateway that does not answer."""
+    """The gateway that owns the session does not answer."""
 
     status = 503
     code = "gateway_away"

@@ -1,6 +1,6 @@
-"""Which gateway a name belongs to.
+"""Maps names to the gateways that own them.
 
-Which requests are bound to a gateway, and by what name.
+Finds the name by which a request is bound to a gateway.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class OwnershipKeys:
     """Whether it matters which gateway answers the requests of a conversation."""
 
     def may_be_owned(self, scope: Scope) -> bool:
-        """Whether the body has to be read to know."""
+        """Return True if the request may be owned; then its body has to be read."""
         path = scope["path"]
         if scope["method"] == "POST" and (
             path in _NAMED or (self.conversations and path in _OF_CONVERSATIONS)
@@ -97,7 +97,7 @@ class OwnershipKeys:
         return _SESSION.fullmatch(path) is not None
 
     def find_owned(self, scope: Scope, raw: bytes) -> OwnedRequest | None:
-        """Where it belongs; None: wherever it is. What makes no sense is refused where it is."""
+        """Return the name that the request is bound to; None: this gateway answers, or refuses it."""
         path = scope["path"]
         in_path = _SESSION.fullmatch(path)
         if in_path is not None:

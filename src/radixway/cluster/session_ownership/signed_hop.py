@@ -1,4 +1,4 @@
-"""What a gateway says of a request that it passes on: that it did, when, and whose it is."""
+"""The signed header of a request that one gateway passes on to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_CLOCK_SKEW_S = 60.0
 
 
 class InvalidHopSignatureError(HttpError):
-    """Whoever passed the request on has another key, or another time."""
+    """The gateway that passed the request on has another key, or another time."""
 
     status = 403
     code = "bad_seal"
@@ -40,7 +40,7 @@ class HopSigner:
         return f"{said} {self._mac(scope, said)}"
 
     def verify_hop(self, scope: Scope, value: bytes) -> tuple[str, int] | None:
-        """Whose request it is, by the word of the gateway that passed it on. Raises
+        """Verify `value` and return the client's address. Raises
         InvalidHopSignatureError.
         """
         said, _, mac = value.decode("latin-1").rpartition(" ")
@@ -63,10 +63,10 @@ class HopSigner:
 
 
 def read_hop_header(scope: Scope) -> bytes | None:
-    """What a request says of having been passed on, if it does."""
+    """Return the hop header of a request; None if it was not passed on."""
     return next((value for name, value in scope["headers"] if name == HEADER), None)
 
 
 def is_signed_hop(scope: Scope) -> bool:
-    """Whether it says so: whoever opens the seal finds out whether that is true."""
+    """Return True if the request claims to be passed on; `verify_hop` checks the claim."""
     return scope["type"] == "http" and read_hop_header(scope) is not None

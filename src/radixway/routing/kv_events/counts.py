@@ -1,4 +1,4 @@
-"""What has been heard, in numbers for the metrics."""
+"""Counters of KV events for the metrics."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ class KvEventCounts:
         return [(name, getattr(self, name)) for name in names]
 
     def incidents(self) -> list[tuple[str, int]]:
-        """What was missed and what was done about it."""
+        """Return gaps, replays and their results by kind."""
         names = ("gaps", "restarts", "replays", "replays_failed", "degradations")
         return [(name, getattr(self, name)) for name in names]

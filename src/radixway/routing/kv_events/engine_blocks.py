@@ -1,4 +1,4 @@
-"""What one engine holds: its own hashes of blocks, and the index's names for them.
+"""The blocks that one engine holds: its own hashes, and the index's names for them.
 
 The index names blocks of its own size (see `block_hash`), the engine has a size of its own. Tokens are
 collected along the parents, and an index block belongs to the engine block that completes it::

@@ -80,7 +80,7 @@ KvCacheEvent: TypeAlias = BlocksStored | BlocksRemoved | BlocksCleared
 
 @dataclass(slots=True)
 class KvEventBatch:
-    """What a batch says."""
+    """A decoded batch."""
 
     rank: int | None
     """The data-parallel rank that it comes from, if it tells."""
@@ -173,7 +173,7 @@ def decode_batch(payload: bytes) -> KvEventBatch:
 
 
 def may_contain_clear(payload: bytes) -> bool:
-    """Whether a batch may hold a `BlocksCleared`, without decoding it."""
+    """Return True if `payload` may hold a `BlocksCleared`, without decoding it."""
     return b"AllBlocksCleared" in payload
 
 

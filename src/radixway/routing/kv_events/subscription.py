@@ -1,4 +1,4 @@
-"""Where a worker's KV events are to be heard, from the configuration or from what the worker tells.
+"""Publisher addresses of a worker's KV events, from the configuration or from its `/server_info`.
 
 How patient a subscriber is.
 """

@@ -45,9 +45,9 @@ __all__ = [
 
 
 def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
-    """A fresh policy as configured. `rng` is what those that draw lots draw from.
+    """Build the policy that `config` describes. `rng` is the source of randomness of those that need one.
 
-    Raises ConfigError: one of somebody's own cannot be loaded.
+    Raises ConfigError if a custom policy cannot be loaded.
     """
     match config:
         case RoundRobinPolicyConfig():

@@ -1,4 +1,4 @@
-"""What a policy is."""
+"""The contract of a policy. Start here to write one; `Selector` calls it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from radixway.routing.worker import Worker
 
 @dataclass(slots=True)
 class Scores:
-    """What a policy makes of the candidates, each list in their order."""
+    """A policy's costs of the candidates, each list in their order."""
 
     costs: list[float]
     """The lowest wins; infinity leaves a candidate out."""
@@ -27,7 +27,7 @@ class Scores:
 
 @dataclass(slots=True)
 class View:
-    """What a policy may look at."""
+    """Facts that a policy may read beside the request and the workers."""
 
     matches: PrefixMatches
     """What each candidate holds of the prompt; empty unless the policy `reads_blocks`."""
@@ -58,20 +58,20 @@ class Policy(Protocol):
         ...
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
-        """`request` goes to `worker`."""
+        """Note that `request` was sent to `worker` at `now`, in monotonic seconds."""
         return
 
     def finish(self, session: str) -> bool:
-        """A session has ended and needs its worker no more. Whether it was known."""
+        """Forget `session`, which has ended. Returns True if it was known."""
         return False
 
     def forget_texts(self) -> int:
-        """Somebody is to be forgotten, and texts are not known by whose they are: let go of all of them.
+        """Drop all prompt texts, for erasure: texts are not kept by user, so all of them go.
 
-        How many stretches there were.
+        Returns the number of stored texts.
         """
         return 0
 
     def forget(self, worker: Worker) -> None:
-        """`worker` is gone."""
+        """Forget `worker`, which has left the fleet."""
         return

@@ -1,4 +1,4 @@
-"""Policies that are not ours: a class by its dotted path."""
+"""Loads a user's own policy class by its dotted path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from radixway.routing.policies.base import Policy
 
 
 def load_custom_policy(config: CustomPolicyConfig) -> Policy:
-    """An instance of the class at `config.path`, built with its parameters.
+    """Build the class at `config.path` with its parameters.
 
     Raises:
         ConfigError: the path names no policy, or it does not take these parameters.

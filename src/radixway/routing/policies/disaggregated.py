@@ -1,4 +1,4 @@
-"""By what the two workers of a pair are chosen: one prefills a prompt, the other answers with its KV.
+"""Policies for the two workers of a pair: one prefills a prompt, the other answers with its KV.
 
 Source: the two stages of NVIDIA Dynamo's router ("Disaggregated Serving" in its documentation): prefill
 workers by cached prefix and queue, without the blocks in use there; decode workers by the KV they hold,
@@ -15,7 +15,7 @@ from radixway.routing.worker import Worker
 
 
 class PrefillSoonest(Policy):
-    """Where the prompt is prefilled soonest, in seconds::
+    """Chooses the worker that prefills the prompt soonest, in seconds::
 
     queue_s     tokens that wait for their prefill there, at the worker's rate
     prefill_s   tokens of this prompt that the worker does not hold, at the same rate
@@ -38,7 +38,7 @@ class PrefillSoonest(Policy):
 
 
 class LeastKvInUse(Policy):
-    """Where the fewest tokens are held and waited for, this prompt's included::
+    """Chooses the worker with the fewest tokens held and queued, this prompt's included::
 
     held_tokens     KV of the requests in hand, their last blocks taken as full
     queued_tokens   prefills of its own that it has before it

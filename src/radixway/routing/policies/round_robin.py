@@ -1,4 +1,4 @@
-"""Round robin: everybody costs the same, so the least recently chosen wins."""
+"""Round robin: all workers cost the same, so the least recently chosen wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sticky least loaded: a session stays where its prefix is, until somebody else has much less to do.
+"""Sticky least loaded: a session stays where its prefix is, until another worker has much less to do.
 
 A new session goes where the fewest requests are in hand, of equals where the fewest sessions are: agents
 think between their turns, so an idle moment says little about a worker with many of them. One that is under

@@ -1,4 +1,4 @@
-"""What `radixway simulate` does: read a trace, run it under each policy, say and write what came of it."""
+"""`radixway simulate`: reads a trace, runs it under each policy, prints and writes the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SimulateCommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     trace: Path
     policies: str

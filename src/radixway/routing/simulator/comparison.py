@@ -42,7 +42,7 @@ def compare_policies(
     jobs: int = 1,
     progress: SimulationProgress = lambda done: None,
 ) -> dict[str, SimulationOutcome]:
-    """What becomes of `trace` under each policy. `jobs`, the processes used, change nothing.
+    """Simulate `trace` under each of `policies` in `jobs` processes, whose number changes no result.
 
     Raises ValueError for a policy by sessions if the trace tells of none.
     """

@@ -16,7 +16,7 @@ from radixway.routing.simulator.trace import RequestTrace
 
 
 class ReplicaScaler(Protocol):
-    """Decides how many replicas there should be. It is told what a gateway sees, when it sees it."""
+    """Decides how many replicas there should be, from what a gateway sees, when it sees it."""
 
     every_s: float
     """Between two decisions."""
@@ -26,7 +26,7 @@ class ReplicaScaler(Protocol):
         ...
 
     def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
-        """It was sent to a replica, which has so many of its tokens to prefill as far as is known."""
+        """It was sent to a replica, which is expected to prefill `uncached_tokens` of its `prompt_tokens`."""
         ...
 
     def on_first_token(self, ttft_s: float) -> None: ...
@@ -34,7 +34,7 @@ class ReplicaScaler(Protocol):
     def on_finished(self, output_tokens: int, decode_s: float) -> None: ...
 
     def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
-        """How many replicas there should be from now on."""
+        """Return the wanted replicas at `now`, given the `ready` ones and the number `starting`."""
         ...
 
 
@@ -50,7 +50,7 @@ class ServedRequest:
 
 @dataclass(slots=True)
 class ElasticOutcome:
-    """What became of a fleet."""
+    """Results of an elastic simulation."""
 
     served: list[ServedRequest] = field(default_factory=list)
     decisions: list[tuple[float, int]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the simulator takes an engine to be: continuous batching with chunked prefill over a block cache.
+"""The simulator's model of an engine: continuous batching with chunked prefill over a block cache.
 
 An engine works in steps. Each step decodes one token for every running request and prefills up to
 `step_tokens` tokens less those, of the requests in the order in which they came. It takes
@@ -100,7 +100,7 @@ class BlockCache:
         yield from self._idle
 
     def match_prefix(self, blocks: Sequence[int]) -> int:
-        """How many of `blocks` are here, from the first one on."""
+        """Return how many of `blocks` are cached, from the first one on."""
         uses, idle = self._uses, self._idle
         for depth, block in enumerate(blocks):
             if block not in uses and block not in idle:
@@ -237,11 +237,11 @@ class EngineModel:
         return len(self._waiting) + len(self._prefilling) + len(self._decoding)
 
     def fits_request(self, input_tokens: int, output_tokens: int) -> bool:
-        """Whether an empty cache has room for such a request."""
+        """Return True if an empty cache has room for `input_tokens` and `output_tokens`."""
         return -(-(input_tokens + output_tokens) // self._block_tokens) <= self._capacity
 
     def submit_request(self, job: SimulatedRequest, now: float) -> None:
-        """A request comes; it takes part from the next step on. Call `run_until(now)` before.
+        """Submit `job`, which takes part from the next step on. Call `run_until(now)` before.
 
         Raises ValueError for one that does not fit (see `fits`).
         """

@@ -76,7 +76,7 @@ class SimulationJobQueue(Component):
         return iter(tuple(self._jobs.values()))
 
     async def stop(self) -> None:
-        """End them all: no process of theirs is left."""
+        """Cancel all jobs and wait until their processes have ended."""
         await asyncio.gather(*(self.cancel_job(job) for job in self))
 
     @contextmanager
@@ -107,13 +107,13 @@ class SimulationJobQueue(Component):
         return self._jobs.get(job_id)
 
     async def cancel_job(self, job: SimulationJob) -> None:
-        """End it now, if it is not over."""
+        """Cancel `job` if it is not over, and wait for its end."""
         if job.work is not None and not job.is_over:
             job.work.cancel()
             await asyncio.wait({job.work})
 
     def remove_job(self, job: SimulationJob) -> None:
-        """One that is over is not remembered any more."""
+        """Forget `job` if it is over."""
         if job.is_over:
             self._jobs.pop(job.id, None)
 
@@ -177,5 +177,5 @@ class SimulationJobQueue(Component):
 
 
 def trace_path(job: SimulationJob) -> Path:
-    """Where its trace belongs."""
+    """Return the path for the trace of `job`."""
     return Path(job.folder.name) / TRACE

@@ -1,4 +1,4 @@
-"""Small traces made up on the spot, for whoever has none: the same ones every time.
+"""Small synthetic traces for users who have none, the same ones every time.
 
 What they are like is made up too. They tell policies apart; they say nothing about anybody's traffic.
 """

@@ -48,11 +48,11 @@ class LoadExchange:
 
     @property
     def next_delivery_at(self) -> float | None:
-        """When something arrives."""
+        """Time of the next delivery in seconds; None if nothing is under way."""
         return self._on_the_way[0][0] if self._on_the_way else None
 
     def deliver_next(self) -> None:
-        """What arrives next."""
+        """Deliver the next load share to the other gateways."""
         _, sender, number, share = self._on_the_way.popleft()
         self._heard[sender][number] = share
         for receiver, gateway in enumerate(self._gateways):

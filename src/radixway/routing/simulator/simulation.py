@@ -21,7 +21,7 @@ _TEXT_OFFSET = 0xE000
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """What is simulated beside the trace and the policy."""
+    """Parameters of a simulation beside the trace and the policy."""
 
     workers: int = 8
     kv_tokens: int = 2_000_000
@@ -59,7 +59,7 @@ class SimulationSettings:
 
 @dataclass(slots=True)
 class SimulationOutcome:
-    """What became of every request, in the order in which they were finished, and of every worker."""
+    """Results by request, in the order in which they finished, and by worker."""
 
     ttft_s: list[float] = field(default_factory=list)
     itl_s: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a process that simulates is told, and what it says."""
+"""Messages to and from a process that simulates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from radixway.routing.simulator.simulation import SimulationSettings
 
 
 class SimulationTask(msgspec.Struct, kw_only=True):
-    """What is to be simulated, and with how much."""
+    """A simulation to run, with its limits."""
 
     trace: str
     """A path; messages name it as it is written here."""

@@ -1,4 +1,4 @@
-"""How a request reaches a worker: dispatch, HTTP, and the questions that keep a worker's record current."""
+"""Brings requests to workers. Start with `dispatch.RequestDispatcher`, the pipeline's innermost step."""
 
 from radixway.routing.transports.dispatch import RequestDispatcher
 from radixway.routing.transports.engine_metrics_poller import EngineMetricsPoller

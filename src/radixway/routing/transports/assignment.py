@@ -1,4 +1,4 @@
-"""What a request takes up at a worker, or at two.
+"""The place that a request holds at one worker, or at a prefill/decode pair.
 
 Places for requests where some workers only prefill and others only decode.
 """
@@ -65,11 +65,11 @@ class PairAssigner:
         self._pairs = PairSelector(selector, config.disaggregation)
 
     def has_decode_only(self, candidates: Sequence[Worker]) -> bool:
-        """Whether one of `candidates` decodes what others have prefilled."""
+        """Return True if one of `candidates` decodes what others have prefilled."""
         return self._registry.has_decode_only() and any(worker.role == "decode" for worker in candidates)
 
     def prompt_needs(self, model: str | None) -> PromptNeeds:
-        """What has to be read of a prompt for which there may be a pair."""
+        """Return what to read of a prompt for `model`, which may get a pair."""
         return self._pairs.prompt_needs(model)
 
     def filter_usable(

@@ -1,4 +1,4 @@
-"""What attempts at workers take: for `/metrics`, and for the journal of the request that was answered."""
+"""Measures attempts at workers, for `/metrics` and for the journal of the request."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MeasuredAttempt:
         self._carry = carry
 
     async def __call__(self, request: Request, place: WorkerAssignment) -> Reply:
-        """What the worker answers. Raises WorkerFailedError."""
+        """Carry `request` to `place` and count the outcome. Raises WorkerFailedError."""
         worker, choice = place.worker, place.choice
         model = request.routing.resolved_model or request.routing.metrics_model
         answers = self._attempts.series_for(worker.name, model, choice.policy)

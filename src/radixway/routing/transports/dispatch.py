@@ -1,4 +1,4 @@
-"""The end of the road: find a place at a worker, carry the request there, note what became of it."""
+"""The pipeline's innermost step: find a place at a worker, carry the request there, note the outcome."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class RequestDispatcher:
         self._traced = trace_step("dispatch", self._dispatch_request)
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
-        """Answer from one worker. Raises as `_answer`."""
+        """Answer `request` from one worker. Raises as `_dispatch_request`."""
         return self._traced(request) if request.journal.is_traced else self._dispatch_request(request)
 
     async def _dispatch_request(self, request: Request) -> Reply:
-        """The same.
+        """Assign a worker, send the request (hedged if configured), and journal the answer.
 
         Raises:
             ModelNotFound, WorkerNotFound, NoWorkers, Overloaded: see `AdmissionController.assign_worker`.

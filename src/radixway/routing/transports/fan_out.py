@@ -1,4 +1,4 @@
-"""One administrative call to many workers at once, and what each of them made of it."""
+"""Sends one administrative call to many workers at once and collects the outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HAS_NO_SUCH_CALL = frozenset({404, 405, 501})
 
 @dataclass(frozen=True, slots=True)
 class FanOutCall:
-    """What every worker is sent, byte for byte the same."""
+    """A call that every worker is sent, byte for byte the same."""
 
     path: str
     """With the query."""
@@ -32,7 +32,7 @@ class FanOutCall:
 
 @dataclass(frozen=True, slots=True)
 class FanOutResult:
-    """What became of a call at one worker."""
+    """Outcome of a call at one worker."""
 
     status: int | None
     """None: it gave no answer."""
@@ -67,12 +67,12 @@ class FanOut(Component):
         self._timeout_s = timeout_s
 
     async def __call__(self, call: FanOutCall, workers: Sequence[Worker]) -> dict[Worker, FanOutResult]:
-        """What each worker made of it; never raises for a worker."""
+        """Send `call` to all `workers` at once and return each outcome; never raises for a worker."""
         outcomes = await asyncio.gather(*(self._call_worker(call, worker) for worker in workers))
         return dict(zip(workers, outcomes, strict=True))
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`: how many workers. Those that have no `/flush_cache` are passed over.
+        """Flush the prefix caches and return the number of workers; those without `/flush_cache` are skipped.
 
         Raises CannotErase while one is away, or busy.
         """

@@ -1,4 +1,4 @@
-"""Whoever brings a request to its worker where the gateway's own connections do not."""
+"""Contract of a data plane (Envoy) that carries requests to workers itself."""
 
 from __future__ import annotations
 

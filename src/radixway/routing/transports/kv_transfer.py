@@ -1,4 +1,4 @@
-"""What a request says so that one worker prefills it and another takes the KV: vLLM's words and SGLang's.
+"""Request fields by which one worker prefills and another takes the KV, in vLLM's and SGLang's form.
 
 Sources:
 
@@ -80,7 +80,7 @@ def strip_transfer_fields(request: Request) -> Request:
 
 
 def explain_unsplit(request: Request, dialects: Container[str | None]) -> str | None:
-    """Why one worker should do all of this request; None if its prompt may be prefilled by another.
+    """Explain why one worker should do all of `request`; None if another may prefill its prompt.
 
     `dialects`: those of the workers that could decode it.
     """

@@ -73,7 +73,7 @@ class TrafficFollower:
 
 
 class TrafficFeed:
-    """Who follows the traffic."""
+    """The followers of live traffic."""
 
     def __init__(self) -> None:
         self._followers: set[TrafficFollower] = set()
@@ -81,7 +81,7 @@ class TrafficFeed:
 
     @property
     def has_followers(self) -> bool:
-        """Whether there is anybody to tell."""
+        """There is at least one follower."""
         return bool(self._followers)
 
     def add_follower(self) -> TrafficFollower:
@@ -94,7 +94,7 @@ class TrafficFeed:
         return follower
 
     def publish_request(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
-        """A request is over (see `Follower.tell`)."""
+        """Report a finished request to all followers (see `TrafficFollower.record_request`)."""
         for follower in tuple(self._followers):
             follower.record_request(arrived, prompt, output_tokens)
 
@@ -128,7 +128,7 @@ class TrafficTap:
         self._traffic = traffic
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
-        """What the dispatch answers."""
+        """Dispatch `request`, and record it if there are followers."""
         return self._dispatch_recorded(request) if self._traffic.has_followers else self._dispatch(request)
 
     async def _dispatch_recorded(self, request: Request) -> Reply:

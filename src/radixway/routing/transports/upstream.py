@@ -179,7 +179,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._until = asyncio.get_running_loop().time() + self._origin.draw_lifetime_s()
 
     def is_expired(self, now: float) -> bool:
-        """Whether the name that it was opened for should be looked up again."""
+        """Return True at `now` if the name that it was opened for should be looked up again."""
         return now >= self._until
 
     def write_request(self, request: bytes) -> UpstreamResponse:
@@ -336,7 +336,7 @@ class UpstreamOrigin:
         return connection.write_request(request)
 
     def draw_lifetime_s(self) -> float:
-        """How long a fresh connection may be used: connections opened together are not closed together."""
+        """Draw how long a fresh connection may be used, so that those opened together close one by one."""
         return self._max_age_s * random.uniform(0.8, 1.0)
 
     async def _open_connection(self, loop: asyncio.AbstractEventLoop) -> UpstreamConnection:
@@ -388,7 +388,7 @@ class UpstreamOrigin:
 
 
 def _is_address(host: str) -> bool:
-    """Whether there is no name to look up."""
+    """Return True if `host` is an IP address, not a name."""
     try:
         ip_address(host.partition("%")[0])
     except ValueError:

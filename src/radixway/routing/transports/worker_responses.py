@@ -64,7 +64,7 @@ _OF_THE_CONNECTION = (b"keep-alive", b"close")
 
 
 def is_dropped_header(name: bytes) -> bool:
-    """Whether a header of that name, in lower case, does not reach the client."""
+    """Return True if a header of that `name`, in lower case, does not reach the client."""
     return name in _DROPPED_NAMES or name.startswith(_DROPPED_PREFIXES)
 
 
