@@ -1,4 +1,18 @@
-"""Which worker serves a request: registry, health, load ledger, selector, policies.
+"""Chooses the worker that serves a request and brings the request there.
+
+Where the worker is chosen: `transports/admission.py` finds the candidates (ready, allowed, with capacity),
+`selector.py` has the model's policy score them, `policies/` has one file per policy.
+
+Where a request is tried again, from the inside out:
+
+    transports/disaggregated_dispatch.py   the decode worker alone, when its prefill worker hands nothing on
+    transports/hedged_dispatch.py          a copy at a second worker, when the first byte is late
+    transports/dispatch.py                 a fallback model, when no worker of the model can answer
+    core/pipeline/retry.py                 another worker, when one fails before the first byte
+    trajectories/abort_policy.py           an answer that its worker aborted: resumed, or asked for again
+    semantics/decisions/middleware.py      the next candidate of a decision, when a model refuses
+    chat/answer_attempt.py                 a chat message whose attempt failed before its first words
+    cluster/session_ownership/             this gateway, when the one that owns a conversation is away
 
 State, and the file that owns it:
 
@@ -30,8 +44,8 @@ State, and the file that owns it:
 
 from radixway.routing.block_index import BlockIndex, PrefixMatches, StorageTier
 from radixway.routing.circuit_breaker import BreakerState, CircuitBreaker
-from radixway.routing.circuit_breakers import CircuitBreakers
 from radixway.routing.engine_metrics import EngineMetrics, parse_engine_metrics
+from radixway.routing.fleet_breakers import FleetBreakers
 from radixway.routing.fleet_membership import API, CONFIG, REGISTERED, DiscoveredWorker, FleetMembership
 from radixway.routing.health_monitor import HealthMonitor, ProbeError, WorkerProbe
 from radixway.routing.hedge_budget import HedgeBudget
@@ -65,11 +79,11 @@ __all__ = [
     "BlockIndex",
     "BreakerState",
     "CircuitBreaker",
-    "CircuitBreakers",
     "DefaultModelResolver",
     "DiscoveredWorker",
     "EngineMetrics",
     "ErrorKind",
+    "FleetBreakers",
     "FleetMembership",
     "HealthMonitor",
     "HedgeBudget",

@@ -4,6 +4,8 @@ closed ──(failures in a row, or their share in a window)──► open
 open ──(its time has passed)──► half-open: one request probes the worker, the others stay away
 half-open ──(the probe was answered)──► closed
 half-open ──(the probe failed)──► open, for twice as long
+
+`FleetBreakers` owns the breakers of all workers and is what the dispatch calls.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from radixway.core.config import HedgeConfig, RoutingConfig, WorkerSettings
 from radixway.core.pipeline import ENDPOINTS, OverloadedError, Request
 from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.routing import (
-    CircuitBreakers,
+    FleetBreakers,
     HedgeBudget,
     PromptReader,
     Selector,
@@ -44,7 +44,7 @@ class Pool:
         self.registry.on_add.append(selector.add_worker)
         self.metrics = MetricsRegistry()
         prompts = PromptReader(config, TokenizerRegistry(config))
-        breakers = CircuitBreakers(config.breaker)
+        breakers = FleetBreakers(config.breaker)
         weights = WeightVersionTracker(self.registry, config.weights)
         self.admission = AdmissionController(
             self.registry, selector, prompts, breakers, self.metrics, config, weights

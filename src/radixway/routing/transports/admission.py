@@ -22,8 +22,8 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
-    CircuitBreakers,
     ErrorKind,
+    FleetBreakers,
     PromptNeeds,
     PromptReader,
     QueuedRequest,
@@ -75,7 +75,7 @@ class AdmissionController:
         registry: WorkerRegistry,
         selector: Selector,
         prompts: PromptReader,
-        breakers: CircuitBreakers,
+        breakers: FleetBreakers,
         metrics: MetricsRegistry,
         config: RoutingConfig,
         weights: WeightVersionTracker,

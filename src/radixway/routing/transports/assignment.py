@@ -12,7 +12,7 @@ from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import Request, TenantPolicy
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
-    CircuitBreakers,
+    FleetBreakers,
     PairSelector,
     PromptNeeds,
     RoutingRequest,
@@ -53,7 +53,7 @@ class PairAssigner:
         self,
         registry: WorkerRegistry,
         selector: Selector,
-        breakers: CircuitBreakers,
+        breakers: FleetBreakers,
         limits: WorkerLimits,
         metrics: MetricsRegistry,
         config: RoutingConfig,

@@ -23,7 +23,7 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
-    CircuitBreakers,
+    FleetBreakers,
     HealthMonitor,
     HedgeBudget,
     PromptReader,
@@ -64,7 +64,7 @@ class RequestDispatcher:
         weights: WeightVersionTracker,
     ) -> None:
         self._weights = weights
-        self._breakers = CircuitBreakers(config.breaker)
+        self._breakers = FleetBreakers(config.breaker)
         registry.on_remove.append(self._breakers.remove_worker)
         registry.on_state.append(self._breakers.on_state_change)
         self._admission = AdmissionController(

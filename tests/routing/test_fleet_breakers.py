@@ -3,7 +3,7 @@
 import pytest
 
 from radixway.core.config import BreakerConfig
-from radixway.routing import BreakerState, CircuitBreakers, LoadLedger, WorkerState
+from radixway.routing import BreakerState, FleetBreakers, LoadLedger, WorkerState
 from support.routing_requests import Clock, workers
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
@@ -12,7 +12,7 @@ CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.H
 class Fleet:
     def __init__(self, count=2, **config):
         self.clock = Clock()
-        self.breakers = CircuitBreakers(BreakerConfig(**config), self.clock)
+        self.breakers = FleetBreakers(BreakerConfig(**config), self.clock)
         self.ledger = LoadLedger(self.clock)
         self.workers = workers(count)
 
