@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from radixway.cli.options import GATEWAY
-from radixway.cli.terminal import exit_with_error
+from radixway.cli.terminal import exit_with_error, terminate_when_stdin_closes
 
 
 def console(
@@ -36,7 +36,6 @@ def console(
         exit_with_error("the console is not installed: pip install 'radixway[console]'")
     nothing = tempfile.TemporaryDirectory(prefix="radixway-console-")
     os.environ["NICEGUI_STORAGE_PATH"] = nothing.name  # read as it is imported; nothing of ours is kept there
-    from radixway.cli.stdin_watch import terminate_when_stdin_closes
     from radixway.console.server import ConsoleOptions, run_console
     from radixway.core.config import LogsConfig
     from radixway.core.http import CannotListenError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,36 +41,42 @@ def ray_deploy(
         check_exposure(settings)
     except ConfigError as error:
         exit_with_error(str(error))
-    with _ray_cluster(address) as cluster:
-        _print_status(cluster.deploy_application(settings))
+    with _ray_cluster(address):
+        from radixway.gateway.ray_serve.command import deploy_application
+
+        _print_status(deploy_application(settings))
 
 
 @ray_app.command("status")
 def ray_status(name: Application = "radixway", address: Address = None) -> None:
     """Show how the application and its replicas are."""
-    with _ray_cluster(address) as cluster:
-        _print_status(cluster.find_status(name))
+    with _ray_cluster(address):
+        from radixway.gateway.ray_serve.command import find_status
+
+        _print_status(find_status(name))
 
 
 @ray_app.command("delete")
 def ray_delete(name: Application = "radixway", address: Address = None) -> None:
     """End the application; Ray itself stays."""
-    with _ray_cluster(address) as cluster:
-        cluster.delete_application(name)
+    with _ray_cluster(address):
+        from radixway.gateway.ray_serve.command import delete_application
+
+        delete_application(name)
     out.print(f"{name} is deleted")
 
 
 @contextmanager
-def _ray_cluster(address: str | None) -> Iterator[ModuleType]:
-    """Connect to the Ray cluster at `address` and yield the commands for it. An error ends the command."""
+def _ray_cluster(address: str | None) -> Iterator[None]:
+    """Connect to the Ray cluster at `address`. A mistake, here or within the block, ends the command."""
     try:
-        from radixway.gateway.ray_serve import command
+        from radixway.gateway.ray_serve.command import NotDeployedError, RayUnreachableError, connect_ray
     except ModuleNotFoundError as error:
         exit_with_error(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
     try:
-        with command.connect_ray(address):
-            yield command
-    except (command.RayUnreachableError, command.NotDeployedError, RuntimeError) as error:
+        with connect_ray(address):
+            yield
+    except (RayUnreachableError, NotDeployedError, RuntimeError) as error:
         exit_with_error(str(error))
 
 

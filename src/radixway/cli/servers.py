@@ -37,8 +37,7 @@ from radixway.cli.options import (
     gateway_overrides,
     load_options,
 )
-from radixway.cli.stdin_watch import terminate_when_stdin_closes
-from radixway.cli.terminal import exit_with_error
+from radixway.cli.terminal import exit_with_error, terminate_when_stdin_closes
 from radixway.core.config import Config, ConfigError
 
 

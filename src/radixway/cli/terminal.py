@@ -1,8 +1,12 @@
-"""Helpers of commands: output, errors that end them, calls to a running gateway."""
+"""Helpers of commands: output, errors and signals that end them, calls to a running gateway."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
+import threading
 from collections.abc import Coroutine
 from typing import Any, NoReturn, TypeVar
 
@@ -28,3 +32,14 @@ def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
         return asyncio.run(call)
     except GatewayCallError as error:
         exit_with_error(str(error))
+
+
+def terminate_when_stdin_closes() -> None:
+    """End this process when its parent dies, however hard: the parent holds the other end of stdin."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="stdin watch").start()
