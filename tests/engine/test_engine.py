@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.conftest import Reference
 from radixway.core.config.engine import EngineConfig
-from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.engine import Engine
 from radixway.engine.engine_request import EngineRequest, FinishReason, RequestOutput, ScheduledRequest
 from radixway.engine.errors import (
     EngineQueueFullError,
@@ -22,6 +22,7 @@ from radixway.engine.errors import (
     GenerationError,
     InvalidRequestError,
 )
+from radixway.engine.generation_stream import GenerationStream
 from radixway.engine.sampling_params import SamplingParams
 from support.driving import GREEDY, answers, random_tokens, tiny_core
 

@@ -16,7 +16,7 @@ from radixway.engine.grammar_compiler import (
     GrammarCompiler,
     OutputConstraint,
 )
-from radixway.engine.sampler import NOTHING_ALLOWED
+from radixway.engine.sampler import NO_ALLOWED_TOKEN
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.structured_output import ReasonerGrammar
 from support.driving import finish, submit, tiny_core
@@ -266,7 +266,7 @@ def test_a_request_whose_grammar_fails_ends_alone(
     submit(core, prompt, biased, name="impossible")
     last = {output.request_id: output.finish for output in finish(core) if output.finish}
     assert (last["failing"].type, last["failing"].message) == ("abort", "the constraint is too complex")
-    assert (last["impossible"].type, last["impossible"].message) == ("abort", NOTHING_ALLOWED)
+    assert (last["impossible"].type, last["impossible"].message) == ("abort", NO_ALLOWED_TOKEN)
     assert last["free"].type == "length"
 
 

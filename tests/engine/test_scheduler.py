@@ -12,7 +12,7 @@ from radixway.engine.kv_cache_manager import KVCacheManager
 from radixway.engine.page_pool import PagePool
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.scheduler import Scheduler
-from radixway.engine.waiting_queue import STARVING, AdmissionOrder
+from radixway.engine.waiting_queue import MAX_TIMES_PASSED, AdmissionOrder
 
 PAGE = 4
 
@@ -244,7 +244,7 @@ def test_a_request_that_many_have_passed_goes_first(new: Arrivals) -> None:
         if "r2" in step(s):
             break
         passed += 1
-    assert passed == STARVING
+    assert passed == MAX_TIMES_PASSED
 
 
 def test_prefixes_are_not_shared_between_namespaces(new: Arrivals) -> None:

@@ -221,7 +221,7 @@ def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch,
 @settings(max_examples=40, deadline=None)
 @given(st.lists(arrivals, min_size=60, max_size=150), st.integers(1, 4), shapes["page"], shapes["order"])
 def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, running, page, order) -> None:
-    most_passed, waiting_queue.STARVING = waiting_queue.STARVING, 3
+    most_passed, waiting_queue.MAX_TIMES_PASSED = waiting_queue.MAX_TIMES_PASSED, 3
     try:
         cache = KVCacheManager(PagePool(64), page)
         scheduler = Scheduler(cache, max_running=running, max_batch_tokens=16, order=order)
@@ -238,5 +238,5 @@ def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, runn
         while scheduler.running or scheduler.waiting:
             step(scheduler)
     finally:
-        waiting_queue.STARVING = most_passed
+        waiting_queue.MAX_TIMES_PASSED = most_passed
     assert len(patient.tokens) == 32

@@ -10,8 +10,9 @@ from typing import Any
 
 from radixway.core.config.engine import EngineConfig
 from radixway.engine.disaggregation import TransferStats
-from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.engine import Engine
 from radixway.engine.engine_request import BootstrapRoom, RequestOutput
+from radixway.engine.generation_stream import GenerationStream
 from radixway.engine.sampling_params import SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)

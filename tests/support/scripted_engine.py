@@ -8,7 +8,7 @@ import radixway.bundled
 from radixway.core.config.engine import EngineConfig
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.detokenizer import DetokenizedStream
-from radixway.engine.engine import EngineStats, ModelInfo
+from radixway.engine.engine_info import EngineStats, ModelInfo
 from radixway.engine.engine_request import BootstrapRoom, FinishReason, RequestOutput, TokenLogprob
 from radixway.engine.errors import ContextLengthError, EngineError, EngineQueueFullError
 from radixway.engine.sampling_params import SamplingParams

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from radixway.trajectories.token_keys import (
     CHUNK,
-    MOST_VARIANTS,
+    MAX_VARIANTS,
     STRIDE,
     chunk_stride,
     is_boundary,
@@ -33,7 +33,7 @@ def test_ids_come_back_from_their_strides(numbers):
     assert all(is_boundary(key, at) and not is_chunk(key, at - 1) for at in range(1, len(numbers) + 1))
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 255, 256, MOST_VARIANTS - 1]), st.booleans())
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 255, 256, MAX_VARIANTS - 1]), st.booleans())
 def test_variants_are_other_strides_of_the_same_token(number, which, divisible):
     stride = pack_tokens(array("I", [number]))
     if not divisible:

@@ -95,7 +95,7 @@ class ModelArchitecture:
     context_length: int
     """Positions the model was made for (`max_position_embeddings`), in tokens."""
     rope: Mapping[str, Any]
-    """`rope_type`, `rope_theta` and the parameters of that type, as `rope.frequencies` reads them."""
+    """`rope_type`, `rope_theta` and the parameters of that type, as `rope.compute_frequencies` reads them."""
     eos_token_ids: frozenset[int]
     initializer_range: float
 

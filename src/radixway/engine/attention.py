@@ -1,6 +1,4 @@
-"""Attention of one step's tokens over the paged KV, as a `AttentionMetadata` lays it out: on CPU, and
-anywhere else.
-"""
+"""Attention of one step's tokens over the paged KV, as `AttentionMetadata` lays it out."""
 
 from typing import Protocol
 
@@ -17,7 +15,7 @@ class AttentionBackend(Protocol):
     """Stores the new keys and values, and attends. One call per layer."""
 
     shares: bool
-    """Whether it makes use of `Plan.shared`; if not, plans must be made without."""
+    """Whether it reads `AttentionMetadata.shared_groups`; if not, metadata must be built without them."""
 
     def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q [T, heads, D], k and v [T, kv_heads, D] to [T, heads * D]."""
@@ -43,9 +41,7 @@ class CpuAttention:
         self._store = store
 
     def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Store `k` and `v` of `layer` and attend over everything that `plan` names, see
-        `AttentionBackend`.
-        """
+        """Store `k` and `v` of `layer`, then attend as `plan` says, see `AttentionBackend`."""
         if plan.started_pages is not None:
             self._store.zero_pages(layer, plan.started_pages)
         k, v = self._store.write_kv(layer, plan.slots, k, v)
@@ -141,9 +137,7 @@ class SdpaAttention:
         self._store = store
 
     def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Store `k` and `v` of `layer` and attend over everything that `plan` names, see
-        `AttentionBackend`.
-        """
+        """Store `k` and `v` of `layer`, then attend as `plan` says, see `AttentionBackend`."""
         if plan.started_pages is not None:
             self._store.zero_pages(layer, plan.started_pages)
         self._store.write_kv(layer, plan.slots, k, v)

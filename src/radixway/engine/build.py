@@ -31,7 +31,7 @@ from radixway.engine.transformer_model import TransformerModel
 
 GB = 10**9
 
-PASSAGE_GB = 0.25
+MIN_HOST_CACHE_GB = 0.25
 """Host memory that a disk tier is given where none was asked for: the way to disk leads through it."""
 
 
@@ -48,7 +48,7 @@ def build_tiers(
 
     Raises EngineError if there is too little memory.
     """
-    host_bytes = int((config.host_cache_gb or min(PASSAGE_GB, config.disk_cache_gb)) * GB)
+    host_bytes = int((config.host_cache_gb or min(MIN_HOST_CACHE_GB, config.disk_cache_gb)) * GB)
     slots = host_bytes // store.page_bytes
     if slots < 1:
         raise EngineError(f"host_cache_gb must hold at least one KV page, which has {store.page_bytes} bytes")
@@ -100,10 +100,10 @@ def build_transfer_manager(
     timeout_s, local = config.disaggregation_timeout_s, config.disaggregation_transfer == "auto"
     if config.disaggregation_mode == "decode":
         return DecodeKVManager(store, identity, timeout_s, local=local)
-    departures = PrefillKVManager(store, identity, timeout_s)
+    manager = PrefillKVManager(store, identity, timeout_s)
     host = config.disaggregation_bootstrap_host
-    departures.start_listening(host, config.disaggregation_bootstrap_port, local=local)
-    return departures
+    manager.start_listening(host, config.disaggregation_bootstrap_port, local=local)
+    return manager
 
 
 MAX_POOL_CONTEXTS = 32
@@ -148,14 +148,14 @@ def build_core(
     store = KVStore(shape, pages, config.page_size, dtype, device, config.kv_cache_dtype)
     runner = ModelRunner(model, select_attention_backend(store, device), config.page_size)
     runner.dummy_run()
-    side = build_transfer_manager(config, model, store, progress)
+    transfer_manager = build_transfer_manager(config, model, store, progress)
     tiers = None  # last: nothing may fail that would leave their thread and files behind
     if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
         try:
             tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
         except Exception:
-            if side is not None:
-                side.shutdown()
+            if transfer_manager is not None:
+                transfer_manager.shutdown()
             raise
 
     def new_scheduler() -> Scheduler:
@@ -171,11 +171,19 @@ def build_core(
             max_running=config.max_running,
             max_batch_tokens=config.max_batch_tokens or BATCH_TOKENS[device.type],
             order=config.schedule,
-            side=side,
+            transfer_manager=transfer_manager,
         )
 
     info = _make_model_info(config, directory, shape, runner, min(length, pages * config.page_size))
-    return EngineCore(info, runner, new_scheduler, text=text, seed=config.seed, events=events, side=side)
+    return EngineCore(
+        info,
+        runner,
+        new_scheduler,
+        text=text,
+        seed=config.seed,
+        events=events,
+        transfer_manager=transfer_manager,
+    )
 
 
 def _make_model_info(

@@ -56,7 +56,7 @@ class CommandQueue:
         try:
             return future.result()
         finally:
-            with self._lock:  # `close` may be looking through them
+            with self._lock:  # `close_queue` may be looking through them
                 self._asked.discard(future)
 
     def close_queue(self) -> None:

@@ -41,16 +41,6 @@ from radixway.engine.kv_identity import digest_weights
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.weight_update import WeightUpdate, find_weight
 
-__all__ = [
-    "Engine",
-    "EngineStats",
-    "GenerationStream",
-    "LoadProgress",
-    "ModelInfo",
-    "PauseMode",
-    "TextFactory",
-]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -62,9 +52,9 @@ PauseMode = Literal["abort", "retract", "in_place"]
 class Engine:
     """Loads the model when made (blocking: seconds; `progress` is told), runs between `start()` and `stop()`.
 
-    `submit`, `abort` and `stats` are cheap; what changes the engine as a whole waits for the end of a step,
-    so an event loop calls it in a thread. A `GenerationStream` belongs to the event loop it was submitted
-    from.
+    `submit_request`, `abort_request` and `stats` are cheap; what changes the engine as a whole waits for the
+    end of a step, so an event loop calls it in a thread. A `GenerationStream` belongs to the event loop it
+    was submitted from.
     """
 
     def __init__(
@@ -100,7 +90,7 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End what runs (its streams raise `EngineStoppedError`), and wait for the thread. Safe to call
+        """End what runs (its streams raise `EngineStoppedError`); wait for the thread. May be called
         twice.
         """
         if not self._stopped and self._thread.ident is None:
@@ -145,9 +135,7 @@ class Engine:
         return generation
 
     def abort_request(self, request_id: str) -> bool:
-        """End request `request_id` now; its stream gets a last output with finish `abort`. False if there is
-        none.
-        """
+        """End `request_id` now; its stream gets a last output with finish `abort`. False if there is none."""
         with self._lock:
             generation = self._generations.get(request_id)
             if generation is not None:
@@ -163,9 +151,7 @@ class Engine:
         return self._call_on_thread(partial(self._core.scheduler.cache.list_prefixes, most, most_levels))
 
     def pause_generation(self, mode: PauseMode) -> None:
-        """Compute nothing until `resume_generation`; new requests wait. `mode` decides about running ones,
-        see `PauseMode`.
-        """
+        """Compute nothing until `resume_generation`; `mode` decides about running requests."""
         self._call_on_thread(partial(self._pause_core, mode))
 
     def resume_generation(self) -> None:
@@ -224,8 +210,8 @@ class Engine:
     @property
     def bootstrap_port(self) -> int | None:
         """The port that decode engines fetch KV from; None if this is no prefill engine."""
-        side = self._core.transfer_manager
-        return side.port if isinstance(side, PrefillKVManager) else None
+        transfer_manager = self._core.transfer_manager
+        return transfer_manager.port if isinstance(transfer_manager, PrefillKVManager) else None
 
     @property
     def kv_events(self) -> PublisherInfo | None:

@@ -27,19 +27,17 @@ from radixway.engine.tiers import TierStats
 from radixway.engine.transformer_model import TransformerModel
 
 _LOAD_WAIT_S = 0.005
-"""How long an abort or a new request may go unseen while only loads are under way."""
+"""Seconds that an abort or a new request may go unseen while only loads are under way."""
 
-_SAVING_S = 10.0
-"""How long an orderly stop may take to write to disk what is on the device."""
+_SAVE_TO_DISK_TIMEOUT_S = 10.0
+"""Seconds that an orderly stop may take to write to disk what is on the device."""
 
 TextFactory = Callable[[SamplingParams], OutputTextStream]
 """Makes the `OutputTextStream` of a request; the engine asks for one per request."""
 
 
 class EngineCore:
-    """Scheduler, model and sampler, put together. Only the engine thread calls it, unless a method says
-    otherwise.
-    """
+    """Scheduler, model and sampler together. Called by the engine thread, unless a method says otherwise."""
 
     def __init__(
         self,
@@ -50,10 +48,10 @@ class EngineCore:
         text: TextFactory | None = None,
         seed: int = 0,
         events: KVEventRecorder | None = None,
-        side: DecodeKVManager | PrefillKVManager | None = None,
+        transfer_manager: DecodeKVManager | PrefillKVManager | None = None,
     ) -> None:
-        """`side`: of a pair of engines, one of which prefills for the other."""
-        self.transfer_manager = side
+        """`transfer_manager`: this engine's side of prefill and decode in two engines, if it has one."""
+        self.transfer_manager = transfer_manager
         self.model_info = model_info
         self.scheduler = new_scheduler()
         self.runner = runner
@@ -109,7 +107,7 @@ class EngineCore:
         """In a prefill engine: let a decode engine fetch the KV of `request`. Raises `InvalidRequestError` if
         its room is taken.
 
-        May be called from any thread; `add` or `abort` must follow.
+        May be called from any thread; `add_request` or `abort_request` must follow.
         """
         if request.room is not None and isinstance(self.transfer_manager, PrefillKVManager):
             request.kv_sender = self.transfer_manager.announce_request(request)
@@ -132,9 +130,7 @@ class EngineCore:
         self.scheduler.add_request(request)
 
     def abort_request(self, request: EngineRequest, message: str = "aborted") -> RequestOutput | None:
-        """End `request`, free its pages, and make its last output with `message`; None if it has finished
-        already.
-        """
+        """End `request`, free its pages, return its last output; None if it has finished already."""
         if request.finish is not None:
             return None
         return self._finish_request(request, FinishReason("abort", message=message), [], [])
@@ -168,9 +164,7 @@ class EngineCore:
         return True
 
     def pause_scheduling(self, *, keep_running: bool) -> None:
-        """Have no work until `resume_scheduling`. Running requests go back into the queue unless
-        `keep_running`.
-        """
+        """Have no work until `resume_scheduling`. Running requests are requeued unless `keep_running`."""
         self.paused = True
         if not keep_running:
             self.scheduler.retract_requests()
@@ -190,7 +184,7 @@ class EngineCore:
     ) -> None:
         """Compute with `model` from here on, which must have the same architecture.
 
-        `digest`, by which other engines know its weights, is needed with a `side` only.
+        `digest`, by which other engines know its weights, is needed with a transfer manager only.
 
         Nothing that the old weights computed is used again, and every request is computed anew; if `keep_kv`,
         running requests keep what they have, but share it no more with those that begin from here on.
@@ -244,7 +238,7 @@ class EngineCore:
             self.transfer_manager.shutdown()
         if cache.tiers is not None:
             self.scheduler.settle_loads()
-            deadline = time.monotonic() + _SAVING_S
+            deadline = time.monotonic() + _SAVE_TO_DISK_TIMEOUT_S
             cache.save_to_disk(until=lambda: time.monotonic() > deadline)
             cache.tiers.shutdown()
 

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class FinishReason:
-    """The reason an answer ended: `stop` (at the token id or string in `matched`), `length`, `abort`
-    (`message`).
-    """
+    """Why an answer ended: `stop` (at token id or string `matched`), `length`, `abort` (`message`)."""
 
     type: Literal["stop", "length", "abort"]
     matched: int | str | None = None
@@ -57,9 +55,7 @@ class TokenLogprob:
 
 @dataclass(slots=True)
 class RequestOutput:
-    """The output of one step for one request: concatenate `token_ids`, `logprobs` and `text` over a
-    stream.
-    """
+    """One step's output for one request: concatenate `token_ids`, `logprobs` and `text` over a stream."""
 
     request_id: str
     token_ids: list[int]
@@ -87,9 +83,7 @@ class RequestOutput:
 
 
 class OutputTextStream(Protocol):
-    """One request's tokens as text, as they come, in the engine thread. `DetokenizedStream` is the real
-    one.
-    """
+    """One request's tokens as text, in the engine thread. `DetokenizedStream` is the real one."""
 
     @property
     def matched_stop(self) -> str | None:
@@ -99,7 +93,7 @@ class OutputTextStream(Protocol):
         """Decode `token_ids`; returns the text that is now certain: whole characters, and no part of a
         possible stop string.
 
-        Once a stop string has matched, the text up to it has been given out and `matched` is set.
+        Once a stop string has matched, the text up to it has been given out and `matched_stop` is set.
         """
 
     def flush(self) -> str:
@@ -198,7 +192,7 @@ class EngineRequest:
     node: RadixNode[bytes, PageSpan] | None = None
     """The deepest tree node it pins; None while it waits."""
     key: bytes = b""
-    """Its `reusable` tokens, as the tree has them, while it waits."""
+    """Its first `num_reusable_tokens` as a key of the tree, while it waits."""
     match: PrefixMatch[bytes, PageSpan] | None = None
     """Where the cache last found its prefix, while it waits."""
     times_passed: int = 0
@@ -247,9 +241,7 @@ class EngineRequest:
         self.prompt_logprobs = []
 
     def start_epoch(self, epoch: str) -> None:
-        """Have the request computed from its beginning with the weights of `epoch`. It must not be
-        running.
-        """
+        """Have the request computed anew with the weights of `epoch`. It must not be running."""
         self.namespace = epoch + self.namespace.removeprefix(self.epoch)
         self.epoch = epoch
         self.key, self.match = b"", None

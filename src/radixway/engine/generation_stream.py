@@ -35,10 +35,10 @@ class GenerationStream:
     EngineError when the engine fails or stops.
     """
 
-    def __init__(self, request: EngineRequest, leave: "Callable[[GenerationStream], None]") -> None:
+    def __init__(self, request: EngineRequest, on_close: "Callable[[GenerationStream], None]") -> None:
         self.request_id = request.id
         self._request = request
-        self._leave = leave
+        self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[StreamEvent] = asyncio.Queue()
         self._ended = False
@@ -83,23 +83,21 @@ class GenerationStream:
         """Stop generating; its pages are free before the next step. Does nothing once it has finished."""
         if not self._ended:
             self._ended = True
-            self._leave(self)
+            self._on_close(self)
 
 
 def deliver_events(events: "Iterable[tuple[GenerationStream, StreamEvent]]") -> "list[GenerationStream]":
-    """Push `events` to their event loops, one call for each loop. Returns the streams whose loop was
-    closed.
-    """
+    """Push `events` to their event loops, one call each. Returns the streams whose loop was closed."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[GenerationStream, StreamEvent]]] = {}
     for generation, event in events:
         by_loop.setdefault(generation._loop, []).append((generation, event))
-    unheard = []
+    closed = []
     for loop, its_events in by_loop.items():
         try:
             loop.call_soon_threadsafe(_push_events, its_events)
         except RuntimeError:
-            unheard += [generation for generation, _ in its_events]
-    return unheard
+            closed += [generation for generation, _ in its_events]
+    return closed
 
 
 def _push_events(events: "list[tuple[GenerationStream, StreamEvent]]") -> None:

@@ -39,7 +39,7 @@ MAX_SOURCE_CHARACTERS = {
 """Characters of a constraint, its whitespace included. Compiling is about linear in them; `lark` is written
 by this server itself."""
 
-_CACHED = 256  # compiled grammars; a few KB to a few MB each
+_MAX_CACHED_GRAMMARS = 256  # compiled grammars; a few KB to a few MB each
 _MAX_COMPILE_S = 2.0  # of a core, for compiling and the first mask
 _MAX_MASK_S = 0.5  # of a core, for each later mask: it holds up every request of the batch
 
@@ -133,15 +133,13 @@ class GrammarCompiler:
             return grammar
 
     def compile_constraint(self, constraint: OutputConstraint) -> CompiledGrammar:
-        """Compile `constraint`, blocking (see above). Raises InvalidGrammarError or
-        GrammarUnavailableError.
-        """
+        """Compile `constraint`; blocks. Raises InvalidGrammarError or GrammarUnavailableError."""
         grammar = self.get_cached(constraint)
         if grammar is None:
             grammar = self._compile_grammar(constraint)
             with self._lock:
                 self._compiled[constraint] = grammar
-                if len(self._compiled) > _CACHED:
+                if len(self._compiled) > _MAX_CACHED_GRAMMARS:
                     self._compiled.popitem(last=False)
         return grammar
 

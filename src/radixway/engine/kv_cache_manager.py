@@ -1,12 +1,12 @@
 """The radix cache: which pages hold which tokens, shared by every request with the same beginning.
 
-A request's pages, over its life (`s` and `c` are `request.shared` and `request.computed`):
+A request's pages, over its life (`s` and `c` are its `num_shared_tokens` and `num_computed_tokens`):
 
     [0, s)   in the tree, pinned by this request (and perhaps by others): never written again
-    [s, c)   its own; published to the tree when a page is full
+    [s, c)   its own; inserted into the tree when a page is full
     [c, …)   its own, room for what is computed next
 
-Finishing, aborting and preempting are the same: publish the full pages, unpin, give the rest back.
+Finishing, aborting and preempting are the same: insert the full pages, unlock the prefix, free the rest.
 """
 
 import secrets
@@ -21,7 +21,7 @@ from radixway.engine.kv_events import KVEventRecorder
 from radixway.engine.page_pool import PagePool, PageSpan
 from radixway.engine.tiers import TieredKVCache, TierLoad
 
-ROOM_TOKENS = 512
+RESERVED_TAIL_TOKENS = 512
 """Room that is left free, while there is enough, behind the pages of one request, for it or its next turn to
 go on in neighbouring pages."""
 
@@ -96,7 +96,7 @@ class KVCacheManager:
         """Return how many tokens of a waiting `request` are cached now. Nothing is locked; the match is
         kept in the request, so that a later call only looks at what has come since.
 
-        Never all of them, see `Request.reusable`.
+        Never all of them, see `EngineRequest.num_reusable_tokens`.
         """
         if not self.enabled:
             return 0
@@ -150,7 +150,7 @@ class KVCacheManager:
         """Begin to load more of the prefix of a locked `request` from lower tiers. False: there is no
         more.
 
-        If True, the request and its pages must be left alone until `arrived` gives it back.
+        If True, the request and its pages must be left alone until `poll_loads` returns it.
         """
         if self.tiers is None:
             return False
@@ -186,7 +186,7 @@ class KVCacheManager:
                     self._observer.on_removed(part.ids)
         last = request.pages[-1] if request.pages else 0
         request.pages.extend(
-            self.pool.allocate_pages(missing, after=last, room=self.count_pages(ROOM_TOKENS))
+            self.pool.allocate_pages(missing, after=last, room=self.count_pages(RESERVED_TAIL_TOKENS))
         )
         return True
 
@@ -265,9 +265,7 @@ class KVCacheManager:
                 self.tiers.drain_copies()
 
     def check(self, running: Iterable[EngineRequest]) -> None:
-        """Recompute all accounts with the pages of `running` requests: free + cached + in use = total, no
-        page twice.
-        """
+        """Recompute all accounts with the `running` requests: free + cached + in use = total."""
         self._tree.check()
         if self.tiers is not None:
             self.tiers.check()

@@ -53,7 +53,7 @@ class KVFingerprint:
     """The inputs of KV that a disk cache depends on. KV that differs in any of them is never mixed."""
 
     weights: str
-    """Names the weights by their content, see `weights_identity`."""
+    """Names the weights by their content, see `digest_weight_files`."""
     weight_version: str
     dtype: str
     kv_dtype: str

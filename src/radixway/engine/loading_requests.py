@@ -12,18 +12,18 @@ from radixway.engine.disaggregation.decode_kv_manager import DecodeKVManager, KV
 from radixway.engine.engine_request import EngineRequest
 from radixway.engine.kv_cache_manager import KVCacheManager
 
-WORTH_WAITING = 32
+MIN_RECEIVE_TOKENS = 32
 """Tokens below which they are computed here, although another engine computes them too: that takes a step."""
 
 
 class LoadingRequests:
     """Loading requests by id, and aborted ones whose pages are still being filled."""
 
-    def __init__(self, cache: KVCacheManager, arrivals: DecodeKVManager | None = None) -> None:
+    def __init__(self, cache: KVCacheManager, transfer_manager: DecodeKVManager | None = None) -> None:
         self._cache = cache
-        self._arrivals = arrivals
+        self._transfer_manager = transfer_manager
         self._requests: dict[str, EngineRequest] = {}
-        self._leaving: list[EngineRequest] = []
+        self._aborted: list[EngineRequest] = []
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -37,12 +37,10 @@ class LoadingRequests:
     @property
     def requests_with_pages(self) -> list[EngineRequest]:
         """All that have pages."""
-        return [*self._requests.values(), *self._leaving]
+        return [*self._requests.values(), *self._aborted]
 
     def start_loading(self, request: EngineRequest) -> bool:
-        """Load the rest of the prefix of `request`, which has just been locked. False: nothing to wait
-        for.
-        """
+        """Load the rest of the prefix of a just locked `request`. False: nothing to wait for."""
         if not self._cache.load_from_tiers(request) and not self._start_receive(request):
             return False
         self._requests[request.id] = request
@@ -50,20 +48,20 @@ class LoadingRequests:
 
     def poll_ready(self, wait_s: float | None = 0.0) -> list[EngineRequest]:
         """Those that have what they waited for. Waits up to `wait_s` (None: for long) for the first."""
-        if self._arrivals is None or not len(self._arrivals):
+        if self._transfer_manager is None or not len(self._transfer_manager):
             return self._poll_tier_loads(wait_s)
         ready = self._poll_tier_loads()
-        for arrival in self._arrivals.poll_received(0.0 if ready else wait_s or 0.0):
-            ready.append(self._apply_received(arrival))
+        for task in self._transfer_manager.poll_received(0.0 if ready else wait_s or 0.0):
+            ready.append(self._apply_received(task))
         return ready
 
     def abandon_request(self, request: EngineRequest) -> None:
         """Abort a loading `request`; its pages are freed once the transfer thread is done with them."""
-        if (arrival := self._cut_receive(request, "aborted")) is not None:
-            self._cache.free_request(self._apply_received(arrival))
+        if (task := self._cut_receive(request, "aborted")) is not None:
+            self._cache.free_request(self._apply_received(task))
         else:
             del self._requests[request.id]
-            self._leaving.append(request)
+            self._aborted.append(request)
 
     def wait_all(self) -> list[EngineRequest]:
         """Wait until nothing is on its way; those that have what they waited for.
@@ -73,8 +71,8 @@ class LoadingRequests:
         ready = []
         for request in list(self):
             request.room = None
-            if (arrival := self._cut_receive(request, "everything on its way was stopped")) is not None:
-                ready.append(self._apply_received(arrival))
+            if (task := self._cut_receive(request, "everything on its way was stopped")) is not None:
+                ready.append(self._apply_received(task))
         while self.requests_with_pages:
             ready += self.poll_ready(None)
         return ready
@@ -88,7 +86,7 @@ class LoadingRequests:
                 request.host_tokens = load.from_host * self._cache.page_size
                 request.disk_tokens = load.from_disk * self._cache.page_size
             if request not in self:
-                self._leaving.remove(request)
+                self._aborted.remove(request)
                 self._cache.free_request(request)
             elif not self._start_receive(request):
                 del self._requests[request.id]
@@ -98,26 +96,30 @@ class LoadingRequests:
     def _start_receive(self, request: EngineRequest) -> bool:
         """Fetch what is missing from the prefill engine. False: there is none, or it would not pay."""
         room, request.room = request.room, None
-        if room is None or self._arrivals is None:
+        if room is None or self._transfer_manager is None:
             return False
         stop = request.num_reusable_tokens
-        if stop - request.num_computed_tokens < WORTH_WAITING or not self._cache.allocate_slots(
+        if stop - request.num_computed_tokens < MIN_RECEIVE_TOKENS or not self._cache.allocate_slots(
             request, stop
         ):
-            self._arrivals.decline_transfer(request, room)
+            self._transfer_manager.decline_transfer(request, room)
             return False
-        self._arrivals.start_receive(request, room, stop)
+        self._transfer_manager.start_receive(request, room, stop)
         return True
 
     def _cut_receive(self, request: EngineRequest, reason: str) -> KVReceiveTask | None:
-        return self._arrivals.cut_receive(request, reason) if self._arrivals is not None else None
+        return (
+            self._transfer_manager.cut_receive(request, reason)
+            if self._transfer_manager is not None
+            else None
+        )
 
-    def _apply_received(self, arrival: KVReceiveTask) -> EngineRequest:
+    def _apply_received(self, task: KVReceiveTask) -> EngineRequest:
         """The request goes on with what came."""
-        request = arrival.request
+        request = task.request
         del self._requests[request.id]
-        request.num_computed_tokens = arrival.received_tokens(self._cache.page_size)
+        request.num_computed_tokens = task.received_tokens(self._cache.page_size)
         if request.cached_tokens < 0:
-            request.remote_tokens = request.num_computed_tokens - arrival.first
+            request.remote_tokens = request.num_computed_tokens - task.first
         self._cache.insert_pages(request)
         return request

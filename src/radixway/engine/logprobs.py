@@ -6,7 +6,7 @@ by the rows before them:
     prompt   [ t0 t1 | t2 t3 t4 t5 ]        prompt_logprobs_start = 2: t3, t4 and t5 are wanted
     rows               r2 r3 r4 (r5)        r5 is where sampling begins
 
-What is cached has no hidden states, so a request takes no more from the cache than `Request.reusable`.
+What is cached has no hidden states, so a request takes no more than `num_reusable_tokens` from the cache.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,4 @@
-"""From a Hugging Face directory (or hub id) to a `TransformerModel`: find files, map names, fuse while
-loading.
-"""
+"""Loads a `TransformerModel` from a Hugging Face directory or hub id, fusing weights on the way."""
 
 import json
 from collections.abc import Callable

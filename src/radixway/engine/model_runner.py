@@ -50,14 +50,14 @@ class ModelRunner:
         return self.model.compute_logits(hidden[rows]), [request for _, request in sampling]
 
     def dummy_run(self) -> None:
-        """Compute a few tokens of nobody's, in page 0. Raises EngineError if that cannot be done."""
-        nobody = EngineRequest(
+        """Compute a few dummy tokens, in page 0. Raises EngineError if that cannot be done."""
+        dummy = EngineRequest(
             id="", tokens=array("i", [0] * 3), params=SamplingParams(), pages=array("i", [0] * 3)
         )
         try:
-            self.execute_model([ScheduledRequest(nobody, 2)])
-            nobody.num_computed_tokens = 2
-            self.execute_model([ScheduledRequest(nobody, 1)])
+            self.execute_model([ScheduledRequest(dummy, 2)])
+            dummy.num_computed_tokens = 2
+            self.execute_model([ScheduledRequest(dummy, 1)])
         except RuntimeError as error:
             raise EngineError(f"this machine cannot run the model on {self._device}: {error}") from error
 

@@ -17,7 +17,7 @@ from radixway.engine.packed_linear import PackedLinear
 
 Quantization = Literal["none", "int8wo", "int4wo"]
 
-GROUP = 32
+GROUP_SIZE = 32
 """Weights of one row that share a scale and a zero point in int4wo; the smallest group there is."""
 
 
@@ -39,9 +39,7 @@ class QuantizedLinear(PackedLinear):
     __slots__ = ("_compute",)
 
     def __init__(self, weight: Tensor, bias: Tensor | None, quantization: Quantization) -> None:
-        """Round `weight` as `quantization` says. Raises EngineError if this layer, device or installation
-        cannot.
-        """
+        """Round `weight` as `quantization` says. Raises EngineError if that is impossible here."""
         self._compute = torch.bfloat16 if quantization == "int4wo" else weight.dtype
         super().__init__(_quantize_weight(weight.to(self._compute), quantization), bias)
 
@@ -62,8 +60,10 @@ def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
     columns = weight.shape[1]
     if quantization == "int4wo" and weight.device.type != "cpu":
         raise EngineError(f"int4wo runs on CPU only, and this is {weight.device.type}; use int8wo")
-    if quantization == "int4wo" and columns % GROUP:
-        raise EngineError(f"int4wo needs layers whose inputs are multiples of {GROUP}, and one has {columns}")
+    if quantization == "int4wo" and columns % GROUP_SIZE:
+        raise EngineError(
+            f"int4wo needs layers whose inputs are multiples of {GROUP_SIZE}, and one has {columns}"
+        )
     layer = torch.nn.Linear(columns, weight.shape[0], bias=False, device="meta")
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
     ao = _import_torchao("torchao.quantization")
@@ -71,7 +71,9 @@ def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
         ao.quantize_(layer, ao.Int8WeightOnlyConfig())
     else:
         int4 = _import_torchao("torchao.prototype.quantization.int4")
-        ao.quantize_(layer, int4.PrototypeInt4WeightOnlyConfig(group_size=GROUP, set_inductor_config=False))
+        ao.quantize_(
+            layer, int4.PrototypeInt4WeightOnlyConfig(group_size=GROUP_SIZE, set_inductor_config=False)
+        )
     return layer.weight
 
 

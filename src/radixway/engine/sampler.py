@@ -23,13 +23,13 @@ from radixway.engine.sampling_params import SamplingParams
 
 log = logging.getLogger(__name__)
 
-NUCLEUS = 1024
+NUCLEUS_WIDTH = 1024
 """The most likely tokens in which a top_p nucleus is looked for before sorting the whole vocabulary."""
 
-UNDECIDABLE = "no token can be chosen: the model's output is not a number (are its weights whole?)"
+NO_FINITE_LOGIT = "no token can be chosen: the model's output is not a number (are its weights whole?)"
 
 
-NOTHING_ALLOWED = "no token can be chosen: the constraint and the other parameters rule all of them out"
+NO_ALLOWED_TOKEN = "no token can be chosen: the constraint and the other parameters rule all of them out"
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,7 +65,7 @@ def _sample_batch(logits: Tensor, requests: Sequence[EngineRequest]) -> list[Sam
     _apply_logit_bias(scores, requests)
     failures = _mask_disallowed(scores, requests)
     samples = [
-        SampledToken(token, failure=failures.get(row, UNDECIDABLE) if token < 0 else "")
+        SampledToken(token, failure=failures.get(row, NO_FINITE_LOGIT) if token < 0 else "")
         for row, token in enumerate(_select_tokens(scores, requests))
     ]
     wanting = [
@@ -165,7 +165,7 @@ def _mask_disallowed(scores: Tensor, requests: Sequence[EngineRequest]) -> dict[
     rows = [row for row, request in enumerate(requests) if request.matcher is not None]
     if not rows:
         return {}
-    failures = dict.fromkeys(rows, NOTHING_ALLOWED)
+    failures = dict.fromkeys(rows, NO_ALLOWED_TOKEN)
     allowed = np.zeros((len(rows), scores.shape[1]), dtype=np.bool_)
     for place, row in enumerate(rows):
         request = requests[row]
@@ -214,7 +214,7 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
     return [min(token, scores.shape[1] - 1) for token in tokens]
 
 
-def _lowest_kept(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS) -> Tensor:
+def _lowest_kept(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS_WIDTH) -> Tensor:
     """The lowest score [n, 1] that top_k and then top_p keep. What ties with it is kept too, so that nothing
     depends on how a sort happens to break ties."""
     vocabulary = scores.shape[1]

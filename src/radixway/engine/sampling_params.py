@@ -8,9 +8,7 @@ from radixway.engine.structured_output import StructuredOutputGrammar
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SamplingParams:
-    """The sampling parameters of one request. Raises `InvalidRequestError` (a ValueError) naming the wrong
-    field.
-    """
+    """One request's sampling parameters. Raises `InvalidRequestError` naming the wrong field."""
 
     max_tokens: int | None = None
     """Most tokens to sample; None: as many as the context holds."""

@@ -23,9 +23,7 @@ from radixway.engine.waiting_queue import AdmissionOrder, WaitingQueue
 
 
 class Scheduler:
-    """Owns the requests' states. After `schedule`, compute the work; `update_after_step`; and
-    `finish_request` what ended.
-    """
+    """Owns the requests' states: `schedule`, compute, `update_after_step`, `finish_request` what ended."""
 
     def __init__(
         self,
@@ -34,17 +32,19 @@ class Scheduler:
         max_running: int,
         max_batch_tokens: int,
         order: AdmissionOrder = "lpm",
-        side: DecodeKVManager | PrefillKVManager | None = None,
+        transfer_manager: DecodeKVManager | PrefillKVManager | None = None,
     ) -> None:
-        """`side`: of a pair of engines, one of which prefills for the other."""
+        """`transfer_manager`: this engine's side of prefill and decode in two engines, if it has one."""
         self.cache = cache
         self.max_running = max_running
         self.max_batch_tokens = max(max_batch_tokens, max_running)
         self.waiting = WaitingQueue(cache, order)
         self.running: dict[str, EngineRequest] = {}
-        self.loading = LoadingRequests(cache, side if isinstance(side, DecodeKVManager) else None)
+        self.loading = LoadingRequests(
+            cache, transfer_manager if isinstance(transfer_manager, DecodeKVManager) else None
+        )
         self.departing: list[EngineRequest] = []
-        self._departures = side if isinstance(side, PrefillKVManager) else None
+        self._prefill_manager = transfer_manager if isinstance(transfer_manager, PrefillKVManager) else None
         self.preemptions = 0
 
     def add_request(self, request: EngineRequest) -> None:
@@ -79,9 +79,7 @@ class Scheduler:
         return list(work.values())
 
     def update_after_step(self, work: list[ScheduledRequest]) -> None:
-        """Advance the requests of `work`, which has been computed, and insert their full pages into the
-        cache.
-        """
+        """Advance the requests of the computed `work`; insert their full pages into the cache."""
         for request, tokens in work:
             request.num_computed_tokens += tokens
             with request.kv_sender.page_move() if request.kv_sender is not None else nullcontext():
@@ -103,9 +101,7 @@ class Scheduler:
             self.waiting.remove_request(request.id)
 
     def retract_requests(self, which: Callable[[EngineRequest], bool] = lambda request: True) -> None:
-        """Put the running requests that `which` selects back into the queue; what they computed stays
-        cached while there is room.
-        """
+        """Put the running requests selected by `which` back into the queue; their KV may stay cached."""
         self.settle_loads()
         for request in [request for request in self.running.values() if which(request)]:
             self._preempt_request(request)
@@ -117,9 +113,7 @@ class Scheduler:
         self.cache.reset_prefix_cache()
 
     def wait_for_load(self, most_s: float) -> None:
-        """Wait up to `most_s` seconds for one of the loading requests, or else for pages that are being
-        sent.
-        """
+        """Wait up to `most_s` seconds for a loading request, or else for pages that are being sent."""
         for request in self.loading.poll_ready(most_s):
             self._start_running(request)
         if most_s and self.departing and not self.loading:
@@ -127,9 +121,9 @@ class Scheduler:
 
     def free_sent_requests(self, wait_s: float = 0.0) -> None:
         """Free the pages of finished requests whose KV has been sent; waits up to `wait_s` for the first."""
-        if self._departures is None:
+        if self._prefill_manager is None:
             return
-        self._departures.poll_ended(wait_s)
+        self._prefill_manager.poll_ended(wait_s)
         staying = []  # one may be over whose sender has yet to tell of it
         for request in self.departing:
             if request.kv_sender is None or request.kv_sender.is_over:

@@ -1,8 +1,8 @@
 """The transformer: one decoder for the Llama, Qwen2 and Qwen3 families, over packed tokens.
 
 A step's tokens stand one after another, [T], whichever requests they belong to; only attention, through its
-`Plan`, knows where one request ends. So linears see no padding, and a chunk of prefill rides on the weights
-that are read for decode anyway.
+`AttentionMetadata`, knows where one request ends. So linears see no padding, and a chunk of prefill uses the
+weights that are read for decode anyway.
 """
 
 from collections.abc import Callable

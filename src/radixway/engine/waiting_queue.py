@@ -15,10 +15,10 @@ AdmissionOrder = Literal["lpm", "dfs_weight", "fcfs", "priority"]
 - `priority`: arrival.
 """
 
-CONSIDERED = 256
+MAX_CONSIDERED_REQUESTS = 256
 """Requests looked at in one pass, first by rank: what more could gain is not worth a longer step."""
 
-STARVING = 100
+MAX_TIMES_PASSED = 100
 """A request that this many later ones were admitted before goes first, whatever its prefix and priority."""
 
 
@@ -50,7 +50,7 @@ class WaitingQueue:
         the first that needs a page which is not cached yet *claims* it, as do running requests that are about
         to compute one; others that need the same page next are left out, and find it cached in a later step.
         """
-        first = sorted(self, key=lambda r: (*self._admission_class(r), r.arrival))[:CONSIDERED]
+        first = sorted(self, key=lambda r: (*self._admission_class(r), r.arrival))[:MAX_CONSIDERED_REQUESTS]
         cached = {request.id: self._cache.match_prefix(request) for request in first}
         if self._order == "lpm":
             first.sort(key=lambda r: (*self._admission_class(r), -cached[r.id]))
@@ -84,7 +84,7 @@ class WaitingQueue:
 
     def _admission_class(self, request: EngineRequest) -> tuple[bool, int]:
         """What counts before prefixes and arrival do."""
-        return request.times_passed < STARVING, 0 if self._order == "fcfs" else -request.priority
+        return request.times_passed < MAX_TIMES_PASSED, 0 if self._order == "fcfs" else -request.priority
 
 
 def _walk_busiest_first(requests: Sequence[EngineRequest]) -> dict[str, int]:

@@ -11,7 +11,7 @@ or, if anything is wrong with them, not at all.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
 import safetensors.torch
 import torch
@@ -31,16 +31,6 @@ _NOT_WEIGHTS = {"name", "context_length", "eos_token_ids", "initializer_range"}
 """What an architecture may say differently and still be the same model."""
 
 
-class WeightUpdate(Protocol):
-    """New weights, wherever they come from."""
-
-    path: str | None
-    """The directory they are from, if they are all from one."""
-
-    def load_weights(self, model: TransformerModel) -> TransformerModel:
-        """`model` with these weights; it stays as it is. Raises EngineError for what is not for it."""
-
-
 @dataclass(slots=True)
 class DiskWeights:
     """All weights anew, from a directory or hub id. `dummy` takes random ones."""
@@ -49,9 +39,7 @@ class DiskWeights:
     load_format: Literal["auto", "safetensors", "dummy"] = "auto"
 
     def load_weights(self, model: TransformerModel) -> TransformerModel:
-        """Load the directory's weights into a copy of `model`. Raises what loading raises, and
-        `InvalidWeightsError` for another architecture.
-        """
+        """Load them into a copy of `model`. Raises `InvalidWeightsError` for another architecture."""
         directory = find_model(self.path or "")
         if (directory / "config.json").exists():  # a trainer may write nothing but the weights
             _check_same_architecture(read_architecture(directory), model.architecture)
@@ -72,9 +60,7 @@ class TensorWeights:
     path: str | None = None
 
     def load_weights(self, model: TransformerModel) -> TransformerModel:
-        """Replace these tensors in a copy of `model`. Raises `InvalidWeightsError` for names and shapes
-        that it does not have.
-        """
+        """Replace these tensors in a copy of `model`. Raises `InvalidWeightsError` if they do not fit."""
         tensors: dict[str, Tensor] = {}
         for name, tensor in self.tensors.items():
             if tensors.setdefault(_full_name(name), tensor) is not tensor:
@@ -94,6 +80,10 @@ class TensorWeights:
         return reloaded
 
 
+WeightUpdate: TypeAlias = DiskWeights | TensorWeights
+"""New weights; `path` is the directory they are from, if they are all from one."""
+
+
 def read_tensors(data: bytes) -> dict[str, Tensor]:
     """Read the tensors of the safetensors file `data`. Raises `InvalidWeightsError`."""
     try:
@@ -104,9 +94,7 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def merge_tensors(parts: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Merge the tensors of several files (`parts`). Raises `InvalidWeightsError` for a name that comes
-    twice.
-    """
+    """Merge the tensors of several files. Raises `InvalidWeightsError` for a name in two `parts`."""
     tensors: dict[str, Tensor] = {}
     for part in parts:
         if twice := tensors.keys() & part.keys():
@@ -141,9 +129,7 @@ class _OverlaySource:
         """Names of the new tensors that were asked for."""
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
-        """Read `name` from the new tensors, else from the model. Raises `InvalidWeightsError` if a new one
-        is not of `size` or dtype.
-        """
+        """Read `name`, new or from the model. Raises `InvalidWeightsError` if a new one is not of `size`."""
         given = self._tensors.get(name)
         if given is None:
             present = find_weight(self._model, name)

@@ -21,7 +21,7 @@ from radixway.trajectories.partial_answer import is_aborted
 from radixway.trajectories.resumed_events import ResumedEvents
 from radixway.trajectories.resumption import AnswerAttempts, WorkerTokenCalls, single_answer_request
 
-_WORD = b'"abort"'
+_ABORT_MARKER = b'"abort"'
 """Replies without it need no closer look."""
 _HAS_N = re.compile(rb'"n"\s*:\s*(?!\s|1\s*[,}]|null)')
 
@@ -84,7 +84,7 @@ class ResumeAborted:
                 request.open_streams.append(stream)
                 reply.chunks = stream
                 return reply
-            if self._section.policy == "resume" and reply.status == 200 and _WORD in reply.body:
+            if self._section.policy == "resume" and reply.status == 200 and _ABORT_MARKER in reply.body:
                 return await self._resume(attempts, reply)
             return reply
         except asyncio.CancelledError:
@@ -122,17 +122,17 @@ class ResumeAborted:
         return await retrying(attempt)
 
     async def _resume(self, attempts: AnswerAttempts, reply: Reply) -> Reply:
-        said = _decode_reply(reply.body)
-        if isinstance(said, list):
-            return await self._resume_several(attempts, reply, said)
-        return await self._resume_one(attempts, reply, said)
+        payload = _decode_reply(reply.body)
+        if isinstance(payload, list):
+            return await self._resume_several(attempts, reply, payload)
+        return await self._resume_one(attempts, reply, payload)
 
-    async def _resume_one(self, attempts: AnswerAttempts, reply: Reply, said: Any) -> Reply:
+    async def _resume_one(self, attempts: AnswerAttempts, reply: Reply, payload: Any) -> Reply:
         """The answer of the last attempt, behind what the earlier ones gave."""
-        if not is_aborted(said) or attempts.running.is_abort_requested:
+        if not is_aborted(payload) or attempts.running.is_abort_requested:
             return reply
         resumption = attempts.start_resumption()
-        answer = resumption.read_reply(said)
+        answer = resumption.read_reply(payload)
         if answer is None:
             return reply
         first = answer
@@ -149,22 +149,22 @@ class ResumeAborted:
             reply.body = _encode(answer.reply)
         return reply
 
-    async def _resume_several(self, attempts: AnswerAttempts, reply: Reply, said: list[Any]) -> Reply:
+    async def _resume_several(self, attempts: AnswerAttempts, reply: Reply, payload: list[Any]) -> Reply:
         """A batch: each aborted answer is resumed by a request of its own."""
         request = attempts.request
         prompts = _count_prompts(request.body)
-        if not any(map(is_aborted, said)) or not prompts or len(said) % prompts:
+        if not any(map(is_aborted, payload)) or not prompts or len(payload) % prompts:
             return reply
 
         async def whole(index: int, item: Any) -> Any:
             if not is_aborted(item):
                 return item
-            body = single_answer_request(request.body, index, prompts, len(said) // prompts)
+            body = single_answer_request(request.body, index, prompts, len(payload) // prompts)
             alone = request.copy(forget_failures=True, raw=_encode(body), _body=None)
             part = Reply(200, [], reply.worker, _encode(item))
             return _decode_reply((await self._resume_one(replace(attempts, request=alone), part, item)).body)
 
-        answers = await asyncio.gather(*(whole(index, item) for index, item in enumerate(said)))
+        answers = await asyncio.gather(*(whole(index, item) for index, item in enumerate(payload)))
         reply.body = _encode(answers)
         return reply
 
@@ -197,10 +197,10 @@ def _count_prompts(body: dict[str, Any]) -> int:
 
 
 def _says_abort(reply: Reply) -> bool:
-    if reply.status != 200 or reply.chunks is not None or _WORD not in reply.body:
+    if reply.status != 200 or reply.chunks is not None or _ABORT_MARKER not in reply.body:
         return False
-    said = _decode_reply(reply.body)
-    return any(map(is_aborted, said)) if isinstance(said, list) else is_aborted(said)
+    payload = _decode_reply(reply.body)
+    return any(map(is_aborted, payload)) if isinstance(payload, list) else is_aborted(payload)
 
 
 def _decode_reply(body: bytes) -> Any:

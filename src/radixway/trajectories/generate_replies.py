@@ -89,7 +89,7 @@ class SingleAnswerReader:
         self._events = 0
 
     def read_chunk(self, chunk: bytes) -> None:
-        """Whole events. Raises UnusableReplyError for events of another protocol."""
+        """Read a `chunk` of whole events. Raises UnusableReplyError for events of another protocol."""
         for event in iterate_data(chunk):
             self.read_event_json(event)
 
@@ -108,11 +108,11 @@ class SingleAnswerReader:
         return self._parts is not None
 
     def answers(self) -> list[SampledTokens]:
-        """The one answer there is. Raises UnusableReplyError."""
+        """The only answer, as a list. Raises UnusableReplyError."""
         return [self.answer()]
 
     def answer(self) -> SampledTokens:
-        """What was sampled up to now. Raises UnusableReplyError."""
+        """The tokens sampled up to now. Raises UnusableReplyError."""
         if self._parts is None:
             return _to_sampled_tokens(_decode_body(self._last))
         whole = self._parts[-1]
@@ -131,20 +131,20 @@ class MultiAnswerReader:
     """Reads a stream of several answers, whose events say by their `index` which of them they are of."""
 
     def __init__(self) -> None:
-        self._words: dict[int, SingleAnswerReader] = {}
+        self._readers: dict[int, SingleAnswerReader] = {}
 
     def read_chunk(self, chunk: bytes) -> None:
-        """Whole events. Raises UnusableReplyError for events of another protocol, or without an index."""
+        """Read whole events. Raises UnusableReplyError if `chunk` is of another protocol."""
         for event in iterate_data(chunk):
             try:
                 index = _numbered.decode(event).index
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise UnusableReplyError(f"it does not say which answer it is of: {error}") from None
-            self._words.setdefault(index, SingleAnswerReader()).read_event_json(event)
+            self._readers.setdefault(index, SingleAnswerReader()).read_event_json(event)
 
     def answers(self) -> list[SampledTokens]:
-        """What was sampled up to now. Raises UnusableReplyError."""
-        return [words.answer() for words in self._words.values()]
+        """The tokens of each answer up to now. Raises UnusableReplyError."""
+        return [reader.answer() for reader in self._readers.values()]
 
 
 def _decode_body(raw: bytes) -> _Body:

@@ -15,12 +15,12 @@ class MemoryUser(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it uses."""
+        """Bytes in use."""
         ...
 
     @property
     def evictable(self) -> int:
-        """Strides that it could let go of now."""
+        """Strides that could be evicted now."""
         ...
 
     def evict(self, strides: int) -> None:
@@ -29,7 +29,7 @@ class MemoryUser(Protocol):
 
 
 class MemoryBudget:
-    """At most `max_bytes`, if that is given. The store that has most to give makes room for the others."""
+    """Bounds several stores to `max_bytes` together, if given. The store that can evict most makes room."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self.max_bytes = max_bytes
@@ -54,10 +54,10 @@ class MemoryBudget:
             giver = max(self._tenants, key=lambda tenant: tenant.evictable)
             if not giver.evictable:
                 raise StoreFullError("all that is stored is held: collect sessions, or give more room")
-            giver.evict(over // _LEAST_PER_STRIDE + 1)
+            giver.evict(over // _MIN_BYTES_PER_STRIDE + 1)
 
     def claim_bytes(self, size: int) -> None:
-        """Count `size` bytes that are kept beside the stores, until `give_back`. Raises StoreFullError."""
+        """Count `size` bytes kept beside the stores, until `release_bytes`. Raises StoreFullError."""
         self.make_room(size)
         self.claimed += size
 
@@ -66,5 +66,5 @@ class MemoryBudget:
         self.claimed -= size
 
 
-_LEAST_PER_STRIDE = 16
+_MIN_BYTES_PER_STRIDE = 16
 """Bytes that one stride gives back, about: its key, width, log-probability and text."""

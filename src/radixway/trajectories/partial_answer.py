@@ -18,7 +18,7 @@ from typing import Any
 from radixway.trajectories.routed_experts import first_rows, join_reply_experts
 
 _BROKEN = "\ufffd"
-_MOST_BETWEEN = 8
+_MAX_CHARACTERS_BETWEEN = 8
 """Characters: what a few tokens at the seam can hold."""
 
 
@@ -34,7 +34,7 @@ def repair_splice(first: str, second: str, decoded: str) -> str | None:
     """
     head, tail = first.rstrip(_BROKEN), second.lstrip(_BROKEN)
     broken = len(first) - len(head) + len(second) - len(tail)
-    most = max(_MOST_BETWEEN, broken)  # a run of bytes that are no characters shows one for each
+    most = max(_MAX_CHARACTERS_BETWEEN, broken)  # a run of bytes that are no characters shows one for each
     for text in (decoded, " " + decoded):  # SentencePiece drops the first space of what it decodes
         if text.startswith(head):
             rest = text[len(head) :]
@@ -110,7 +110,7 @@ class PartialAnswer:
 def read_partial_answer(
     reply: object, *, with_logprobs: bool = False, experts_start: int = 0
 ) -> PartialAnswer | None:
-    """What can be made of a worker's reply; None if that is nothing that could be continued.
+    """Read a worker's reply; None if it is nothing that could be continued.
 
     A worker that aborts a waiting request may return tokens without their log-probabilities. Where these
     are wanted (`with_logprobs`), tokens that lack them count as not sampled.

@@ -9,9 +9,9 @@ from radixway.core.component import CannotErase, Component, Subject
 from radixway.trajectories.store import TrajectoryStore
 from radixway.trajectories.text_match import Place
 
-_TIDIED_EVERY = 1024
+_TIDY_INTERVAL = 1024
 """Records that are noted between two looks for those that are gone."""
-_MOST_OWNERS = 100_000
+_MAX_OWNERS = 100_000
 """Beyond them it is forgotten of which session the oldest are, not whose."""
 
 
@@ -26,7 +26,7 @@ class PathOwner(NamedTuple):
 class PathOwners(Component):
     """The ends of each owner's records, as far as they are still stored.
 
-    A path that others' records go on from, or end on, is theirs as well: it stays.
+    A path that other owners' records continue, or end on, is theirs as well: it stays.
     """
 
     name = "trajectories"
@@ -44,7 +44,7 @@ class PathOwners(Component):
         """Note that a record of `owner` in `store` ends at `end` now."""
         self._ends.setdefault(owner, {})[end] = store
         self._noted += 1
-        if self._noted % _TIDIED_EVERY == 0:
+        if self._noted % _TIDY_INTERVAL == 0:
             self._drop_evicted()
 
     async def erase(self, subject: Subject) -> int:
@@ -70,23 +70,23 @@ class PathOwners(Component):
             self._ends[owner] = {end: store for end, store in ends.items() if end.attached}
             if not self._ends[owner]:
                 del self._ends[owner]
-        surplus = len(self._ends) - _MOST_OWNERS
+        surplus = len(self._ends) - _MAX_OWNERS
         for owner in [owner for owner in self._ends if owner.session is not None][: max(surplus, 0)]:
             ends = self._ends.pop(owner)
             self._ends.setdefault(owner._replace(session=None), {}).update(ends)
 
 
 def remove_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = ()) -> int:
-    """Remove paths from their ends upwards, as far as nothing else is on them; how many are held.
+    """Remove paths from their `ends` upwards, as far as no other path needs; returns how many are held.
 
     `ends`: each with its store. `others`: nodes at which somebody else's records end.
     """
-    theirs, held = set(others), 0
+    shared, held = set(others), 0
     for end in sorted(ends, key=lambda node: node.end, reverse=True):  # children before their parents
         node: Place | None = end
         held += end.attached and bool(end.pins)
         while node is not None and node.parent is not None and not node.children and not node.pins:
-            if node in theirs:
+            if node in shared:
                 break
             above = node.parent
             ends[end].remove_leaf(node)

@@ -30,12 +30,11 @@ from radixway.trajectories.store import PathHold, TrajectoryStore
 from radixway.trajectories.token_records import TokenLabel, join_spans
 from radixway.trajectories.token_segment import TokenSegment
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
-from radixway.trajectories.trajectory_metrics import TrajectoryMetrics
-from radixway.trajectories.trie_registry import TrieRegistry
+from radixway.trajectories.trie_registry import TrajectoryMetrics, TrieRegistry
 
-_SHORT = 4096
+_MAX_INLINE_BYTES = 4096
 """Bytes of text that are tokenized here and now; more of them in a thread."""
-_LONGEST = 2**22
+_MAX_TEXT_CHARACTERS = 2**22
 """Characters of text; a longer one is no model's prompt, and not worth tokenizing here."""
 _OTHER_INPUT = ("image_data", "video_data", "audio_data", "input_embeds")
 """Fields that put more before the model than the text's tokens."""
@@ -85,10 +84,10 @@ class RadixTreeMiddleware:
             recording.drop_recording()
             raise
         if reply.chunks is not None:
-            words = MultiAnswerReader() if _asks_for_several(request.body) else SingleAnswerReader()
-            heard = RecordedStream(reply.chunks, recording, words)
-            request.open_streams.append(heard)
-            reply.chunks = heard
+            reader = MultiAnswerReader() if _asks_for_several(request.body) else SingleAnswerReader()
+            recorded = RecordedStream(reply.chunks, recording, reader)
+            request.open_streams.append(recorded)
+            reply.chunks = recorded
         elif reply.status == 200:
             recording.record_answers(lambda: read_sampled_tokens(reply.body))
         else:
@@ -125,10 +124,10 @@ class RadixTreeMiddleware:
         request.journal.session = session
         owner = PathOwner(request.caller.tenant, request.user_or_claimed, session)
 
-        def note(hold: PathHold) -> None:
+        def record_end(hold: PathHold) -> None:
             self.tries.owners.record_owner(owner, trie.store, hold.node)
 
-        return AnswerRecording(request, trie.store, prompt, session, trie.make_room, note)
+        return AnswerRecording(request, trie.store, prompt, session, trie.make_room, record_end)
 
     def _session_id(self, request: Request) -> str | None:
         """Whose conversation it is, if it says so."""
@@ -149,7 +148,7 @@ class RadixTreeMiddleware:
         """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
         if not text:
             raise ValueError("the text is empty")
-        if len(text) > _LONGEST:
+        if len(text) > _MAX_TEXT_CHARACTERS:
             raise ValueError("the text is too long for any model")
         found = store.match_prefix(text, session)
         count(found)
@@ -158,7 +157,7 @@ class RadixTreeMiddleware:
         try:
             raw = text.encode()[found.text :]
             rest, first = raw.decode(), not found.tokens
-            if len(raw) <= _SHORT:
+            if len(raw) <= _MAX_INLINE_BYTES:
                 ids = encoder.encode(rest, first=first) if rest else []
             else:
                 ids = await asyncio.to_thread(encoder.encode, rest, first=first)
@@ -188,7 +187,7 @@ def _asks_for_several(body: dict[str, Any]) -> bool:
 
 
 class AnswerRecording:
-    """One request, from its prompt to its answer's end: `record` or `drop`, which may come again."""
+    """Records one request; `record_answers` or `drop_recording` end it, and may be called again."""
 
     def __init__(
         self,
@@ -197,15 +196,15 @@ class AnswerRecording:
         prompt: RecordedPrompt,
         session: str | None,
         make_room: Callable[[int, Any], None],
-        note: Callable[[PathHold], None] = lambda hold: None,
+        record_end: Callable[[PathHold], None] = lambda hold: None,
     ) -> None:
-        """`note`: told of the end of each record."""
+        """`record_end`: told of the end of each record."""
         self._request = request
         self._store = store
         self._prompt = prompt
         self._session = session
         self._make_room = make_room
-        self._note_end = note
+        self._note_end = record_end
         self._hold = prompt.hold
         self._open = True
 
@@ -228,7 +227,7 @@ class AnswerRecording:
         self.drop_recording()
 
     def drop_recording(self) -> None:
-        """Keep nothing more."""
+        """Record nothing more."""
         if self._open and self._hold is not None:
             self._store.release_hold(self._hold)
         self._open = False
@@ -264,11 +263,11 @@ class RecordedStream:
     """
 
     def __init__(
-        self, chunks: Chunks, recording: AnswerRecording, words: SingleAnswerReader | MultiAnswerReader
+        self, chunks: Chunks, recording: AnswerRecording, reader: SingleAnswerReader | MultiAnswerReader
     ) -> None:
         self._chunks = chunks
         self._recording = recording
-        self._words = words
+        self._reader = reader
         self._ended = False
         """The answer has come to its end."""
 
@@ -288,21 +287,21 @@ class RecordedStream:
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
         """Await `send` for every chunk."""
 
-        async def hear_and_send(chunk: bytes) -> None:
+        async def read_and_send(chunk: bytes) -> None:
             self._read_chunk(chunk)
             await send(chunk)
 
-        await self._chunks.pass_on(hear_and_send)
+        await self._chunks.pass_on(read_and_send)
         self._ended = True
 
     async def aclose(self) -> None:
-        """Let go of the worker, and keep what came."""
+        """Close the worker's stream, and record what has come."""
         self._record_stream()
         await self._chunks.aclose()
 
     def _read_chunk(self, chunk: bytes) -> None:
         try:
-            self._words.read_chunk(chunk)
+            self._reader.read_chunk(chunk)
         except UnusableReplyError:
             self._recording.drop_recording()
         if _LAST_EVENT in chunk[-16:]:
@@ -310,4 +309,4 @@ class RecordedStream:
             self._record_stream()
 
     def _record_stream(self) -> None:
-        self._recording.record_answers(self._words.answers, whole=self._ended)
+        self._recording.record_answers(self._reader.answers, whole=self._ended)

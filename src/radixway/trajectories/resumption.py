@@ -28,12 +28,12 @@ from radixway.trajectories.partial_answer import (
 )
 
 _FIRST_WAIT_S = 0.05
-_LONGEST_WAIT_S = 1.0
+_MAX_WAIT_S = 1.0
 _RETRY_WAIT_S = 30.0
-_LATER = frozenset({429, 502, 503})
+_RETRYABLE_STATUSES = frozenset({429, 502, 503})
 """Nobody can answer now: while weights are updated, for instance."""
-_IDS = ("input_ids", "token_ids_logprob")
-_MOST_STOP_TOKENS = 64
+_TOKEN_ID_FIELDS = ("input_ids", "token_ids_logprob")
+_MAX_STOP_TOKENS = 64
 """Tokens after the seam among which the end of a stop string is looked for."""
 
 
@@ -103,7 +103,8 @@ class AnswerAttempts:
 class RequestResumption:
     """The attempts after the first one, under the policy `resume`.
 
-    `attempt` asks a worker to go on from an aborted answer; `join` puts what it says behind that answer.
+    `run_attempt` asks a worker to continue an aborted answer; `join_answer` puts its reply behind that
+    answer.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class RequestResumption:
         self._worker = ""
 
     def read_reply(self, reply: object) -> PartialAnswer | None:
-        """A worker's reply; None for one that nothing can be made of."""
+        """Read a worker's `reply`; None for one that is no answer."""
         start = self._body.get("routed_experts_start_len")
         return read_partial_answer(
             reply,
@@ -188,13 +189,13 @@ class RequestResumption:
             reply = await call_next(request)
         except GatewayError as error:
             self._note_attempt(reason=error.code)
-            return None, error.status in _LATER
+            return None, error.status in _RETRYABLE_STATUSES
         if reply.status == 200:
             return reply, False
         self._note_attempt(reason=f"{reply.worker} answered {reply.status}")
         if reply.chunks is not None:
             await reply.chunks.aclose()
-        return None, reply.status in _LATER
+        return None, reply.status in _RETRYABLE_STATUSES
 
     async def join_answer(self, second: PartialAnswer) -> PartialAnswer:
         """The whole answer, of which the attempt under way has given `second` so far."""
@@ -250,7 +251,7 @@ class RequestResumption:
         """End the answer with the token that completes the stop string."""
         params = sampling_params(self._body)
         least = params.get("min_new_tokens")
-        for count in range(seam + 1, min(len(answer.ids), seam + _MOST_STOP_TOKENS) + 1):
+        for count in range(seam + 1, min(len(answer.ids), seam + _MAX_STOP_TOKENS) + 1):
             decoded = await self._detokenize(answer.ids[:count])
             if decoded is None:
                 break
@@ -276,7 +277,7 @@ class RequestResumption:
     def _wait_s(self) -> float:
         if self._section.wait_s is not None:
             return self._section.wait_s
-        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._attempts - 1))
+        longest = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._attempts - 1))
         return longest * random.uniform(0.5, 1)  # so that what was aborted together does not come back so
 
     def _note_attempt(self, **fields: Any) -> None:
@@ -301,4 +302,6 @@ def single_answer_request(body: Json, index: int, prompts: int, samples: int) ->
 def _is_for_each(name: str, value: object, prompts: int) -> bool:
     if not isinstance(value, list) or len(value) != prompts:
         return False
-    return name not in _IDS or isinstance(value[0], list)  # else its ids are for all prompts, or one prompt
+    return name not in _TOKEN_ID_FIELDS or isinstance(
+        value[0], list
+    )  # else its ids are for all prompts, or one prompt

@@ -21,7 +21,7 @@ from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 
 @dataclass(frozen=True, slots=True)
 class RetrievedTokens:
-    """A whole text's tokens, and what they are worth as training data."""
+    """A whole text's tokens, and their records as training data."""
 
     trajectory: Trajectory
     known: int
@@ -44,7 +44,7 @@ class RetrievedTokens:
 
 
 class TokenRetrieval:
-    """One text on its way to its tokens; `encode` alone takes long, and may run in any thread."""
+    """One text on its way to its tokens; only `encode_rest` takes long, and it may run in any thread."""
 
     def __init__(
         self, store: TrajectoryStore, text: str, found: TrajectoryMatch, encoder: TokenizerAdapter | None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from radixway.trajectories.text_match import Place, TextPosition
 
-_MOST_SESSIONS = 100_000
-_MOST_WAYS = 64
+_MAX_SESSIONS = 100_000
+_MAX_PATHS_PER_SESSION = 64
 """Per session: the samples of a prompt, and what was said before an edit."""
 
 
@@ -45,15 +45,15 @@ class SessionPaths:
         """Note that `session` exists, whatever becomes of its records."""
         self._sessions.setdefault(session, [])
         self._sessions.move_to_end(session)
-        while len(self._sessions) > _MOST_SESSIONS:
+        while len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
 
     def record_end(self, session: Hashable, end: Place) -> None:
         """A record of `session` ends where `end` does now."""
         new = SessionPath(end, end.end)
         self.register_session(session)
-        ways = [way for way in self._sessions[session] if way.end.attached and not new.extends_path(way)]
-        self._sessions[session] = [*ways[1 - _MOST_WAYS :], new]
+        paths = [path for path in self._sessions[session] if path.end.attached and not new.extends_path(path)]
+        self._sessions[session] = [*paths[1 - _MAX_PATHS_PER_SESSION :], new]
 
     def __contains__(self, session: Hashable) -> bool:
         """Was it met, whether it has records now or not?"""
@@ -62,15 +62,15 @@ class SessionPaths:
     def own_position(
         self, session: Hashable, reached: Sequence[TextPosition]
     ) -> tuple[TextPosition, set[Place], int] | None:
-        """The one of `reached` furthest on a way of `session`, with that way's nodes and strides."""
+        """The one of `reached` furthest on a path of `session`, with that path's nodes and strides."""
         best: tuple[TextPosition, set[Place], int] | None = None
-        for way in reversed(self._sessions.get(session, ())):
-            nodes = way.nodes
-            mine = [place for place in reached if place.node in nodes and place.strides <= way.strides]
+        for path in reversed(self._sessions.get(session, ())):
+            nodes = path.nodes
+            mine = [place for place in reached if place.node in nodes and place.strides <= path.strides]
             if mine:
                 furthest = max(mine, key=lambda place: (place.text, place.strides))
                 if best is None or furthest.text > best[0].text:
-                    best = furthest, nodes, way.strides
+                    best = furthest, nodes, path.strides
         return best
 
     def forget_session(self, session: Hashable) -> None:

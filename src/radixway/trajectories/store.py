@@ -13,12 +13,12 @@ from radixway.trajectories.memory_budget import MemoryBudget, StoreFullError
 from radixway.trajectories.path_reader import read_ids, read_trajectory, skip_hidden
 from radixway.trajectories.session_paths import SessionPaths
 from radixway.trajectories.text_match import Place, StrideIndex, TextPosition, is_ancestor, walk_text
-from radixway.trajectories.token_keys import MOST_VARIANTS, STRIDE, is_chunk, variant_stride
+from radixway.trajectories.token_keys import MAX_VARIANTS, STRIDE, is_chunk, variant_stride
 from radixway.trajectories.token_records import Trajectory, Version, WeightVersions
 from radixway.trajectories.token_run import PER_NODE, TokenRun
 from radixway.trajectories.token_segment import PackedIds, TokenSegment
 
-_LONGEST_EDGE = 8192
+_MAX_EDGE_STRIDES = 8192
 """Strides up to which an edge grows when its conversation goes on, rather than getting a child."""
 
 
@@ -78,7 +78,7 @@ class TrajectoryStore:
         self._pieces = StrideIndex()
         self._run_bytes = 0
         self._clock = 0
-        self._ways = SessionPaths()
+        self._paths = SessionPaths()
         self._latest: tuple[Hashable, TokenSegment, TextPosition] | None = None
         """What was inserted last and where it ends: it may well go on."""
         self.memory.register_user(self)
@@ -104,9 +104,7 @@ class TrajectoryStore:
         return self._tree.locked_size
 
     def outline(self, most: int, most_levels: int) -> list[OutlineNode[bytes, TokenRun]]:
-        """The `most` recorded stretches that were used last, at most `most_levels` deep; each after its
-        parent.
-        """
+        """The `most` recorded stretches used last, `most_levels` deep; each after its parent."""
         return outline(self._tree, most, most_levels, lambda node: node.payload.clock)
 
     def match_prefix(
@@ -120,7 +118,7 @@ class TrajectoryStore:
         """
         raw = text.encode("utf-8", "surrogatepass")
         reached = list(walk_text(self._namespace_root(namespace), raw, self._pieces))
-        own = self._ways.own_position(session, reached)
+        own = self._paths.own_position(session, reached)
         if own is not None:
             reached = [place for place in reached if is_ancestor(own[0], place)]
         best = _longest_matches(reached, raw)
@@ -129,7 +127,7 @@ class TrajectoryStore:
             ambiguous = False
         else:
             taken = max(best, key=_last_use)
-            ambiguous = len(best) > 1 or session in self._ways
+            ambiguous = len(best) > 1 or session in self._paths
         if whole and taken.text == len(raw):
             taken, several = skip_hidden(taken, own)
             ambiguous |= several
@@ -146,7 +144,7 @@ class TrajectoryStore:
         return read_ids(_position(of))
 
     def mark_used(self, found: TrajectoryMatch) -> None:
-        """Count a use of what was found: it is evicted later."""
+        """Count a use of what was `found`: it is evicted later."""
         self._tree.touch(found.place.node)
         self._mark_path_used(found.place.node, None)
 
@@ -155,7 +153,7 @@ class TrajectoryStore:
         return PathHold(self._lock_node(_position(of)), of.tokens)
 
     def release_hold(self, hold: PathHold) -> None:
-        """Let the path go; once for each hold."""
+        """Release a held path; once for each `hold`."""
         self._tree.unlock(hold.node)
 
     def insert(
@@ -167,7 +165,7 @@ class TrajectoryStore:
         namespace: Hashable = None,
         ends: Sequence[int] = (),
     ) -> PathHold:
-        """Store a sequence from its beginning; it is held until `release`.
+        """Store a sequence from its beginning; it is held until `release_hold`.
 
         `version`: the weights in use, for `collect`. `ends`: after how many bytes of the text each token
         ends, where somebody knows. Raises StoreFullError, and ValueError for text without tokens or tokens
@@ -199,7 +197,7 @@ class TrajectoryStore:
         """
         self.versions.add_version(version)
         if session is not None:
-            self._ways.register_session(session)
+            self._paths.register_session(session)
         node = hold.node
         if given.ids:
             node = self._insert_segment(
@@ -207,7 +205,7 @@ class TrajectoryStore:
             )
         self._mark_path_used(node, version if version is not None else self.versions.latest)
         if session is not None:
-            self._ways.record_end(session, node)
+            self._paths.record_end(session, node)
             node.payload.mark_end(session)
         return PathHold(node, hold.tokens + len(given.ids))
 
@@ -250,18 +248,20 @@ class TrajectoryStore:
         self._unlearn_runs(self._tree.remove_subtree(node))
 
     def clear(self) -> None:
-        """Forget everything. Raises ValueError if something is held."""
+        """Remove everything. Raises ValueError if something is held."""
         self._unlearn_runs(self._tree.clear_namespaces())
         self._pieces = StrideIndex()
-        self._ways.clear()
+        self._paths.clear()
 
     def register_session(self, session: Hashable) -> None:
-        """`session` samples something: from now on another's record of the same text is not its own."""
-        self._ways.register_session(session)
+        """Note that `session` samples something: from now on another's record of the same text is not its
+        own.
+        """
+        self._paths.register_session(session)
 
     def forget_session(self, session: Hashable) -> None:
         """Forget which path `session` took; the path itself stays until it is evicted."""
-        self._ways.forget_session(session)
+        self._paths.forget_session(session)
 
     def __str__(self) -> str:
         return str(self._tree)
@@ -318,7 +318,7 @@ class TrajectoryStore:
         at = 0
         while at < len(stretch):
             first = stretch.stride_at(at)
-            for number in range(MOST_VARIANTS):
+            for number in range(MAX_VARIANTS):
                 stride = variant_stride(first, number)
                 child = node.children.get(stride)
                 if child is None:
@@ -330,7 +330,7 @@ class TrajectoryStore:
             else:
                 self._tree.unlock(node)
                 raise StoreFullError(
-                    f"the same tokens have {MOST_VARIANTS} records, which is all there can be"
+                    f"the same tokens have {MAX_VARIANTS} records, which is all there can be"
                 )
             below = self._lock_node(PrefixMatch(child, child.start + same))
             self._tree.unlock(node)
@@ -345,7 +345,7 @@ class TrajectoryStore:
         except StoreFullError:
             tree.unlock(node)
             raise
-        lengthens = not isinstance(node, RadixRoot) and node.payload.can_join(run, _LONGEST_EDGE, session)
+        lengthens = not isinstance(node, RadixRoot) and node.payload.can_join(run, _MAX_EDGE_STRIDES, session)
         if not lengthens:
             tree.lock(node)  # what is locked twice gets a child
         before = node.payload.nbytes if lengthens and not node.children and node.pins == 1 else 0

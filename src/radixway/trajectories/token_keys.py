@@ -19,7 +19,7 @@ from zlib import crc32
 STRIDE = 6
 CHUNK = 32
 """Bytes of text in a chunk; the last one of a run may have fewer."""
-MOST_VARIANTS = 2**14
+MAX_VARIANTS = 2**14
 
 _INSIDE, _CHUNK = 0x40, 0x80
 

@@ -64,7 +64,7 @@ class TokenRun:
         chunks: int = 0,
         experts: tuple[tuple[int, bytes], ...] = (),
     ) -> Self:
-        """A run that nobody has used yet."""
+        """A run that has not been used yet."""
         return cls(
             text, widths, logprobs, _pack_spans(spans), tuple(label for _, label in spans), chunks, experts
         )

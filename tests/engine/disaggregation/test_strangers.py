@@ -40,8 +40,8 @@ def engines(path: Path) -> Iterator[Pair]:
 
 def digest_of(engines: Pair, count: int) -> str:
     """Of the prompt's tokens before `count`, as a slice has them."""
-    (departure,) = engines.prefill._core.transfer_manager._departures.values()  # type: ignore[union-attr]
-    return digest_tokens(departure.request.tokens[:count].tobytes())
+    (sender,) = engines.prefill._core.transfer_manager._senders.values()  # type: ignore[union-attr]
+    return digest_tokens(sender.request.tokens[:count].tobytes())
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ MEDIA = ("GPU", "CPU_PINNED", "DISK")
 
 @pytest.fixture(autouse=True)
 def short_prefixes_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers_module, "WORTH_LOADING", 8)
+    monkeypatch.setattr(tiers_module, "MIN_LOAD_TOKENS", 8)
 
 
 class Told:

@@ -23,7 +23,7 @@ PAGE_BYTES = 2 * 3 * 2 * 12 * 4 * 4  # keys and values, layers, KV heads, head s
 
 @pytest.fixture(autouse=True)
 def short_prefixes_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers_module, "WORTH_LOADING", 8)
+    monkeypatch.setattr(tiers_module, "MIN_LOAD_TOKENS", 8)
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_namespaces_share_nothing_in_any_tier(path: Path, tmp_path: Path) -> Non
 
 
 def test_a_short_prefix_is_computed_and_not_fetched(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers_module, "WORTH_LOADING", 60)
+    monkeypatch.setattr(tiers_module, "MIN_LOAD_TOKENS", 60)
     core = tiered(path)
     prompts = prompts_of(4)
     assert in_turn(core, prompts) == in_turn(core, prompts)

@@ -8,13 +8,9 @@ from radixway.engine.disaggregation.decode_kv_manager import DecodeKVManager
 from radixway.engine.disaggregation.kv_sender import KVSender, notify_senders
 from radixway.engine.disaggregation.prefill_kv_manager import PrefillKVManager
 from radixway.engine.disaggregation.transfer_stats import TransferStats
-from radixway.engine.engine_request import BootstrapRoom
-from radixway.engine.kv_identity import KVIdentity
 
 __all__ = [
-    "BootstrapRoom",
     "DecodeKVManager",
-    "KVIdentity",
     "KVSender",
     "PrefillKVManager",
     "TransferStats",

@@ -12,13 +12,13 @@ from typing import TypeAlias
 import torch
 
 from radixway.engine.disaggregation.kv_chunks import (
-    PIECE_BYTES,
+    MAX_CHUNK_BYTES,
     ChunkWriter,
     SharedMemoryChunkWriter,
     StreamChunkWriter,
 )
 from radixway.engine.disaggregation.shared_memory import (
-    LOCAL_NAMES,
+    LOCAL_SOCKET_PREFIX,
     is_available,
     is_same_user,
     receive_segment,
@@ -80,7 +80,7 @@ class BootstrapServer:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._tcp, selectors.EVENT_READ, False)
         if local and is_available():
-            self._local_name = f"{LOCAL_NAMES}{uuid.uuid4().hex}"
+            self._local_name = f"{LOCAL_SOCKET_PREFIX}{uuid.uuid4().hex}"
             self._unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._unix.bind(f"\0{self._local_name}")
             self._unix.listen(128)
@@ -155,7 +155,7 @@ class BootstrapServer:
         writer: ChunkWriter
         if local:
             connection.settimeout(channel.timeout_s)
-            writer = SharedMemoryChunkWriter(channel, receive_segment(connection, PIECE_BYTES))
+            writer = SharedMemoryChunkWriter(channel, receive_segment(connection, MAX_CHUNK_BYTES))
         else:
             writer = StreamChunkWriter(channel)
             if connection.family != socket.AF_UNIX:

@@ -3,8 +3,8 @@
     engine thread    fetch ─────────────► arrived: compute the rest, be it one token or all of them
     its own thread     └─ connect, ask, put what comes into the request's pages ─┘
 
-Whatever goes wrong, the request goes on with the whole pages that it got. Nothing is written after `cut`,
-which waits for no more than the copy of one piece: pages are free at once.
+Whatever goes wrong, the request goes on with the whole pages that it got. Nothing is written after
+`cut_receive`, which waits for no more than the copy of one chunk: pages are free at once.
 """
 
 import logging
@@ -65,39 +65,35 @@ class DecodeKVManager:
         """Fetch the KV of tokens [computed, stop), for which the request has its pages."""
         first = request.num_computed_tokens
         self._store.zero_tail(request.pages, stop)
-        arrival = self._make_task(request, room, first, stop)
-        self._under_way[request.id] = arrival
+        task = self._make_task(request, room, first, stop)
+        self._under_way[request.id] = task
 
     def decline_transfer(self, request: EngineRequest, room: BootstrapRoom) -> None:
-        """Tell the prefill engine in `room` that nothing is wanted for `request`, so that it need not
-        wait.
-        """
+        """Tell the prefill engine in `room` that nothing is wanted for `request`."""
         self._make_task(request, room, request.num_computed_tokens, request.num_computed_tokens)
 
     def poll_received(self, wait_s: float = 0.0) -> list[KVReceiveTask]:
         """Return tasks that have ended since the last call; waits up to `wait_s` seconds for the first."""
-        arrivals: list[KVReceiveTask] = []
+        tasks: list[KVReceiveTask] = []
         while self._under_way:
             try:
-                arrival = self._ended.get(block=not arrivals and wait_s > 0, timeout=wait_s)
+                task = self._ended.get(block=not tasks and wait_s > 0, timeout=wait_s)
             except Empty:
                 break
-            if self._under_way.get(arrival.request.id) is arrival:
-                del self._under_way[arrival.request.id]
-                arrivals.append(arrival)
-                self._count_task(arrival)
-        return arrivals
+            if self._under_way.get(task.request.id) is task:
+                del self._under_way[task.request.id]
+                tasks.append(task)
+                self._count_task(task)
+        return tasks
 
     def cut_receive(self, request: EngineRequest, reason: str) -> KVReceiveTask | None:
-        """End the transfer of `request` for `reason`, if there is one: its pages keep what has come, and
-        nothing more is written.
-        """
-        arrival = self._under_way.pop(request.id, None)
-        if arrival is not None:
-            arrival.reason = arrival.reason or reason
-            arrival.receiver.stop_writing()
-            self._count_task(arrival)
-        return arrival
+        """End the transfer of `request`, if any, for `reason`; nothing more is written to its pages."""
+        task = self._under_way.pop(request.id, None)
+        if task is not None:
+            task.reason = task.reason or reason
+            task.receiver.stop_writing()
+            self._count_task(task)
+        return task
 
     def start_identity(self, identity: KVIdentity) -> None:
         """End every transfer; those that follow are of KV with this identity."""
@@ -105,11 +101,9 @@ class DecodeKVManager:
         self.identity = identity
 
     def abort_all_transfers(self, reason: str) -> None:
-        """End every transfer now for `reason`, without reporting them; on return no thread writes pages any
-        more.
-        """
-        for arrival in list(self._under_way.values()):
-            self.cut_receive(arrival.request, reason)
+        """End every transfer now for `reason`; on return no thread writes pages any more."""
+        for task in list(self._under_way.values()):
+            self.cut_receive(task.request, reason)
 
     def shutdown(self) -> None:
         """End all transfers and threads. Nothing may follow."""
@@ -129,37 +123,37 @@ class DecodeKVManager:
         )
         slots = self._store.token_slots(request.pages, first, stop)
         receiver = KVReceiver(self._store, slots, ask, self._tally)
-        arrival = KVReceiveTask(request, receiver, first, stop)
-        arrival.thread = threading.Thread(
-            target=self._run_receive, args=(arrival, room), name="radixway-kv-receiver", daemon=True
+        task = KVReceiveTask(request, receiver, first, stop)
+        task.thread = threading.Thread(
+            target=self._run_receive, args=(task, room), name="radixway-kv-receiver", daemon=True
         )
         try:
-            arrival.thread.start()
+            task.thread.start()
         except RuntimeError:  # the system has no more threads
-            self._finish_task(arrival, "no thread could be started for it")
-        return arrival
+            self._finish_task(task, "no thread could be started for it")
+        return task
 
-    def _count_task(self, arrival: KVReceiveTask) -> None:
-        tokens = arrival.received_tokens(self._store.page_size) - arrival.first
-        whole = arrival.receiver.complete_tokens == arrival.stop
-        self._tally.count_ended("" if whole else arrival.reason, tokens=tokens)
+    def _count_task(self, task: KVReceiveTask) -> None:
+        tokens = task.received_tokens(self._store.page_size) - task.first
+        whole = task.receiver.complete_tokens == task.stop
+        self._tally.count_ended("" if whole else task.reason, tokens=tokens)
         if not whole:
             log.warning(
                 "request %s: %d of %d tokens of KV came, and the rest is computed here: %s",
-                arrival.request.id,
+                task.request.id,
                 tokens,
-                arrival.stop - arrival.first,
-                arrival.reason,
+                task.stop - task.first,
+                task.reason,
             )
 
-    # Below: the thread of an arrival.
+    # Below: the thread of a task.
 
     @torch.inference_mode()
-    def _run_receive(self, arrival: KVReceiveTask, room: BootstrapRoom) -> None:
+    def _run_receive(self, task: KVReceiveTask, room: BootstrapRoom) -> None:
         torch.set_num_threads(1)
         try:
             with socket.create_connection((room.host, room.port), self._timeout_s) as connection:
-                arrival.receiver.receive_kv(connection, self._timeout_s, local=self._local)
+                task.receiver.receive_kv(connection, self._timeout_s, local=self._local)
             reason = ""
         except KVTransferError as error:
             reason = str(error)
@@ -169,9 +163,9 @@ class DecodeKVManager:
         except Exception:
             log.exception("receiving KV failed")
             reason = "receiving failed"
-        self._finish_task(arrival, reason)
+        self._finish_task(task, reason)
 
-    def _finish_task(self, arrival: KVReceiveTask, reason: str) -> None:
-        if arrival.first < arrival.stop:
-            arrival.reason = arrival.reason or reason  # who cut it knows better
-            self._ended.put(arrival)
+    def _finish_task(self, task: KVReceiveTask, reason: str) -> None:
+        if task.first < task.stop:
+            task.reason = task.reason or reason  # who cut it knows better
+            self._ended.put(task)

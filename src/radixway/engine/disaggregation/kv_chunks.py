@@ -11,7 +11,7 @@ from radixway.engine.disaggregation.shared_memory import SLOTS, SharedSegment
 from radixway.engine.disaggregation.transfer_channel import TransferChannel
 from radixway.engine.disaggregation.transfer_protocol import IN_STREAM, KV, FrameHeader, KVTransferError
 
-PIECE_BYTES = 2**20
+MAX_CHUNK_BYTES = 2**20
 """Most of one piece: small enough for the checksum to find it in the processor's cache."""
 
 
@@ -19,7 +19,7 @@ class ChunkWriter(Protocol):
     """The sender's end of a transfer."""
 
     def next_buffer(self) -> memoryview:
-        """Return the buffer for the next chunk, `PIECE_BYTES` long. Waits for the receiver if need be."""
+        """Return the buffer for the next chunk, `MAX_CHUNK_BYTES` long. Waits for the receiver if need be."""
 
     def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
         """Send the first `size` bytes of that buffer: KV of tokens [first, first + count) in `layer`."""
@@ -45,7 +45,7 @@ class StreamChunkWriter:
     def next_buffer(self) -> memoryview:
         """The one buffer: free again as soon as `write_chunk` returns."""
         if not self._buffer:  # those who only connect are given no memory
-            self._buffer = memoryview(bytearray(PIECE_BYTES))
+            self._buffer = memoryview(bytearray(MAX_CHUNK_BYTES))
         return self._buffer
 
     def write_chunk(self, layer: int, first: int, count: int, size: int) -> None:
@@ -60,11 +60,11 @@ class StreamChunkReader:
 
     def __init__(self, channel: TransferChannel) -> None:
         self._channel = channel
-        self._buffer = memoryview(bytearray(PIECE_BYTES))
+        self._buffer = memoryview(bytearray(MAX_CHUNK_BYTES))
 
     def read_payload(self, header: FrameHeader) -> memoryview:
         """Read the payload of `header` from the socket, verified."""
-        if header.slot != IN_STREAM or header.size > PIECE_BYTES:
+        if header.slot != IN_STREAM or header.size > MAX_CHUNK_BYTES:
             raise KVTransferError("a piece that was not agreed on")
         payload = self._buffer[: header.size]
         self._channel.read_into(payload)

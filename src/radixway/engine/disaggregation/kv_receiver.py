@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from radixway.engine.disaggregation.kv_chunks import (
-    PIECE_BYTES,
+    MAX_CHUNK_BYTES,
     ChunkReader,
     SharedMemoryChunkReader,
     StreamChunkReader,
 )
 from radixway.engine.disaggregation.shared_memory import (
-    LOCAL_NAMES,
+    LOCAL_SOCKET_PREFIX,
     SharedSegment,
     is_available,
     is_same_user,
@@ -34,7 +34,7 @@ from radixway.engine.kv_store import KVStore
 
 
 class KVReceiver:
-    """`run` in a thread of its own; `cut` from another."""
+    """Receives one request's KV: `receive_kv` in its own thread, `stop_writing` from another."""
 
     def __init__(self, store: KVStore, slots: Tensor, ask: TransferRequest, tally: TransferCounter) -> None:
         """`slots` [stop - first]: where each token's KV goes."""
@@ -43,14 +43,14 @@ class KVReceiver:
         self._ask = ask
         self._tally = tally
         self._writing = threading.Lock()
-        self._came = [ask.first] * store.layers  # of each layer, up to which token
+        self._received_tokens = [ask.first] * store.layers  # of each layer, up to which token
         self._is_cut = False
         self._channel: TransferChannel | None = None
 
     @property
     def complete_tokens(self) -> int:
-        """Tokens [0, this) have their KV in every layer, as far as they are this request's own."""
-        return min(self._came)
+        """The number of leading tokens with KV in every layer, as far as they are this request's own."""
+        return min(self._received_tokens)
 
     def stop_writing(self) -> None:
         """Write nothing from here on."""
@@ -60,17 +60,19 @@ class KVReceiver:
             channel.shut_socket()
 
     def receive_kv(self, connection: socket.socket, timeout_s: float, *, local: bool) -> None:
-        """Over a connection to the prefill engine, or a better one. Raises KVTransferError."""
+        """Receive over `connection`, or over shared memory if possible. Raises KVTransferError."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._open_channel(connection, timeout_s) as channel:
             greeting = channel.read_message()
             if not isinstance(greeting, TransferGreeting) or greeting.protocol != PROTOCOL:
                 raise KVTransferError("the prefill engine speaks another protocol")
-            met = _connect_locally(greeting.local, timeout_s) if local and self._slots.numel() else None
-            if met is None:
+            local_connection = (
+                _connect_locally(greeting.local, timeout_s) if local and self._slots.numel() else None
+            )
+            if local_connection is None:
                 self._receive_chunks(channel, StreamChunkReader(channel))
                 return
-        connection, segment = met
+        connection, segment = local_connection
         with self._open_channel(connection, timeout_s) as channel:
             self._receive_chunks(channel, SharedMemoryChunkReader(channel, segment))
 
@@ -80,7 +82,7 @@ class KVReceiver:
             channel.shut_socket()
         return channel
 
-    def _receive_chunks(self, channel: TransferChannel, inlet: ChunkReader) -> None:
+    def _receive_chunks(self, channel: TransferChannel, reader: ChunkReader) -> None:
         channel.send_message(self._ask)
         while True:
             header = channel.read_header()
@@ -91,17 +93,17 @@ class KVReceiver:
                     raise KVTransferError("the prefill engine says it is through, and is not")
                 return
             self._check_order(header)
-            payload = inlet.read_payload(header)
+            payload = reader.read_payload(header)
             self._write_chunk(header, payload)
-            inlet.release_payload(header)
+            reader.release_payload(header)
             self._tally.count_bytes(header.size)
 
     def _check_order(self, header: FrameHeader) -> None:
         """Raises KVTransferError for a piece that is not the next of its layer."""
         fits = (
-            header.layer < len(self._came)
+            header.layer < len(self._received_tokens)
             and header.count > 0
-            and header.first == self._came[header.layer]
+            and header.first == self._received_tokens[header.layer]
             and header.first + header.count <= self._ask.stop
             and header.size == header.count * self._store.layer_token_bytes
         )
@@ -115,19 +117,19 @@ class KVReceiver:
             if self._is_cut:
                 raise KVTransferError("it is no longer wanted")
             self._store.write_tokens(header.layer, slots, torch.frombuffer(payload, dtype=torch.uint8))
-            self._came[header.layer] += header.count
+            self._received_tokens[header.layer] += header.count
 
 
 def _connect_locally(name: str, timeout_s: float) -> tuple[socket.socket, SharedSegment] | None:
     """The prefill engine over shared memory; None if it is not on this machine, or another user's."""
-    if not name.startswith(LOCAL_NAMES) or not is_available():
+    if not name.startswith(LOCAL_SOCKET_PREFIX) or not is_available():
         return None  # whoever was named in a request does not choose whom else on this machine we talk to
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
         connection.connect(f"\0{name}")
         if is_same_user(connection):
-            return connection, send_segment(connection, PIECE_BYTES)
+            return connection, send_segment(connection, MAX_CHUNK_BYTES)
     except OSError:
         pass  # what listens there listens on another machine, or in another container
     connection.close()

@@ -1,9 +1,9 @@
 """A request of the prefill engine whose KV another engine comes for, and what of it there is so far.
 
-    announced ──► under way ──► over       by the engine thread: announce, hold, computed, let_go
-        └── nobody came ──────────┘        by a thread for each connection: claim, read, end
+    announced ──► under way ──► over       by the engine thread: hold_pages, mark_computed, release_pages
+        └── nobody came ──────────┘        by a thread for each connection: next_chunk, read_chunk
 
-The sender reads the pages where they lie. So a request keeps them until its departure is over, and while the
+The sender reads the pages where they lie. So a request keeps them until its sender is over, and while the
 engine thread moves them (publishing, preemption) it holds the lock that the sender copies under.
 """
 
@@ -95,9 +95,7 @@ class KVSender:
     # Any thread's.
 
     def finish_transfer(self, reason: str = "", *, tokens: int = 0) -> None:
-        """End the transfer: with success (and so many `tokens`), or for this `reason`. The first call
-        counts.
-        """
+        """End it: with success (and so many `tokens`), or for this `reason`. The first call counts."""
         with self._pages:
             self._held = False
         with self._changed:
@@ -128,32 +126,32 @@ class KVSender:
                     raise KVTransferError("the prefill takes too long")
             raise KVTransferError(self._over or "sent already")
 
-    def read_chunk(self, piece: KVChunk, out: Tensor) -> bool:
-        """Copy the KV of `piece` into `out` (bytes). False: the request gave its pages back; ask again."""
-        if piece.ready is not None:
-            piece.ready.synchronize()
+    def read_chunk(self, chunk: KVChunk, out: Tensor) -> bool:
+        """Copy the KV of `chunk` into `out` (bytes). False: the request gave its pages back; ask again."""
+        if chunk.ready is not None:
+            chunk.ready.synchronize()
         with self._pages:
             if not self._held:
                 return False
-            slots = self._store.token_slots(self.request.pages, piece.first, piece.stop)
-            self._store.read_tokens(piece.layer, slots, out)
+            slots = self._store.token_slots(self.request.pages, chunk.first, chunk.stop)
+            self._store.read_tokens(chunk.layer, slots, out)
             return True
 
 
 def notify_senders(attend: AttendFunction, work: Sequence[ScheduledRequest]) -> AttendFunction:
-    """`attend`, which after each layer tells those who wait for its KV. Costs nothing where nobody does."""
-    told = [
+    """Wrap `attend` to tell the senders of `work` of each layer's KV; `attend` itself without any."""
+    watched = [
         (request.kv_sender, request.num_computed_tokens + tokens)
         for request, tokens in work
         if request.kv_sender is not None and not request.kv_sender.is_over
     ]
-    if not told:
+    if not watched:
         return attend
 
-    def attend_and_tell(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def attend_and_notify(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out = attend(layer, q, k, v)
-        for departure, stop in told:
-            departure.mark_computed(layer, stop)
+        for sender, stop in watched:
+            sender.mark_computed(layer, stop)
         return out
 
-    return attend_and_tell
+    return attend_and_notify

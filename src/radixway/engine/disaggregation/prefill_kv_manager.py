@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 import torch
 
 from radixway.engine.disaggregation.bootstrap_server import BootstrapServer
-from radixway.engine.disaggregation.kv_chunks import PIECE_BYTES, ChunkWriter
+from radixway.engine.disaggregation.kv_chunks import MAX_CHUNK_BYTES, ChunkWriter
 from radixway.engine.disaggregation.kv_sender import KVSender
 from radixway.engine.disaggregation.transfer_channel import TransferChannel
 from radixway.engine.disaggregation.transfer_protocol import (
@@ -24,7 +24,7 @@ from radixway.engine.errors import InvalidRequestError
 from radixway.engine.kv_identity import KVIdentity, digest_tokens
 from radixway.engine.kv_store import KVStore
 
-_ROOMS_REMEMBERED = 4096
+_MAX_ENDED_ROOMS = 4096
 
 
 class PrefillKVManager:
@@ -39,11 +39,11 @@ class PrefillKVManager:
         """Tells the engine thread that one is over."""
         self.tally = TransferCounter()
         self._announced = threading.Condition()
-        self._departures: dict[int, KVSender] = {}  # by room; under the condition, as is what follows
+        self._senders: dict[int, KVSender] = {}  # by room; under the condition, as is what follows
         self._closed = False
         self._claimed: set[int] = set()
         self._waiting_since: dict[int, float] = {}
-        self._gone: dict[int, str] = {}  # why those are over, so that nobody waits for them in vain
+        self._ended_rooms: dict[int, str] = {}  # why those are over, so that nobody waits for them in vain
         self._ended: SimpleQueue[KVSender] = SimpleQueue()
         self._listener: BootstrapServer | None = None
 
@@ -68,26 +68,24 @@ class PrefillKVManager:
         return self._listener.port if self._listener is not None else None
 
     def announce_request(self, request: EngineRequest) -> KVSender:
-        """Let a decode engine fetch the KV of `request`. Raises `InvalidRequestError` if its room is
-        taken.
-        """
+        """Let a decode engine fetch the KV of `request`. Raises `InvalidRequestError` for a taken room."""
         assert request.room is not None
         room = request.room.number
-        departure = KVSender(room, request, self.store, self._on_ended)
+        sender = KVSender(room, request, self.store, self._on_ended)
         with self._announced:
-            self._gone.pop(room, None)
-            if room in self._departures:
+            self._ended_rooms.pop(room, None)
+            if room in self._senders:
                 raise InvalidRequestError(
                     "bootstrap_room", f"the room {room} is taken: use each for one request"
                 )
-            self._departures[room] = departure
+            self._senders[room] = sender
             self._announced.notify_all()
-        return departure
+        return sender
 
     def refuse_room(self, room: BootstrapRoom) -> None:
         """Refuse decode engines that ask for `room`, unless a request has been announced for it."""
         with self._announced:
-            if room.number not in self._departures:
+            if room.number not in self._senders:
                 self._drop_room(room.number, "the prefill engine refused the request")
 
     def claim_sender(self, room: int, timeout_s: float) -> KVSender:
@@ -98,27 +96,25 @@ class PrefillKVManager:
         """
         with self._announced:
             if not self._announced.wait_for(
-                lambda: room in self._departures or room in self._gone or self._closed, timeout_s
+                lambda: room in self._senders or room in self._ended_rooms or self._closed, timeout_s
             ):
                 raise KVTransferError("no request came for this room")
             if self._closed:
                 raise KVTransferError("the engine stops")
-            if room in self._gone:
-                raise KVTransferError(self._gone[room])
+            if room in self._ended_rooms:
+                raise KVTransferError(self._ended_rooms[room])
             if room in self._claimed:
                 raise KVTransferError("somebody else came for this room")
             self._claimed.add(room)
-            return self._departures[room]
+            return self._senders[room]
 
     def mark_finished(self, request: EngineRequest, now_s: float) -> None:
-        """Note that `request` finished at `now_s`: its KV is complete and kept for a limited time, unless it
-        was aborted.
-        """
+        """Note that `request` finished at `now_s`; its KV is kept for a limited time unless aborted."""
         assert request.finish is not None
         if request.kv_sender is None:
             return
         with self._announced:
-            sender = self._departures.get(request.kv_sender.room)
+            sender = self._senders.get(request.kv_sender.room)
             if sender is None or sender is not request.kv_sender:
                 return
             self._waiting_since[sender.room] = now_s
@@ -126,26 +122,24 @@ class PrefillKVManager:
             sender.finish_transfer("the prefill was aborted")
 
     def expire_unclaimed(self, now_s: float) -> None:
-        """End the senders that no decode engine claimed within the timeout before `now_s` (seconds,
-        monotonic).
-        """
+        """End the senders that were not claimed in time before `now_s` (seconds, monotonic)."""
         with self._announced:
             late = [
-                self._departures[room]
+                self._senders[room]
                 for room, since in self._waiting_since.items()
                 if room not in self._claimed and now_s - since > self.timeout_s
             ]
-        for departure in late:
-            departure.finish_transfer("nobody came for it")
+        for sender in late:
+            sender.finish_transfer("nobody came for it")
 
     def poll_ended(self, wait_s: float = 0.0) -> list[KVSender]:
         """Return senders that have ended since the last call; waits up to `wait_s` seconds for the first."""
-        departures: list[KVSender] = []
+        senders: list[KVSender] = []
         while True:
             try:
-                departures.append(self._ended.get(block=not departures and wait_s > 0, timeout=wait_s))
+                senders.append(self._ended.get(block=not senders and wait_s > 0, timeout=wait_s))
             except Empty:
-                return departures
+                return senders
 
     def start_identity(self, identity: KVIdentity) -> None:
         """End every transfer; those that follow are of KV with this identity."""
@@ -155,9 +149,9 @@ class PrefillKVManager:
     def abort_all_transfers(self, reason: str) -> None:
         """End every transfer now for `reason`; on return no thread reads pages any more."""
         with self._announced:
-            departures = list(self._departures.values())
-        for departure in departures:
-            departure.finish_transfer(reason)
+            senders = list(self._senders.values())
+        for sender in senders:
+            sender.finish_transfer(reason)
 
     def shutdown(self) -> None:
         """End all transfers and threads. Nothing may follow."""
@@ -170,7 +164,7 @@ class PrefillKVManager:
 
     def stats(self) -> TransferStats:
         """May be called from any thread."""
-        return self.tally.to_stats(len(self._departures))
+        return self.tally.to_stats(len(self._senders))
 
     # Below: the threads of connections.
 
@@ -180,61 +174,61 @@ class PrefillKVManager:
         if not isinstance(ask, TransferRequest):
             raise KVTransferError("no question came")
         try:
-            departure = self.claim_sender(ask.room, channel.timeout_s)
+            sender = self.claim_sender(ask.room, channel.timeout_s)
         except KVTransferError as error:
             channel.send_message(TransferFailure(str(error)))
             return
         try:
-            self._send_kv(departure, ask, channel, writer)
+            self._send_kv(sender, ask, channel, writer)
         except KVTransferError as error:
-            self._fail_transfer(departure, channel, str(error))
+            self._fail_transfer(sender, channel, str(error))
         except BaseException:
-            self._fail_transfer(departure, channel, "the prefill engine failed")
+            self._fail_transfer(sender, channel, "the prefill engine failed")
             raise
 
     def _send_kv(
-        self, departure: KVSender, ask: TransferRequest, channel: TransferChannel, writer: ChunkWriter
+        self, sender: KVSender, ask: TransferRequest, channel: TransferChannel, writer: ChunkWriter
     ) -> None:
-        """All that was asked for, as it is computed; then the departure is over."""
+        """Send all that `ask` names, as it is computed; then the sender is over."""
         store = self.store
         if ask.identity != self.identity.digest:
             raise KVTransferError("other weights, or KV of another kind")
-        if not 0 <= ask.first <= ask.stop <= len(departure.request.tokens):
+        if not 0 <= ask.first <= ask.stop <= len(sender.request.tokens):
             raise KVTransferError("a question for tokens that there are not")
-        if ask.tokens != digest_tokens(departure.request.tokens[: ask.stop].tobytes()):
+        if ask.tokens != digest_tokens(sender.request.tokens[: ask.stop].tobytes()):
             raise KVTransferError("another prompt")
-        most = max(1, PIECE_BYTES // store.layer_token_bytes)
+        most = max(1, MAX_CHUNK_BYTES // store.layer_token_bytes)
         sent = [ask.first] * store.layers
-        while (piece := departure.next_chunk(sent, ask.stop, most, channel.timeout_s)) is not None:
-            size = (piece.stop - piece.first) * store.layer_token_bytes
+        while (chunk := sender.next_chunk(sent, ask.stop, most, channel.timeout_s)) is not None:
+            size = (chunk.stop - chunk.first) * store.layer_token_bytes
             room = writer.next_buffer()[:size]
-            if departure.read_chunk(piece, torch.frombuffer(room, dtype=torch.uint8)):
-                writer.write_chunk(piece.layer, piece.first, piece.stop - piece.first, size)
-                sent[piece.layer] = piece.stop
+            if sender.read_chunk(chunk, torch.frombuffer(room, dtype=torch.uint8)):
+                writer.write_chunk(chunk.layer, chunk.first, chunk.stop - chunk.first, size)
+                sent[chunk.layer] = chunk.stop
                 self.tally.count_bytes(size)
         channel.send_message(TransferDone())
-        departure.finish_transfer(tokens=ask.stop - ask.first)
+        sender.finish_transfer(tokens=ask.stop - ask.first)
         channel.wait_until_closed()
 
-    def _fail_transfer(self, departure: KVSender, channel: TransferChannel, reason: str) -> None:
-        departure.finish_transfer(reason)
+    def _fail_transfer(self, sender: KVSender, channel: TransferChannel, reason: str) -> None:
+        sender.finish_transfer(reason)
         with suppress(KVTransferError):  # it may have left, which may be the reason
             channel.send_message(TransferFailure(reason))
 
-    def _on_ended(self, departure: KVSender, reason: str, tokens: int) -> None:
-        room = departure.room
+    def _on_ended(self, sender: KVSender, reason: str, tokens: int) -> None:
+        room = sender.room
         with self._announced:
-            self._departures.pop(room, None)
+            self._senders.pop(room, None)
             self._claimed.discard(room)
             self._waiting_since.pop(room, None)
             self._drop_room(room, reason or "somebody else came for this room")
         self.tally.count_ended(reason, tokens=tokens)
-        self._ended.put(departure)
+        self._ended.put(sender)
         self.wake()
 
     def _drop_room(self, room: int, reason: str) -> None:
-        """Under the condition: whoever comes for it from here on is told why in vain."""
-        self._gone[room] = reason
-        if len(self._gone) > _ROOMS_REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+        """Remember why `room` ended, for engines that ask later. The caller holds the condition."""
+        self._ended_rooms[room] = reason
+        if len(self._ended_rooms) > _MAX_ENDED_ROOMS:
+            del self._ended_rooms[next(iter(self._ended_rooms))]
         self._announced.notify_all()

@@ -17,7 +17,7 @@ from radixway.engine.disaggregation.transfer_protocol import KVTransferError
 SLOTS = 4
 """Pieces that may be on their way at a time: one being filled, one being emptied, and some ease between."""
 
-LOCAL_NAMES = "radixway-kv-"
+LOCAL_SOCKET_PREFIX = "radixway-kv-"
 """What the names of Unix sockets begin with behind which there is a prefill engine."""
 
 _PEER = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
@@ -43,9 +43,7 @@ def is_available() -> bool:
 
 
 def send_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
-    """Make a segment of slots of `slot_bytes` and give it to the process at the other end of the Unix socket
-    `connection`.
-    """
+    """Make slots of `slot_bytes` and give them to the process at the other end of `connection`."""
     descriptor = os.memfd_create("radixway-kv", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, SLOTS * slot_bytes)
@@ -57,9 +55,7 @@ def send_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
 
 
 def receive_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
-    """Receive over `connection` what `send_segment` gave. Raises KVTransferError if that is not a segment of
-    slots of `slot_bytes`.
-    """
+    """Receive a segment with slots of `slot_bytes`. Raises KVTransferError if it is none."""
     said, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
     try:
         if not said or len(descriptors) != 1:

@@ -1,4 +1,4 @@
-"""One connection between two engines: whole frames within a time limit, or TransferFailed."""
+"""One connection between two engines: whole frames within a time limit, or KVTransferError."""
 
 import socket
 import time
@@ -23,7 +23,7 @@ _MAX_REASON_CHARACTERS = 200
 
 
 class TransferChannel:
-    """A connected socket, closed at the end of a `with`. `cut` may be called from any thread."""
+    """A connected socket, closed at the end of a `with`. `shut_socket` may be called from any thread."""
 
     def __init__(self, connection: socket.socket, timeout_s: float) -> None:
         self.timeout_s = timeout_s
@@ -75,9 +75,7 @@ class TransferChannel:
         return self.decode_message(header)
 
     def decode_message(self, header: FrameHeader) -> TransferMessage:
-        """The message of a header that has been read. Raises KVTransferError for `TransferFailure`, as it
-        says.
-        """
+        """Read the message of `header`. Raises KVTransferError, also for a `TransferFailure`."""
         payload = bytearray(header.size)
         self.read_into(memoryview(payload))
         header.verify_checksum(payload)
@@ -98,7 +96,7 @@ class TransferChannel:
                 view = view[count:]
 
     def wait_until_closed(self) -> None:
-        """Wait for the other side to be through, for it would miss what it has not read yet."""
+        """Wait until the other side closes, which would otherwise miss what it has not read yet."""
         with _as_transfer_error():
             left_s = _TimeLeft(time.monotonic() + self.timeout_s)
             self._socket.settimeout(left_s())

@@ -35,11 +35,11 @@ HEADER_BYTES = _HEAD.size + _CHECK.size
 
 
 class KVTransferError(EngineError):
-    """KV does not come, or not the right one; the message says why, in few words."""
+    """KV was not transferred, or not the right one; the message says why, in few words."""
 
 
 class TransferGreeting(msgspec.Struct, tag="Greeting", frozen=True):
-    """The prefill engine's first word."""
+    """The prefill engine's first message."""
 
     protocol: int
     local: str
@@ -51,7 +51,7 @@ class TransferRequest(msgspec.Struct, tag="Ask", frozen=True):
 
     room: int
     identity: str
-    """See `Identity.digest`."""
+    """See `KVIdentity.digest`."""
     first: int
     stop: int
     tokens: str

@@ -1,6 +1,4 @@
-"""Publishes event batches over ZeroMQ from a thread of its own, and replays the last ones; the engine
-never waits for it.
-"""
+"""Publishes event batches over ZeroMQ from its own thread, and replays the last ones."""
 
 import logging
 import time
@@ -16,7 +14,7 @@ from radixway.engine.kv_events.event_encoder import EventsFormat, KVCacheEvent, 
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_MS = 5_000  # with one who asks and then does not read
+_SEND_TIMEOUT_MS = 5_000  # with one who asks and then does not read
 _END = b"\xff" * 8
 
 
@@ -54,7 +52,7 @@ class ReplayServer:
         self._socket.linger = 0
         self._socket.ipv6 = "[" in endpoint
         self._socket.router_mandatory = True  # else what a slow reader has no room for is dropped silently
-        self._socket.sndtimeo = _PATIENCE_MS
+        self._socket.sndtimeo = _SEND_TIMEOUT_MS
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -93,17 +91,15 @@ def os_error_message(error: zmq.ZMQError) -> str:
     return zmq.strerror(error.errno or 0)
 
 
-_KEPT_BATCHES = 10_000  # for replay
-_QUEUED_BATCHES = 10_000  # not sent yet
-_UNSENT_MESSAGES = 100_000  # for each subscriber that reads too slowly; after that it misses some
+_MAX_REPLAY_BATCHES = 10_000  # for replay
+_MAX_QUEUED_BATCHES = 10_000  # not sent yet
+_MAX_UNSENT_MESSAGES = 100_000  # for each subscriber that reads too slowly; after that it misses some
 _LINGER_MS = 500
 
 
 @dataclass(slots=True, frozen=True)
 class PublisherInfo:
-    """The publisher's endpoints, as `/server_info` reports them. Wildcard ports are the ones that were
-    taken.
-    """
+    """The publisher's endpoints, as `/server_info` shows them, with the ports that were taken."""
 
     endpoint: str
     replay_endpoint: str | None
@@ -129,8 +125,8 @@ class ZmqEventPublisher:
         replay_endpoint: str | None = None,
         topic: str = "",
         form: EventsFormat = "map",
-        kept_batches: int = _KEPT_BATCHES,
-        queued_batches: int = _QUEUED_BATCHES,
+        kept_batches: int = _MAX_REPLAY_BATCHES,
+        queued_batches: int = _MAX_QUEUED_BATCHES,
     ) -> None:
         self._topic = topic
         self._form = form
@@ -186,7 +182,7 @@ class ZmqEventPublisher:
 
     def _open_socket(self, endpoint: str) -> "zmq.Socket[bytes]":
         socket = self._context.socket(zmq.PUB)
-        socket.set_hwm(_UNSENT_MESSAGES)
+        socket.set_hwm(_MAX_UNSENT_MESSAGES)
         socket.linger = _LINGER_MS
         socket.ipv6 = "[" in endpoint
         try:

@@ -1,6 +1,4 @@
-"""POST /v1/chat/completions: the body, the prompt it makes, and the replies, whole or as chunks of a
-stream.
-"""
+"""POST /v1/chat/completions: the body, the prompt it makes, and the replies, whole or streamed."""
 
 import json
 import time

@@ -14,9 +14,10 @@ from radixway.core.http import BadBodyError, HttpError
 from radixway.core.parsers import ModelFamily
 from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import Tokenizer
-from radixway.engine.engine import Engine, GenerationStream
+from radixway.engine.engine import Engine
 from radixway.engine.engine_request import BootstrapRoom
 from radixway.engine.errors import GrammarUnavailableError, InvalidGrammarError, InvalidRequestError
+from radixway.engine.generation_stream import GenerationStream
 from radixway.engine.grammar_compiler import CompiledGrammar, GrammarCompiler
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.bootstrap_fields import BootstrapFields, parse_rooms
@@ -30,8 +31,8 @@ T = TypeVar("T")
 
 DEFAULT_MODEL = "default"
 """What SGLang's clients call the model of a server that has one."""
-_LONG_TEXT = 8_192  # characters: tokenizing that many takes some 5 ms
-_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
+_MAX_INLINE_CHARACTERS = 8_192  # characters: tokenizing that many takes some 5 ms
+_NUM_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
 _PRIORITY_LIMIT = 2**31
 
 
@@ -42,7 +43,7 @@ class GenerationJob:
     prompt_ids: list[int]
     params: SamplingParams
     request_id: str
-    """What its answer calls it, and `abort` knows it by; several jobs may share one."""
+    """What its answer calls it, and `abort_request` knows it by; several jobs may share one."""
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class EngineService:
     _running: dict[str, set[str]] = field(default_factory=dict)
     """The engine's ids of the generations of each request."""
     _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_TEXT_THREADS, "radixway-text")
+        default_factory=lambda: ThreadPoolExecutor(_NUM_TEXT_THREADS, "radixway-text")
     )
 
     def __post_init__(self) -> None:
@@ -106,12 +107,12 @@ class EngineService:
 
         Cancelled while all threads are busy, it is never done.
         """
-        if characters <= _LONG_TEXT:
+        if characters <= _MAX_INLINE_CHARACTERS:
             return work()
         return await self.run_in_thread(work)
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """Do `work` while others are served; never, if cancelled while all threads are busy."""
+        """Run `work` in a thread; not at all if cancelled while all threads are busy."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def compile_constraint(self, wanted: FieldConstraint | None) -> CompiledGrammar | None:
@@ -137,7 +138,7 @@ class EngineService:
 
         A short one is let through: its tokens are soon counted, and then it is told how many there are.
         """
-        if len(text) > max(_LONG_TEXT, self.longest_prompt):
+        if len(text) > max(_MAX_INLINE_CHARACTERS, self.longest_prompt):
             limit = self.engine.model_info.context_length
             message = f"{param} has {len(text)} characters and cannot fit the context of {limit} tokens"
             raise BadBodyError(message, param=param, code="context_length_exceeded")

@@ -134,9 +134,7 @@ class GenerateItem:
     def make_sampling_params(
         self, default_max_tokens: int, grammar: StructuredOutputGrammar | None
     ) -> list[SamplingParams]:
-        """The parameters of each sample, constrained by `grammar`. Raises InvalidRequestError naming the
-        field at fault.
-        """
+        """Parameters of each sample, with `grammar`. Raises InvalidRequestError naming the field."""
         return [
             _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens, grammar)
             for sample in range(self.samples)
@@ -149,9 +147,7 @@ def is_batch(body: GenerateRequestBody) -> bool:
 
 
 def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[GenerateItem]:
-    """Split `body` into prompts with their parameters. Raises BadBodyError (400) naming the field at
-    fault.
-    """
+    """Split `body` into prompts with parameters. Raises BadBodyError (400) naming the field at fault."""
     _refuse_unsupported(body)
     prompts = _split_prompts(body)
     count = len(prompts)

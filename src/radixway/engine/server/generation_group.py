@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from radixway.engine.engine import GenerationStream
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
+from radixway.engine.generation_stream import GenerationStream
 
 
 @dataclass(slots=True)
 class GatheredOutput:
-    """All that one generation has given so far: the sum of its outputs."""
+    """The sum of the outputs of one generation so far."""
 
     text: str = ""
     token_ids: list[int] = field(default_factory=list)

@@ -23,14 +23,15 @@ from radixway.core.http import (
 from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import TemplateError, Tokenizer, TokenizerError
 from radixway.engine.detokenizer import DetokenizedStream
-from radixway.engine.engine import Engine, LoadProgress
+from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
+from radixway.engine.hub_download import LoadProgress
 from radixway.engine.server.app import EngineApp, build_app
 
 log = logging.getLogger(__name__)
 
 DRAIN_S = 30.0
-_FAREWELL_S = 5.0  # for answers that were ended to say so
+_ABORTED_ANSWER_GRACE_S = 5.0  # for answers that were ended to say so
 _STOP_WITHIN_S = 30.0  # after a signal, for all but the drain
 
 
@@ -84,9 +85,7 @@ async def serve(
     tracing: RequestTracer | None = None,
     limits: ServerLimits | None = None,
 ) -> None:
-    """Serve one model in a running event loop, see `run_engine`; `stop` ends it too. Port 0 takes a free
-    one.
-    """
+    """Serve in a running event loop, see `run_engine`; `stop` ends it too. Port 0 takes a free one."""
     stop = stop or asyncio.Event()
     try:
         listener = bind_tcp(host, port)
@@ -123,7 +122,7 @@ async def serve_app(
     limits: ServerLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then let running requests finish for `drain_s` and end the rest."""
-    server = AppServer(app, listener, drain_s=drain_s + _FAREWELL_S, limits=limits)
+    server = AppServer(app, listener, drain_s=drain_s + _ABORTED_ANSWER_GRACE_S, limits=limits)
     serving = asyncio.create_task(server.serve(lambda: on_ready(server.url)))
     stopping = asyncio.create_task(stop.wait())
     try:

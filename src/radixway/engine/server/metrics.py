@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from radixway.core.telemetry import render_exposition
 from radixway.core.telemetry.gpus import GpuMonitor, GpuStatus
 from radixway.engine.disaggregation import TransferStats
-from radixway.engine.engine import EngineStats
+from radixway.engine.engine_info import EngineStats
 from radixway.engine.tiers import TierStats
 
 

@@ -5,7 +5,7 @@ A stream has one write for each step of the engine, and usage at the end if it w
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -98,15 +98,7 @@ class CompletionReply(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
-class UsageCounts(Protocol):
-    """The token counts that `usage` needs: of a gathered answer, or the last output of a streamed one."""
-
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-
-
-def sum_usage(answers: Sequence[UsageCounts], per_prompt: int) -> CompletionUsage:
+def sum_usage(answers: Sequence[GatheredOutput | RequestOutput], per_prompt: int) -> CompletionUsage:
     """The usage of a request whose every prompt got `per_prompt` answers, in that order."""
     firsts = answers[::per_prompt]
     prompt_tokens = sum(answer.prompt_tokens for answer in firsts)

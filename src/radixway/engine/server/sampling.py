@@ -121,9 +121,7 @@ def make_sampling_params(
     choice: int = 0,
     grammar: StructuredOutputGrammar | None = None,
 ) -> SamplingParams:
-    """The parameters of one choice of `n`. Raises InvalidRequestError naming the field that is out of
-    range.
-    """
+    """The parameters of one `choice` of `n`. Raises InvalidRequestError naming the wrong field."""
     return SamplingParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens or 0,
@@ -178,9 +176,7 @@ def check_logprobs(name: str, count: int | None) -> None:
 
 
 def parse_stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[str, ...]:
-    """Return `stop` as a tuple. Raises BadBodyError (400), naming `param`, for too many or too long
-    strings.
-    """
+    """Return `stop` as a tuple. Raises BadBodyError (400), naming `param`, beyond the limits."""
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if len(stops) > _MAX_STOP_STRINGS or any(len(text) > _MAX_STOP_CHARACTERS for text in stops):
         message = (

@@ -1,6 +1,4 @@
-"""`tools` and `tool_choice`: what the template is shown, and the grammar of forced calls for each family
-of models.
-"""
+"""`tools` and `tool_choice`, and the grammar of forced calls for each family of models."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -110,9 +108,7 @@ class ToolUse:
     """Whether it may be several calls."""
 
     def call_family(self, known: ToolFamily | None) -> ToolFamily | None:
-        """The family whose form calls are written in: the `known` one, which may be None. Forced calls of
-        an unknown family are Hermes JSON.
-        """
+        """The family whose form calls have: the `known` one, or Hermes for forced calls of none."""
         if self.forced and known not in CALL_FORMS:
             return "hermes"
         return known if self.shown else None

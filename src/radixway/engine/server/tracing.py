@@ -30,13 +30,13 @@ def finish_request_trace(
     tracing: RequestTracer, traced: TracedRequest, exchange: HttpExchange, path: str, model: str
 ) -> None:
     """Export the spans of a request that has been answered; `path` is its route."""
-    passed = [each.timeline for each in traced.generations]
-    root = _root_span(traced, exchange, path, model, passed)
-    tracing.export_trace(partial(_child_spans, traced, root, passed))
+    timelines = [each.timeline for each in traced.generations]
+    root = _root_span(traced, exchange, path, model, timelines)
+    tracing.export_trace(partial(_child_spans, traced, root, timelines))
 
 
 def _root_span(
-    traced: TracedRequest, exchange: HttpExchange, path: str, model: str, passed: Sequence[RequestTimeline]
+    traced: TracedRequest, exchange: HttpExchange, path: str, model: str, timelines: Sequence[RequestTimeline]
 ) -> TraceSpan:
     trace, caller = traced.trace, traced.trace.caller
     epoch_ns = int(traced.began_at * 1e9)
@@ -46,14 +46,14 @@ def _root_span(
         "http.response.status_code": exchange.status,
         "radixway.request_id": exchange.request_id,
     }
-    if passed:
+    if timelines:
         fields |= {
             "gen_ai.provider.name": "radixway",
             "gen_ai.operation.name": _OPERATIONS.get(path, "text_completion"),
             "gen_ai.response.model": model,
-            "gen_ai.usage.input_tokens": sum(each.prompt_tokens for each in passed),
-            "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in passed),
-            "gen_ai.response.finish_reasons": tuple(each.finish or "abort" for each in passed),
+            "gen_ai.usage.input_tokens": sum(each.prompt_tokens for each in timelines),
+            "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in timelines),
+            "gen_ai.response.finish_reasons": tuple(each.finish or "abort" for each in timelines),
         }
     # Taken before the last byte left, so that no caller has seen the end of it earlier than that.
     ended_at = exchange.ended_at or perf_counter()
@@ -73,37 +73,40 @@ def _root_span(
 
 
 def _child_spans(
-    traced: TracedRequest, root: TraceSpan, passed: Sequence[RequestTimeline]
+    traced: TracedRequest, root: TraceSpan, timelines: Sequence[RequestTimeline]
 ) -> list[TraceSpan]:
-    stretches = [stretch for each in passed for stretch in _stretches(each, traced.origin)]
-    return build_spans(traced.trace, root, stretches, root.began_ns, _describe_stretch)
+    stages = [stage for each in timelines for stage in _request_stages(each, traced.origin)]
+    return build_spans(traced.trace, root, stages, root.began_ns, _describe_stage)
 
 
-def _stretches(passed: RequestTimeline, origin: float) -> Iterator[TimedStage]:
+def _request_stages(timeline: RequestTimeline, origin: float) -> Iterator[TimedStage]:
     """Its wait, its prefill, its decoding, as far as it came."""
 
-    def stretch(name: str, began_at: float, ended_at: float, **fields: Value) -> TimedStage:
+    def stage(name: str, began_at: float, ended_at: float, **fields: Value) -> TimedStage:
         ended_s = ended_at - origin if ended_at else None
         return TimedStage(name, began_at - origin, ended_s, fields, False, 0)
 
-    yield stretch("queue", passed.submitted_at, passed.begun_at or passed.ended_at)
-    if not passed.begun_at:
+    yield stage("queue", timeline.submitted_at, timeline.begun_at or timeline.ended_at)
+    if not timeline.begun_at:
         return
-    yield stretch(
+    yield stage(
         "prefill",
-        passed.begun_at,
-        passed.first_token_at or passed.ended_at,
-        prompt_tokens=passed.prompt_tokens,
-        cached_tokens=passed.cached_tokens,
-        host_tokens=passed.host_tokens,
-        disk_tokens=passed.disk_tokens,
-        remote_tokens=passed.remote_tokens,
+        timeline.begun_at,
+        timeline.first_token_at or timeline.ended_at,
+        prompt_tokens=timeline.prompt_tokens,
+        cached_tokens=timeline.cached_tokens,
+        host_tokens=timeline.host_tokens,
+        disk_tokens=timeline.disk_tokens,
+        remote_tokens=timeline.remote_tokens,
     )
-    if passed.first_token_at:
-        yield stretch(
-            "decode", passed.first_token_at, passed.ended_at, completion_tokens=passed.completion_tokens
+    if timeline.first_token_at:
+        yield stage(
+            "decode",
+            timeline.first_token_at,
+            timeline.ended_at,
+            completion_tokens=timeline.completion_tokens,
         )
 
 
-def _describe_stretch(stretch: TimedStage) -> tuple[str, Kind, dict[str, Value]]:
-    return stretch.name, "internal", {f"radixway.{name}": value for name, value in stretch.fields.items()}
+def _describe_stage(stage: TimedStage) -> tuple[str, Kind, dict[str, Value]]:
+    return stage.name, "internal", {f"radixway.{name}": value for name, value in stage.fields.items()}

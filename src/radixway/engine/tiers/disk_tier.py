@@ -20,7 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class DiskTier:
-    """`tier` belongs to the engine thread; `write`, `read` and `restart` to the transfer thread."""
+    """The files of the disk tier, and `tier`, the index of their slots.
+
+    `tier` belongs to the engine thread; `write_page`, `read_page` and `restart_files` to the transfer thread.
+    """
 
     def __init__(self, slab: SlabFile, index: SlabIndex, slots: int, lock: int) -> None:
         self.failed: OSError | None = None

@@ -1,6 +1,4 @@
-"""The host tier's memory, and the one thread that copies between device, host memory and disk, in the
-order of its calls.
-"""
+"""The host tier's memory, and the one thread that copies between device, host and disk."""
 
 import logging
 import threading
@@ -46,11 +44,11 @@ class TransferThread:
 
     @property
     def pending_bytes(self) -> int:
-        """The sizes of what is waiting or under way."""
+        """The sizes of the copies that are waiting or running."""
         return self._pending
 
     def submit_copy(self, work: Callable[[], None], size: int = 0) -> None:
-        """Have `work` done; `size` is what it copies, in bytes."""
+        """Queue `work`; `size` is what it copies, in bytes."""
         ready = None
         if self._stream is not None:
             ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -66,7 +64,7 @@ class TransferThread:
         done.wait()
 
     def shutdown(self) -> None:
-        """Do what was submitted, and end the thread."""
+        """Finish the queue, and end the thread."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -91,12 +89,12 @@ class TransferThread:
             self._stream.synchronize()
 
 
-_READ_AT_ONCE = 32  # pages of disk that are put into the device together
+_PAGES_PER_READ = 32  # pages of disk that are put into the device together
 
 
 @dataclass(slots=True, eq=False)
 class TierLoad:
-    """A request's pages [start, start + len(host) + len(disk)) on their way up, from these slots."""
+    """A load of a request's pages [start, start + len(host) + len(disk)) from these slots."""
 
     request: EngineRequest
     start: int
@@ -110,7 +108,7 @@ class TierLoad:
 
 
 class HostKVPool:
-    """Called by the engine thread; every copy but that out of the device's pages is the transfer thread's."""
+    """The host tier's slots. All copies but those out of the device are the transfer thread's."""
 
     def __init__(self, store: KVStore, slots: int) -> None:
         self._store = store
@@ -162,7 +160,7 @@ class HostKVPool:
                     pages[: len(load.host)], self._rows.index_select(0, _index_tensor(load.host))
                 )
                 load.from_host = len(load.host)
-            for at in range(0, len(load.disk), _READ_AT_ONCE):
+            for at in range(0, len(load.disk), _PAGES_PER_READ):
                 if disk is None or not self._load_from_disk(load, disk, pages, at):
                     break
         finally:
@@ -170,7 +168,7 @@ class HostKVPool:
 
     def _load_from_disk(self, load: TierLoad, disk: DiskTier, pages: "array[int]", at: int) -> bool:
         """Load the next few pages; False if one of them is not to be had."""
-        slots = load.disk[at : at + _READ_AT_ONCE]
+        slots = load.disk[at : at + _PAGES_PER_READ]
         rows = torch.empty(len(slots), self._store.page_bytes, dtype=torch.uint8)
         first = load.start + len(load.host) + at
         good = 0

@@ -16,11 +16,11 @@ class TierIndex:
     """
 
     def __init__(self, slots: int, width: int, held: Collection[int] = ()) -> None:
-        """`held`: slots that are about to be put in by `restore`."""
+        """`held`: slots that are about to be put in by `restore_pages`."""
         self.pool = PagePool(slots, held)
         self.width = width
         self.leaving: Callable[[Iterable[int]], None] = lambda slots: None
-        """Is told the slots whose pages have to go, but for `clear`."""
+        """Is told the slots whose pages have to go, but for `clear_index`."""
         self.evicted = 0
         """Pages that had to make room."""
         self._tree: RadixTree[bytes, PageSpan] = RadixTree(width=width)
@@ -63,7 +63,7 @@ class TierIndex:
         return match.length, slots
 
     def restore_pages(self, key: bytes, slots: "array[int]") -> None:
-        """Put in what the `held` slots hold. Prefixes that have pages in common have slots in common."""
+        """Insert `key`, whose pages the `held` slots have. Prefixes that share pages share slots."""
         self._tree.insert(key, PageSpan(slots))
 
     def drop_page(self, key: bytes, page: int, namespace: Hashable = None) -> None:
@@ -79,7 +79,7 @@ class TierIndex:
             self.leaving(part.ids)
 
     def clear_index(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         for part in self._tree.clear_namespaces():
             self.pool.free_pages(part.ids)
 

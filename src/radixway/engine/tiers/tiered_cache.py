@@ -32,7 +32,7 @@ from radixway.engine.tiers.tier_index import TierIndex
 
 log = logging.getLogger(__name__)
 
-WORTH_LOADING = 32
+MIN_LOAD_TOKENS = 32
 """Tokens below which a prefix is computed rather than fetched: waiting costs at least a step."""
 
 BACKLOG_BYTES = 2**27
@@ -41,7 +41,7 @@ BACKLOG_BYTES = 2**27
 
 @dataclass(slots=True, frozen=True)
 class TierStats:
-    """One tier's books, in tokens."""
+    """The account of one tier, in tokens."""
 
     total: int
     """Tokens it has room for."""
@@ -110,7 +110,7 @@ class TieredKVCache:
         """Leading tokens of `request` that could be loaded, if loading them pays; else 0."""
         host, disk, _ = self._find_slots(request)
         stop = max(len(host), len(disk)) * self._store.page_size
-        return stop if stop - request.num_computed_tokens >= WORTH_LOADING else 0
+        return stop if stop - request.num_computed_tokens >= MIN_LOAD_TOKENS else 0
 
     def start_load(self, request: EngineRequest) -> TierLoad | None:
         """Begin to fill the pages of a locked `request`; `poll_loads` returns it later.
@@ -136,7 +136,7 @@ class TieredKVCache:
         return loads
 
     def discard_loads(self) -> None:
-        """Wait until no load is under way; nobody hears of them."""
+        """Wait until no load is under way, and drop the results."""
         while self.poll_loads(None):
             pass
 
@@ -153,7 +153,7 @@ class TieredKVCache:
             self._copies.transfer.submit_copy(lambda: disk.restart_files(seed))
 
     def drain_copies(self) -> None:
-        """Return when everything on its way has arrived; for loads, `arrived` says so."""
+        """Return when everything on its way has arrived; loads are returned by `poll_loads`."""
         self._copies.transfer.drain_copies()
 
     def shutdown(self) -> None:

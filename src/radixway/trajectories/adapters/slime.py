@@ -41,7 +41,7 @@ def to_slime(
     so many. What is not given is taken from the sample as far as it says: the prompt's messages, the last
     answer's content, the reward, and the finish reason (`meta_info.finish_reason` as SGLang has it will do;
     without one the status is `completed`). Routed experts are a memoryview of int32 that `numpy.asarray`
-    makes an array of. Raises ValueError: see `read_sample` and `joined_experts`.
+    makes an array of. Raises ValueError: see `read_sample` and `join_sample_experts`.
     """
     told = read_sample(sample)
     start = told.start

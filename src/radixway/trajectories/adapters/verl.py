@@ -65,7 +65,7 @@ def to_verl(
     become `min_global_steps` and `max_global_steps`.
 
     Raises ValueError for no samples, for a longer prompt, for lists of other lengths, and as `read_sample`
-    and `joined_experts` do.
+    and `join_sample_experts` do.
     """
     if not samples:
         raise ValueError("there are no samples")

@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS calls (
 """
 _CREATE_INDEX = "CREATE INDEX IF NOT EXISTS calls_of_session ON calls (session, number)"
 _MIGRATIONS = ((_CREATE_SESSIONS, _CREATE_CALLS, _CREATE_INDEX),)
-_TOLD = (
+_JSON_FIELDS = (
     *("model", "answer", "begin", "sampled_at", "end", "finish", "stop", "experts_start"),
     *("resumes", "instructed", "exact", "created", "wire"),
 )
@@ -90,7 +90,7 @@ class SessionArchive:
 
     def write_call(self, session: AgentSession, call: SessionCall, added: AddedTokens) -> None:
         """One finished call, and the session that it belongs to."""
-        told = {name: getattr(call, name) for name in _TOLD}
+        told = {name: getattr(call, name) for name in _JSON_FIELDS}
         told |= {"messages": call.messages, "deviations": call.deviations}
         row = (
             *(call.id, session.id, call.parent.id if call.parent is not None else None, json.dumps(told)),

@@ -1,6 +1,4 @@
-"""Finds the place in a session's tree where an incoming request continues: after the longest history that
-it repeats.
-"""
+"""Finds where in a session's tree a request continues: after the longest history it repeats."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ class KnownHistory:
 def match_history(session: AgentSession, wanted: CallRequest) -> KnownHistory:
     """The deepest answer of the session up to which the request repeats what is known.
 
-    Messages are compared by what they mean (`common_turns`), plain prompts literally. Of several equal
+    Messages are compared by what they mean, plain prompts literally. Of several equal
     histories that of `wanted.after` is taken, else the latest.
     """
     frame = wanted.frame

@@ -38,7 +38,7 @@ class PromptBuilder:
 
     @property
     def token_bytes(self) -> Mapping[int, bytes]:
-        """What each token stands for."""
+        """The bytes that each token stands for."""
         return self._tokenizer.token_bytes
 
     def build_prompt(

@@ -64,7 +64,7 @@ class SessionRegistry:
         return session
 
     def adopt_session(self, session: AgentSession) -> None:
-        """A session from the archive, whatever the limit says; those used longest ago come first."""
+        """Add `session` from the archive, whatever the limit; sessions used longest ago come first."""
         self._sessions[session.id] = session
         if session.state == "open":
             self._open[session.id] = session
@@ -72,7 +72,7 @@ class SessionRegistry:
             self._collected[session.id] = session
 
     def touch_session(self, session: AgentSession, now: float) -> None:
-        """It is used now."""
+        """Note that `session` is used at `now`."""
         session.used = now
         if self._open.pop(session.id, None) is not None:
             self._open[session.id] = session
@@ -93,7 +93,7 @@ class SessionRegistry:
             self.remove_session(next(iter(self._collected.values())))
 
     def remove_session(self, session: AgentSession) -> None:
-        """Forget a session and let go of its tokens."""
+        """Remove `session` and release its tokens."""
         self._sessions.pop(session.id, None)
         self._open.pop(session.id, None)
         self._collected.pop(session.id, None)

@@ -66,9 +66,9 @@ class AgentSession:
         instructed: bool = False,
         deviations: tuple[str, ...] = (),
     ) -> PendingCall:
-        """A call begins: `prompt` are the tokens it appends to its parent's path, or the whole prompt.
+        """Begin a call whose `prompt` tokens follow its parent's path, or are the whole prompt.
 
-        Ends with `end` or `drop`. Raises StoreFullError.
+        Ends with `finish_call` or `drop_call`. Raises StoreFullError.
         """
         stretch = _added_tokens(prompt, [0.0] * len(prompt), ((len(prompt), _PROMPT),), token_bytes)
         hold = self._insert_tokens(parent.hold if parent is not None else None, model, stretch)
@@ -90,7 +90,7 @@ class AgentSession:
         return turn
 
     def drop_call(self, turn: PendingCall) -> None:
-        """Nothing came of a call. May be called after `end`, and again."""
+        """Drop the call `turn`, which got no answer. May be called after `finish_call`, and again."""
         if turn in self.turns:
             self.turns.remove(turn)
             self.store.release_hold(turn.hold)
@@ -105,7 +105,8 @@ class AgentSession:
         finish: Finish,
         **more: Any,
     ) -> tuple[SessionCall, AddedTokens]:
-        """A call has its answer; returned with all tokens it added, for the archive. Raises StoreFullError.
+        """Finish `turn` with its answer; returns the call and all tokens it added, for the archive. Raises
+        StoreFullError.
 
         `more`: fields of `SessionCall`. Where no log-probability was told, the call says that it is not
         exact.
@@ -139,7 +140,7 @@ class AgentSession:
         return call, _join_added(turn.prompt, stretch)
 
     def undo_call(self, call: SessionCall) -> None:
-        """Nothing came of a call after all, and nothing has gone on from it yet."""
+        """Remove a finished `call` that nothing has continued yet."""
         assert not call.children and call.hold is not None
         del self.calls[call.id]
         (self.roots if call.parent is None else call.parent.children).remove(call)
@@ -148,7 +149,7 @@ class AgentSession:
         self._release_experts(call)
 
     def restore_call(self, call: SessionCall, added: AddedTokens) -> None:
-        """Take back a call from the archive, after the one it hangs on. Raises StoreFullError."""
+        """Restore `call` from the archive, after its parent. Raises StoreFullError."""
         call.hold = self._insert_tokens(
             call.parent.hold if call.parent is not None else None, call.model, added
         )
@@ -156,7 +157,7 @@ class AgentSession:
         self._add_call(call)
 
     def release_tokens(self) -> None:
-        """Hold its tokens no longer; what is under way ends as it would."""
+        """Stop holding the session's tokens; calls under way end as usual."""
         for call in self.calls.values():
             if call.hold is not None:
                 self.store.release_hold(call.hold)
@@ -165,7 +166,7 @@ class AgentSession:
         self.store.forget_session(self.id)
 
     def forget_calls(self) -> None:
-        """Keep what was collected in the archive only."""
+        """Release the session's calls, which are in the archive."""
         self.release_tokens()
         self.stored_calls = len(self.calls)
         self.calls, self.roots, self.loaded = {}, [], False
