@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from starlette.routing import Mount
 
-from radixway.api.chats.responses.paths import is_response_path
+from radixway.api.chats.paths import is_response_path
 from radixway.core.pipeline import ENDPOINTS
 from radixway.engine.server.app import _MODEL_ROUTE, _ROUTES
 from support.running_gateway import RunningGateway

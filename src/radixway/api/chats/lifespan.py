@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from radixway.api.admin_access import AdminAccess
-from radixway.api.chats.responses.paths import chats_unavailable_error, is_response_path
+from radixway.api.chats.paths import chats_unavailable_error, is_response_path
 from radixway.chat.answer_metrics import AnswerMetrics
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import ChatConfig, ConfigError, radixway_home

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from radixway._version import __version__
+from radixway.api.chats.paths import OPENAPI
 from radixway.api.chats.responses.conversations import conversation_routes
 from radixway.api.chats.responses.errors import add_openai_error_handlers
 from radixway.api.chats.responses.owners import ResponseOwners
-from radixway.api.chats.responses.paths import OPENAPI
 from radixway.api.chats.responses.routes import response_routes
 from radixway.api.chats.responses.service import ResponseService
 from radixway.core.http import include_routes
