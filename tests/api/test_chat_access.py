@@ -14,9 +14,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIWebSocketRoute, iter_route_contexts
 
-from radixway.api.chats.app import build_chat_app
+from radixway.api.chats.app import build_chat_app, build_responses_app
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.responses.app import build_responses_app
 from radixway.api.chats.responses.owners import ResponseOwners
 from radixway.api.chats.responses.service import ResponseService
 from radixway.chat.api_keys import KeyScope

@@ -1,4 +1,4 @@
-"""What goes wrong on the paths that FastAPI serves, in the shape of our errors."""
+"""Errors on the paths that FastAPI serves, in OpenAI's shape."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from radixway.core.http import HttpError
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Refusals, Starlette's own and defects are told alike."""
-    app.add_exception_handler(HttpError, _handle_http_error)
+    """Have `app` reply in one shape to refusals, Starlette's own errors and defects."""
+    app.add_exception_handler(HttpError, handle_http_error)
     app.add_exception_handler(HTTPException, _handle_starlette_error)
     app.add_exception_handler(Exception, _handle_defect)
 
 
-async def _handle_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HttpError)
+def error_response(error: HttpError, body: bytes | None = None) -> Response:
+    """Build the whole reply to a request that met `error`; `body` in place of OpenAI's shape."""
     headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
-    return Response(error.body(), error.status, headers)
+    return Response(error.body() if body is None else body, error.status, headers)
+
+
+async def handle_http_error(_: Request, error: Exception) -> Response:
+    """Reply with an `HttpError`; an exception handler of FastAPI's."""
+    assert isinstance(error, HttpError)
+    return error_response(error)
 
 
 async def _handle_starlette_error(request: Request, error: Exception) -> Response:
     """Starlette's own 404 and 405; or what FastAPI has made of an error of ours while it read the body."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, HttpError):
-        return await _handle_http_error(request, error.__cause__)
+        return error_response(error.__cause__)
     message = f"{error.detail}: {request.method} {request.url.path}"
     code = "not_found" if error.status_code == 404 else "invalid_request"
-    return await _handle_http_error(request, HttpError(message, status=error.status_code, code=code))
+    return error_response(HttpError(message, status=error.status_code, code=code))
 
 
 async def _handle_defect(request: Request, error: Exception) -> Response:
     """A defect of ours; Starlette logs it."""
-    return await _handle_http_error(request, HttpError(f"internal error ({type(error).__name__})"))
+    return error_response(HttpError(f"internal error ({type(error).__name__})"))

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from radixway.api.asgi_middlewares.dispatch import DispatchAdapter
 from radixway.api.asgi_middlewares.slime_router import SlimeRouter
+from radixway.api.error_handlers import error_response
 from radixway.core.config import ConfigError
 from radixway.core.http import App, HttpError, Message, Receive, Scope, Send, limit_body
 from radixway.core.pipeline import import_class, is_asgi_middleware
@@ -81,5 +82,4 @@ def _error_response(error: Exception) -> Response:
     if not isinstance(error, HttpError):
         log.error("a middleware met a defect", exc_info=error)
         error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
-    headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
-    return Response(error.body(), error.status, headers)
+    return error_response(error)

@@ -1,4 +1,4 @@
-"""The application that answers on the paths of chats, with errors in the published shape."""
+"""The applications of chats, with errors in the published shape, and of responses, with OpenAI's errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from radixway.api.chats.auth_dependencies import ChatAuthenticator
 from radixway.api.chats.chats import chat_routes
 from radixway.api.chats.configs import config_routes
 from radixway.api.chats.errors import add_published_error_handlers
-from radixway.api.chats.lifespan import OPENAPI
 from radixway.api.chats.messages import message_routes
+from radixway.api.chats.paths import CHATS_OPENAPI, RESPONSES_OPENAPI
 from radixway.api.chats.plugins import plugin_routes
 from radixway.api.chats.pull_socket import pull_routes
 from radixway.api.chats.request_body import NulPathFilter
+from radixway.api.chats.responses.conversations import conversation_routes
+from radixway.api.chats.responses.errors import add_openai_error_handlers
+from radixway.api.chats.responses.owners import ResponseOwners
+from radixway.api.chats.responses.routes import response_routes
+from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.v1 import v1_routes
 from radixway.chat.service import ChatService
 from radixway.core.erasure import ErasureService
@@ -30,17 +35,17 @@ def build_chat_app(
     ring: KeyRing | None = None,
     access: AdminAccess | None = None,
 ) -> FastAPI:
-    """The application. It lives as long as the room runs.
+    """Build the application of chats, which lives as long as `room` runs.
 
-    `erasure`: forgets a user in all rooms of the gateway; None: this one is all there is. `ring`: keys of the
-    section `tenants`. `access`: of whoever runs the gateway.
+    `erasure` forgets a user in every component of the gateway; None: in chats alone. `ring`: keys of the
+    section `tenants`. `access`: the operator's.
     """
     app = FastAPI(
         title="Radixway: chats",
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        openapi_url=OPENAPI,
+        openapi_url=CHATS_OPENAPI,
     )
     app.add_middleware(NulPathFilter)
     add_published_error_handlers(app)
@@ -58,4 +63,19 @@ def build_chat_app(
         pull_routes(room, who),
     )
     who.authenticate_before_bodies(app.router.routes)
+    return app
+
+
+def build_responses_app(room: ResponseService, owners: ResponseOwners) -> FastAPI:
+    """Build the application of responses and conversations, which lives as long as `room` runs."""
+    app = FastAPI(
+        title="Radixway: responses",
+        version=__version__,
+        openapi_url=RESPONSES_OPENAPI,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    add_openai_error_handlers(app)
+    include_routes(app.router, response_routes(room, owners), conversation_routes(room, owners))
     return app

@@ -1,4 +1,4 @@
-"""What went wrong, as the published service (FastAPI 0.88 with pydantic 1) tells it: `{"detail": …}`."""
+"""Errors in the shape of the published service (FastAPI 0.88 with pydantic 1): `{"detail": …}`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from radixway.core.http import HttpError
 log = logging.getLogger(__name__)
 
 
-_STATUS: dict[type[ChatError], int] = {
-    ChatNotFoundError: 404,
-    ChatTooLargeError: 413,
-    ChatLimitExceededError: 429,
-    ChatBusyError: 409,
-    ChatQueueFullError: 503,
-    IdempotencyKeyReusedError: 422,
-}
+_STATUS: tuple[tuple[type[ChatError], int, str], ...] = (
+    (ChatNotFoundError, 404, "not_found"),
+    (ChatTooLargeError, 413, "too_large"),
+    (ChatLimitExceededError, 429, "rate_limit_exceeded"),
+    (ChatBusyError, 409, "occupied"),
+    (ChatQueueFullError, 503, "queue_full"),
+    (IdempotencyKeyReusedError, 422, "idempotency_key_reused"),
+)
 
 _BOUNDS = {
     "greater_than": ("number.not_gt", "gt", "greater than {}"),
@@ -71,7 +71,7 @@ _TYPES = {
 
 
 def add_published_error_handlers(app: FastAPI) -> None:
-    """Every mistake of whoever asks is told in that shape."""
+    """Have `app` reply with every client error in that shape."""
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(HttpError, _handle_http_error)
@@ -84,7 +84,7 @@ def add_published_error_handlers(app: FastAPI) -> None:
 
 
 def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:
-    """A mistake that pydantic 2 found, in the words of pydantic 1."""
+    """Translate an `error` of pydantic 2 to the words of pydantic 1."""
     kind, context, at = error["type"], error.get("ctx", {}), {"loc": list(error["loc"])}
     for table, phrase in ((_BOUNDS, "is "), (_LENGTHS, "")):
         if kind in table:
@@ -105,6 +105,12 @@ def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:
         }
     named, text = _TYPES.get(kind, (f"value_error.{kind}", error["msg"]))
     return at | {"msg": text, "type": named}
+
+
+def status_of_chat_error(error: ChatError) -> tuple[int, str]:
+    """Return the HTTP status and OpenAI's code for `error`."""
+    found = ((status, code) for kind, status, code in _STATUS if isinstance(error, kind))
+    return next(found, (400, "invalid_value"))
 
 
 async def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
@@ -128,7 +134,7 @@ async def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
 
 async def _handle_chat_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ChatError)
-    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+    status, _code = status_of_chat_error(error)
     headers = {"Retry-After": "1"} if status in (429, 503) else {}
     if isinstance(error, ChatLimitExceededError):
         headers = {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}

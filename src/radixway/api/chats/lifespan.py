@@ -30,25 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPENAPI = "/openapi/chats.json"
-"""Where their OpenAPI is."""
-_ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
-_V1 = frozenset({"account", "chats", "webhooks"})
-_OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
-"""The rest of `/workers` is about those that the gateway sends requests to."""
 _COUNT_S = 1.0
 """How long a scrape waits for the database."""
-_ADMIN = frozenset({"workers", "refresh_tokens", "users"})
-
-
-def is_chat_path(path: str) -> bool:
-    """Whether that path is one of theirs."""
-    first, _, rest = path[1:].partition("/")
-    if first == "v1" and rest.partition("/")[0] in _V1:
-        return True
-    if first in _ROOTS or path in _OF_WORKERS or path == OPENAPI or is_response_path(path):
-        return True
-    return first == "admin" and rest.partition("/")[0] in _ADMIN
 
 
 class ChatsApplication(Component):
@@ -127,7 +110,7 @@ class ChatsApplication(Component):
             self.room = self._responses = self._app = None
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`: how many rows there were."""
+        """Erase the users that `subject` names; return how many rows were deleted."""
         if self.room is not None:
             return await self.room.user_erasure.erase_users(subject.tenant, subject.user)
         if self.has_database():
@@ -158,27 +141,27 @@ class ChatsApplication(Component):
         await app(scope, receive, send)
 
     def has_database(self) -> bool:
-        """Whether there is a database, open or not."""
+        """Return whether there is a database, open or not."""
         return (self._config.database or self._config.redis) is not None or (
             radixway_home() / "chats.db"
         ).exists()
 
     def busy_pull_workers(self) -> list[tuple[str, float]]:
-        """Workers that are connected to fetch jobs, by model."""
+        """Count connected pull workers, by model."""
         if (room := self.room) is None:
             return []
         models = room.sessions.models
         return [(room.models.find_name(models[queue]), float(n)) for queue, n in room.sessions.busy.items()]
 
     def gpu_utilization(self) -> list[tuple[str, float]]:
-        """How busy their GPUs are, where they tell, by model."""
+        """Return how busy the GPUs of pull workers are (0 to 1), by model, where they say."""
         if (room := self.room) is None:
             return []
         models = room.sessions.models
         return [(room.models.find_name(models[queue]), share) for queue, share in room.sessions.gpus.items()]
 
     async def count_waiting(self) -> None:
-        """Look how many answers wait; where the database does not say in time, nothing is told."""
+        """Count the answers that wait; where the database does not reply in time, nothing is reported."""
         if self._metrics is None or self.room is None:
             return
         from sqlalchemy.exc import SQLAlchemyError
@@ -193,7 +176,7 @@ class ChatsApplication(Component):
             log.warning("how many answers wait is not known: %s", type(error).__name__)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: whether they are open, how processes hear each other, and what does not work."""
+        """Describe for `/health`: whether chats are open, how processes notify each other, and what fails."""
         room = self.room
         shared = None if room is None else room.reconnecting
         told = (
@@ -210,7 +193,7 @@ class ChatsApplication(Component):
         return said
 
     def notification_states(self) -> list[tuple[str, float]]:
-        """Whether what this process hears the others by works: 1 or 0, by its name."""
+        """Return 1 or 0 by name: whether the notifications between processes work."""
         shared = None if self.room is None else self.room.reconnecting
         return [] if shared is None else [(shared.name, float(shared.problem is None))]
 
@@ -225,9 +208,8 @@ class ChatsApplication(Component):
             await asyncio.to_thread(_import_dependencies)  # a second of a core's time
         except ImportError as error:
             raise ConfigError(f"chats need radixway[chat]: {error}") from error
-        from radixway.api.chats.app import build_chat_app
+        from radixway.api.chats.app import build_chat_app, build_responses_app
         from radixway.api.chats.auth_dependencies import ChatAuthenticator
-        from radixway.api.chats.responses.app import build_responses_app
         from radixway.api.chats.responses.owners import ResponseOwners
         from radixway.api.chats.responses.service import ResponseService
         from radixway.api.chats.tenant_dispatch import send_as_tenant
@@ -288,5 +270,4 @@ async def _import_in_thread() -> None:
 
 
 def _import_dependencies() -> None:
-    import radixway.api.chats.app
-    import radixway.api.chats.responses.app  # noqa: F401
+    import radixway.api.chats.app  # noqa: F401

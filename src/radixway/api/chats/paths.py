@@ -1,4 +1,4 @@
-"""Which paths are those of responses and conversations, and what they say where there are no chats."""
+"""The paths of chats, responses and conversations, and the replies where there are no chats."""
 
 from __future__ import annotations
 
@@ -6,20 +6,34 @@ from fastapi import APIRouter
 
 from radixway.core.http import HttpError
 
-ROOTS = frozenset({"responses", "conversations"})
-"""Below `/v1`."""
-OPENAPI = "/openapi/responses.json"
-"""Where their OpenAPI is."""
+CHATS_OPENAPI = "/openapi/chats.json"
+RESPONSES_OPENAPI = "/openapi/responses.json"
+_CHAT_ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
+_CHAT_V1_ROOTS = frozenset({"account", "chats", "webhooks"})
+_CHAT_ADMIN_ROOTS = frozenset({"workers", "refresh_tokens", "users"})
+_PULL_PATHS = frozenset({"/work", "/workers/work", "/workers/sessions"})
+"""The rest of `/workers` is about those that the gateway sends requests to."""
+_RESPONSE_V1_ROOTS = frozenset({"responses", "conversations"})
+
+
+def is_chat_path(path: str) -> bool:
+    """Return whether `path` belongs to chats, responses or conversations."""
+    first, _, rest = path[1:].partition("/")
+    if first == "v1" and rest.partition("/")[0] in _CHAT_V1_ROOTS:
+        return True
+    if first in _CHAT_ROOTS or path in _PULL_PATHS or path == CHATS_OPENAPI or is_response_path(path):
+        return True
+    return first == "admin" and rest.partition("/")[0] in _CHAT_ADMIN_ROOTS
 
 
 def is_response_path(path: str) -> bool:
-    """Whether that path is one of theirs."""
+    """Return whether `path` belongs to responses or conversations."""
     first, _, rest = path[1:].partition("/")
-    return (first == "v1" and rest.partition("/")[0] in ROOTS) or path == OPENAPI
+    return (first == "v1" and rest.partition("/")[0] in _RESPONSE_V1_ROOTS) or path == RESPONSES_OPENAPI
 
 
 def disabled_routes() -> APIRouter:
-    """For a gateway whose chats are switched off."""
+    """Build the routes of a gateway whose chats are switched off: each replies 404 and says why."""
     router = APIRouter()
 
     async def closed() -> None:
@@ -27,14 +41,14 @@ def disabled_routes() -> APIRouter:
         message = "responses are kept with chats, which are switched off here (chat.enabled: false)"
         raise HttpError(message, status=404, code="chats_disabled")
 
-    for root in sorted(ROOTS):
+    for root in sorted(_RESPONSE_V1_ROOTS):
         for path in (f"/v1/{root}", f"/v1/{root}/{{rest:path}}"):
             router.add_api_route(path, closed, methods=["GET", "POST", "DELETE"], include_in_schema=False)
     return router
 
 
 def chats_unavailable_error() -> HttpError:
-    """The chats that they are kept with do not work now."""
+    """Build the error (503) of responses while chats, with which they are kept, cannot be opened."""
     message = (
         "responses are kept with chats, which cannot be opened: the gateway's log says why "
         "(they need radixway[chat])"

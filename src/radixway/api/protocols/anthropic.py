@@ -1,4 +1,4 @@
-"""Anthropic's Messages: what a body asks, and the whole reply."""
+"""Anthropic's Messages: parsing of bodies, and whole replies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from radixway.api.protocols.anthropic_messages import (
 )
 from radixway.api.protocols.anthropic_reply import (
     AnthropicEventWriter,
-    anthropic_message_id,
     error_object,
     message_object,
 )
@@ -49,7 +48,7 @@ class AnthropicAdapter:
     name = "anthropic.messages"
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
-        """What a body asks; `system` becomes the first message. Raises BadBody (400).
+        """Parse a `raw` body; `system` becomes the first message. Raises BadBodyError (400).
 
         A last message that is the assistant's is gone on with. Without `thinking` the model does what it does
         by default, and what it thinks is told.
@@ -58,26 +57,22 @@ class AnthropicAdapter:
         return _normalize_request(body, body.max_tokens, fields, extra)
 
     def parse_count_request(self, raw: bytes) -> NormalizedRequest:
-        """What a body of `…/v1/messages/count_tokens` asks: the same without `max_tokens`."""
+        """Parse a `raw` body of `…/v1/messages/count_tokens`: the same without `max_tokens`."""
         body, fields, extra = decode_open_struct(raw, _CountTokensBody)
         return _normalize_request(body, None, fields, extra)
-
-    def reply_id(self, head: ReplyMetadata) -> str:
-        """`msg_…`"""
-        return anthropic_message_id(head)
 
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
-        """A `message`."""
+        """Encode `answer` as a `message`."""
         return encode(message_object(head, answer, ending))
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
-        """`message_start` … `message_stop`."""
+        """Create a writer of `message_start` … `message_stop` for `ask`."""
         return AnthropicEventWriter(head)
 
     def encode_error_body(self, error: HttpError) -> bytes:
-        """`{"type": "error", "error": {"type", "message"}}`."""
+        """Encode `error` as `{"type": "error", "error": {"type", "message"}}`."""
         return encode(error_object(error))
 
 

@@ -12,13 +12,18 @@ from typing import Any
 from radixway.api.protocols.answer import AssistantTurn, join_text_content
 from radixway.api.protocols.anthropic_reply import arguments_from_input
 from radixway.api.protocols.request import Message, Tool
-from radixway.api.protocols.request_fields import build_function_tool, field_error, shorten_value
+from radixway.api.protocols.request_fields import (
+    build_function_tool,
+    field_error,
+    require_string,
+    shorten_value,
+)
 
 
 def convert_anthropic_messages(
     system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]]
 ) -> list[Message]:
-    """`system` and `messages`. Raises BadBody (400) naming the block at fault."""
+    """`system` and `messages`. Raises BadBodyError (400) naming the block at fault."""
     messages: list[Message] = []
     if system:
         messages.append({"role": "system", "content": join_text_content(_block_texts(system, "system"))})
@@ -45,7 +50,9 @@ def convert_anthropic_messages(
 
 
 def convert_anthropic_tools(given: Sequence[Any] | None) -> list[Tool] | None:
-    """`tools` with their `input_schema`. Raises BadBody (400) for one that the client does not run."""
+    """Convert `given`, tools with their `input_schema`. Raises BadBodyError (400) for one that the client
+    does not run.
+    """
     tools = []
     for index, tool in enumerate(given or ()):
         place = f"tools[{index}]"
@@ -64,7 +71,7 @@ def convert_anthropic_tools(given: Sequence[Any] | None) -> list[Tool] | None:
 
 
 def convert_anthropic_tool_choice(given: dict[str, Any] | None) -> Any:
-    """`tool_choice` as chat completions write it; still to be checked against the tools."""
+    """Convert `given` to a `tool_choice` of chat completions; still to be checked against the tools."""
     match given:
         case None:
             return None
@@ -92,7 +99,7 @@ def _user_messages(blocks: Sequence[dict[str, Any]], place: str) -> Iterator[Mes
         result = block.get("content")
         yield {
             "role": "tool",
-            "tool_call_id": _require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
+            "tool_call_id": require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
             "content": "" if not result else join_text_content(_block_texts(result, f"{where}.content")),
         }
     if texts or not blocks:
@@ -105,7 +112,7 @@ def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:
         where = f"{place}[{index}]"
         match block.get("type"):
             case "thinking":
-                turn.reasoning.append(_require_string(block.get("thinking"), f"{where}.thinking"))
+                turn.reasoning.append(require_string(block.get("thinking"), f"{where}.thinking"))
             case "redacted_thinking":
                 pass  # another server's
             case "tool_use":
@@ -113,7 +120,7 @@ def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:
                 if not isinstance(given, dict):
                     raise field_error(f"{where}.input", "must be an object")
                 call_id, name = (
-                    _require_string(block.get(field), f"{where}.{field}") for field in ("id", "name")
+                    require_string(block.get(field), f"{where}.{field}") for field in ("id", "name")
                 )
                 turn.add_tool_call(call_id, name, arguments_from_input(given))
             case _:
@@ -142,10 +149,4 @@ def _block_text(block: dict[str, Any], place: str) -> str:
     if (kind := block.get("type")) != "text":
         why = f"{shorten_value(kind)} is not supported here: sessions are of text"
         raise field_error(f"{place}.type", why, code="unsupported_content")
-    return _require_string(block.get("text"), f"{place}.text")
-
-
-def _require_string(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise field_error(place, "is missing" if value is None else "must be a string")
-    return value
+    return require_string(block.get("text"), f"{place}.text")

@@ -1,7 +1,9 @@
-"""The contract of a wire protocol: bytes to an Ask, an Answer to bytes. No decisions, no I/O.
+"""The contract of a wire protocol: bytes to a request, an answer to bytes. No decisions, no I/O. No
+decisions, no I/O.
 
-raw ─ read ─► Ask ─► [render, generate, parse] ─► Growth, Growth, … Ending ─► events ─► bytes
-                                                   └─► Answer, Ending ──────► whole ──► bytes
+raw ─ parse_request ─► NormalizedRequest ─► [render, generate, parse]
+      ─► AnswerDelta, AnswerDelta, … FinishInfo ─► EventWriter ──► bytes
+      └─► GeneratedAnswer, FinishInfo ───────────► encode_reply ─► bytes
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ def encode_event(data: dict[str, Any], *, named: bool = False) -> bytes:
 class EventWriter(Protocol):
     """Writes one answer as server-sent events while it grows.
 
-    `begin`, then `grow` any number of times, then `end`; or `fail` at any time after `begin`. How the answer
-    is divided into growths changes nothing of what the events add up to. Each returns whole events, or
+    `encode_start`, then `encode_delta` any number of times, then `encode_end`; or `encode_failure` at any
+    time
+    after `encode_start`. How the answer is divided changes nothing of what the events add up to. Each returns
+    whole events, or
     nothing where there is nothing to tell.
     """
 
@@ -36,11 +40,11 @@ class EventWriter(Protocol):
     def encode_delta(self, growth: AnswerDelta) -> bytes: ...
 
     def encode_end(self, ending: FinishInfo) -> bytes:
-        """The last events; nothing of the answer may be outstanding."""
+        """Encode the last events, with `ending`; nothing of the answer may be outstanding."""
         ...
 
     def encode_failure(self, error: HttpError) -> bytes:
-        """The last events of an answer that breaks off."""
+        """Encode the last events of an answer that `error` breaks off."""
         ...
 
 
@@ -50,23 +54,19 @@ class ProtocolAdapter(Protocol):
     name: str
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
-        """What a body asks. Raises BadBody (400) naming the field at fault."""
-        ...
-
-    def reply_id(self, head: ReplyMetadata) -> str:
-        """The id by which the client will know the reply."""
+        """Parse a `raw` body. Raises BadBodyError (400) naming the field at fault."""
         ...
 
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
-        """The reply to a request that does not stream; JSON."""
+        """Encode the reply to `ask`, which does not stream, as JSON."""
         ...
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
-        """A writer for the reply to a request that does."""
+        """Create a writer for the reply to `ask`, which streams."""
         ...
 
     def encode_error_body(self, error: HttpError) -> bytes:
-        """The body of an error reply, in the protocol's own shape; JSON."""
+        """Encode the body of a reply with `error`, in the protocol's own shape; JSON."""
         ...

@@ -23,7 +23,7 @@ _SAME_NAME = (
 
 
 class SamplingFields(msgspec.Struct, kw_only=True):
-    """What a body of any protocol may say about sampling, OpenAI's fields and what engines add to them."""
+    """Sampling parameters of a body of any protocol: OpenAI's fields and what engines add to them."""
 
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -47,7 +47,7 @@ class SamplingFields(msgspec.Struct, kw_only=True):
         stop: str | Sequence[str] | None = None,
         json_schema: str | None = None,
     ) -> dict[str, Any]:
-        """/generate's `sampling_params`, with what was given and nothing else."""
+        """Return /generate's `sampling_params`, with `max_tokens`, `stop` and whatever else was given."""
         stops = [stop] if isinstance(stop, str) else list(stop or ())
         given = {name: getattr(self, name) for name in _SAME_NAME} | {
             "max_new_tokens": max_tokens,
@@ -83,24 +83,31 @@ def response_json_schema(
 
 
 def require_single_answer(name: str, count: int | None) -> None:
-    """Raises BadBodyError (400) for a request of more than one answer: a session goes on from one."""
+    """Raise BadBodyError (400) where `count` is more than one answer: a session goes on from one."""
     if count not in (None, 1):
         raise field_error(name, f"must be 1 in a session, not {count}", code="unsupported")
 
 
 def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
-    """The error (400) that names the field at fault."""
+    """Build the error (400) that names the field `param` and says `why`."""
     return BadBodyError(f"{param}: {why}", param=param, code=code)
 
 
+def require_string(value: Any, place: str) -> str:
+    """Return `value`. Raises BadBodyError (400) naming `place` in the body unless it is a string."""
+    if not isinstance(value, str):
+        raise field_error(place, "is missing" if value is None else "must be a string")
+    return value
+
+
 def shorten_value(value: Any) -> str:
-    """A client's value in an error message, at a bearable length."""
+    """Return a client's `value` for an error message, shortened to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
 def build_function_tool(function: dict[str, Any], place: str, *, schema_at: str) -> Tool:
-    """A tool of these fields, without those that are null. Raises BadBody (400) naming the one at fault.
+    """A tool of these fields, without those that are null. Raises BadBodyError (400) naming the one at fault.
 
     `schema_at`: what the protocol calls the parameters' schema.
     """
@@ -118,9 +125,8 @@ def build_function_tool(function: dict[str, Any], place: str, *, schema_at: str)
 
 
 def parse_tool_choice(given: Any, tools: Sequence[Tool] | None) -> str | dict[str, Any] | None:
-    """`tool_choice` in the form of chat completions, from that or from Responses' flat one.
-
-    Raises BadBody (400): not a choice, or one of a tool that is not there.
+    """Convert `given`, a `tool_choice` of chat completions or Responses' flat one, to that of chat
+    completions.
     """
     match given:
         case None | "auto":

@@ -14,20 +14,25 @@ from typing import Any
 
 from radixway.api.protocols.answer import AssistantTurn, join_text_content
 from radixway.api.protocols.request import Message, Tool
-from radixway.api.protocols.request_fields import build_function_tool, field_error, shorten_value
+from radixway.api.protocols.request_fields import (
+    build_function_tool,
+    field_error,
+    require_string,
+    shorten_value,
+)
 
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
 def convert_response_items(given: str | Sequence[Any], place: str = "input") -> list[Message]:
-    """`input` as messages. Raises BadBody (400) naming the item at fault, by its `place` in the body."""
+    """`input` as messages. Raises BadBodyError (400) naming the item at fault, by its `place` in the body."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     return list(_ItemConverter(given, place))
 
 
 def convert_response_tools(given: Sequence[Any] | None) -> list[Tool] | None:
-    """Responses' flat tools as chat completions write them. Raises BadBody (400) for one that is none."""
+    """Convert `given`, Responses' flat tools, to those of chat completions. Raises BadBodyError (400)."""
     tools = []
     for index, tool in enumerate(given or ()):
         place = f"tools[{index}]"
@@ -78,13 +83,13 @@ class _ItemConverter:
             case "function_call", _:
                 names = ("call_id", "name", "arguments")
                 self._turn.add_tool_call(
-                    *(_require_string(item.get(name), f"{place}.{name}") for name in names)
+                    *(require_string(item.get(name), f"{place}.{name}") for name in names)
                 )
                 self._before = kind
             case "function_call_output", _:
                 yield from self._end_turn()
                 texts = _part_texts(item.get("output"), f"{place}.output")
-                call_id = _require_string(item.get("call_id"), f"{place}.call_id")
+                call_id = require_string(item.get("call_id"), f"{place}.call_id")
                 yield {"role": "tool", "tool_call_id": call_id, "content": join_text_content(texts)}
             case "message", ("user" | "system" | "developer") as role:
                 yield from self._end_turn()
@@ -137,10 +142,4 @@ def _part_text(part: Any, place: str) -> str:
             code="unsupported_content",
         )
     name = "refusal" if kind == "refusal" else "text"
-    return _require_string(part.get(name), f"{place}.{name}")
-
-
-def _require_string(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise field_error(place, "is missing" if value is None else "must be a string")
-    return value
+    return require_string(part.get(name), f"{place}.{name}")

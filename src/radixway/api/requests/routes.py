@@ -185,21 +185,17 @@ def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
     ]
 
 
+_PASSED = ("tenant", "user", "session", "surface", "model", "worker", "category", "decision", "least_ms")
+"""Fields of the query that a `RequestFilter` has as they are."""
+
+
 def _parse_filter(asked: _RequestQuery) -> RequestFilter:
     """Raises BadRequest."""
     return RequestFilter(
         text=asked.q,
-        tenant=asked.tenant,
-        user=asked.user,
-        session=asked.session,
-        surface=asked.surface,
-        model=asked.model,
-        worker=asked.worker,
-        category=asked.category,
-        decision=asked.decision,
+        **{name: getattr(asked, name) for name in _PASSED},
         status=_parse_status(asked.status),
         flags=_parse_flags(asked.flags),
-        least_ms=asked.least_ms,
         since=_parse_time(asked.since, "since"),
         until=_parse_time(asked.until, "until"),
     )

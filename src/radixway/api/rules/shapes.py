@@ -1,4 +1,4 @@
-"""What is answered about rules."""
+"""Replies of the rules API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from radixway.core.config import ConfigError
 from radixway.core.config.yaml_file import ConfigFileError
-from radixway.semantics.decisions.replay import DecisionComparison, DecisionOutcome, TryoutReport
+from radixway.semantics.decisions.replay import DecisionComparison, TryoutReport
 from radixway.semantics.decisions.rules_file import RulesVersion
 
 
@@ -27,7 +27,7 @@ class PastRules(BaseModel):
 
 
 class ActiveRules(BaseModel):
-    """What requests are judged by now."""
+    """The rules in force."""
 
     text: str
     version: str | None
@@ -52,14 +52,14 @@ class RulesState(BaseModel):
 
 
 class RulesCheck(BaseModel):
-    """What is wrong with a text; nothing where `ok`."""
+    """The mistakes in a text; none where `ok`."""
 
     ok: bool
     mistakes: list[RuleMistake]
 
 
 class RuleOutcome(BaseModel):
-    """What becomes of a request."""
+    """The decision about a request."""
 
     model: str | None
     category: str | None
@@ -69,7 +69,7 @@ class RuleOutcome(BaseModel):
 
 
 class SignalReading(BaseModel):
-    """What was read of a text."""
+    """A signal that was read of a text."""
 
     kind: str
     name: str
@@ -80,7 +80,7 @@ class SignalReading(BaseModel):
 
 
 class RequestReplay(BaseModel):
-    """A recent request. `after` is null where only its text, which is not kept, could tell."""
+    """A recent request, replayed. `after` is null where only its text, which is not kept, could tell."""
 
     request_id: str
     began_at: float
@@ -100,10 +100,10 @@ class TextReplay(BaseModel):
 
 
 class RulesReplayReport(BaseModel):
-    """What new rules would do."""
+    """The changes that new rules would make."""
 
     judged: int
-    """Recent requests that could be replayed by their recorded signals."""
+    """Requests of late that could be judged again by what was recorded of them."""
     unchanged: int
     changed: int
     unknown: int
@@ -126,19 +126,19 @@ class AppliedRules(BaseModel):
 
 
 def describe_mistakes(error: ConfigError) -> list[RuleMistake]:
-    """As many as the error tells of; without a line where they are in no one place."""
+    """List the mistakes that `error` tells of; without a line where they are in no one place."""
     if isinstance(error, ConfigFileError):
         return [RuleMistake(line=each.line, path=each.path, message=each.text) for each in error.found]
     return [RuleMistake(line=None, path="", message=line) for line in str(error).splitlines()]
 
 
 def describe_past_rules(past: list[RulesVersion]) -> list[PastRules]:
-    """The newest first, as they come."""
+    """Describe `past` texts in the order in which they come, the newest first."""
     return [PastRules(version=each.version, saved_at=each.saved_at, bytes=each.size_bytes) for each in past]
 
 
 def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
-    """`most`: how many requests are told of one by one."""
+    """Describe what new rules would change; `most` requests are listed one by one."""
     known = [each for each in trial.requests if each.after is not None]
     changed = [each for each in known if each.changed]
     told = [each for each in trial.requests if each.after is None or each.changed][:most]
@@ -150,37 +150,16 @@ def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
         unread=trial.unread,
         unread_matter=trial.unread_matter,
         by=dict(trial.count_changes()),
-        requests=[_replayed_request(each) for each in told],
+        requests=[RequestReplay.model_validate(each, from_attributes=True) for each in told],
         texts=[_replayed_text(each) for each in trial.texts],
-    )
-
-
-def _replayed_request(tried: DecisionComparison) -> RequestReplay:
-    return RequestReplay(
-        request_id=tried.request_id,
-        began_at=tried.began_at,
-        before=_rule_outcome(tried.before),
-        after=None if tried.after is None else _rule_outcome(tried.after),
-        changed=list(tried.changed),
-        missing=list(tried.missing),
     )
 
 
 def _replayed_text(tried: DecisionComparison) -> TextReplay:
     assert tried.after is not None and tried.signals is not None
     return TextReplay(
-        before=_rule_outcome(tried.before),
-        after=_rule_outcome(tried.after),
+        before=RuleOutcome.model_validate(tried.before, from_attributes=True),
+        after=RuleOutcome.model_validate(tried.after, from_attributes=True),
         changed=list(tried.changed),
         signals=[SignalReading(**each) for each in tried.signals.explain()],
-    )
-
-
-def _rule_outcome(outcome: DecisionOutcome) -> RuleOutcome:
-    return RuleOutcome(
-        model=outcome.model,
-        category=outcome.category,
-        rule=outcome.rule,
-        blocked=outcome.blocked,
-        reasoning=outcome.reasoning,
     )

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from radixway.api.protocols import AnswerDelta, FinishInfo, NormalizedRequest, ProtocolAdapter, ReplyMetadata
-from radixway.api.sessions.answer_stream import AnswerEvents, GuardedAnswer
+from radixway.api.protocols import NormalizedRequest, ProtocolAdapter, ReplyMetadata
+from radixway.api.sessions.agent_call import AgentCall, GuardedAnswer
+from radixway.api.sessions.answer_stream import AnswerEvents
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
 from radixway.api.sessions.session_service import SessionService
 from radixway.core.http import BadBodyError
-from radixway.core.pipeline import GENERATE, BadRequest, Chunks, GatewayError, Pipeline, Reply, Request
+from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Pipeline, Reply, Request
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
-from radixway.trajectories.sessions.prompt_builder import merge_messages
 
 if TYPE_CHECKING:
     from radixway.semantics.guard.answers.guarded_parts import GuardedParts
-
-log = logging.getLogger(__name__)
 
 _OURS = frozenset(
     {
@@ -37,79 +33,8 @@ _JSON = [(b"content-type", b"application/json")]
 _EVENTS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 
 
-@dataclass(slots=True, eq=False)
-class AgentCall:
-    """One call: what is known of it from its prompt on, and how it ends."""
-
-    session_service: SessionService
-    session: AgentSession
-    turn: PendingCall
-    prompt: SessionPrompt
-    codec: ModelCodec
-    request: NormalizedRequest
-    adapter: ProtocolAdapter
-    metadata: ReplyMetadata
-    reader: GenerateResponseReader
-    guarded_answer: GuardedAnswer
-    experts_start: int = 0
-    is_over: bool = False
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens that the worker is given."""
-        return self.turn.sampled_at
-
-    async def save_answer(self) -> tuple[AnswerDelta, FinishInfo]:
-        """The answer has ended, or broken off: it becomes a call of the session.
-
-        What was held back of it is returned, and how it ended. Raises Refused where the worker does not say
-        what it sampled, SessionLimit, ArchiveBroken.
-        """
-        self.is_over = True
-        try:
-            sampled = self.reader.sampled_tokens()
-        except BaseException:
-            self.session.drop_call(self.turn)
-            raise
-        rest = self.reader.flush_held_back()
-        await self.session_service.record_call(
-            self.session,
-            self.turn,
-            self.metadata.id,
-            sampled,
-            self.codec,
-            answer=self._message(),
-            finish=self.reader.finish_reason,
-            stop=self.reader.stop_string,
-            wire=self.adapter.name,
-            experts_start=self.experts_start,
-        )
-        return rest, self.reader.finish_info(self.prompt_tokens, sampled)
-
-    async def save_partial_answer(self) -> None:
-        """Nobody waits any more: what was sampled is kept, as an unfinished call. May be called again."""
-        if self.is_over:
-            return
-        try:
-            if self.reader.begun and self.reader.sampled_tokens().ids:
-                await self.save_answer()
-        except GatewayError as error:
-            log.warning("an unfinished call of session %s is lost: %s", self.session.id, error.code)
-        finally:
-            self.is_over = True
-            self.session.drop_call(self.turn)
-
-    def _message(self) -> dict[str, Any]:
-        message = self.reader.answer.to_message()
-        if self.request.prompt is not None:
-            return {"role": "completion", "content": self.reader.answer.content}
-        if self.prompt.resumes and self.prompt.parent is not None:
-            return merge_messages(self.prompt.parent.answer, message)
-        return message if self.prompt.prefix is None else merge_messages(self.prompt.prefix, message)
-
-
 class SessionDispatcher:
-    """What stands in the place of a pipeline for calls of one protocol."""
+    """The pipeline for agents' calls of one protocol."""
 
     def __init__(
         self,
@@ -127,7 +52,7 @@ class SessionDispatcher:
         self._session_header = session_header
 
     async def __call__(self, request: Request) -> Reply:
-        """The reply in the agent's protocol. Raises HttpError."""
+        """Send `request`, and return the reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.parse_request(request.raw)
         tenant = None if request.caller.policy is None else request.caller.policy.name
         session = await self._keeper.session_for_call(
@@ -233,14 +158,14 @@ class SessionDispatcher:
 
 
 def session_id_in_path(path: str) -> str:
-    """The session's id in `/sessions/{id}/…`."""
+    """Return the session's id in the `path` `/sessions/{id}/…`."""
     return path.split("/", 3)[2]
 
 
 def requested_continuation(
     session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec
 ) -> CallRequest:
-    """What a request wants, its earlier messages included. Raises BadBodyError."""
+    """Return what `ask` wants in `session`, its earlier messages included. Raises BadBodyError."""
     if isinstance(ask.tool_choice, dict) or ask.tool_choice == "required":
         message = "tool_choice: a call cannot be forced in a session: give auto, or none"
         raise BadBodyError(message, param="tool_choice", code="unsupported")
@@ -275,7 +200,9 @@ def requested_continuation(
 async def begin_turn(
     keeper: SessionService, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
 ) -> tuple[SessionPrompt, PendingCall]:
-    """`SessionService.begin_turn`, with what is wrong about the request as BadBody."""
+    """Call `SessionService.begin_turn` of `keeper`; what is wrong with the request is raised as
+    BadBodyError.
+    """
     from radixway.core.tokenizer import TemplateError
 
     try:
@@ -287,7 +214,7 @@ async def begin_turn(
 
 
 def prompt_token_ids(session: AgentSession, turn: PendingCall) -> list[int]:
-    """All tokens of a prompt."""
+    """Return all tokens of the prompt of `turn`."""
     return session.store.token_ids(turn.hold).tolist()
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.authorization import PathAuthorization
+from radixway.api.error_handlers import error_response
 from radixway.api.protocols import AnthropicAdapter
 from radixway.api.sessions.dispatch import begin_turn, requested_continuation
 from radixway.api.sessions.export import ARROW, NDJSON, require_arrow, stream_arrow, stream_json_lines
@@ -56,7 +57,7 @@ _DEEPEST = 64
 
 
 def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
-    """All but what agents call; with a key where the gateway has one."""
+    """Build the routes for operators and trainers, guarded by `access`."""
     router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
 
     @router.post("/sessions", status_code=201)
@@ -72,7 +73,7 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
 
     @router.get("/sessions")
     async def list_sessions(request: Request) -> dict[str, Any]:
-        """What there is, the newest last."""
+        """List the sessions, the newest last."""
         asked = decode_query(request.query_params, _ListQuery)
         await keeper.finish_idle_sessions()
         found = [session for session in keeper.book if asked.state in (None, session.state)]
@@ -83,27 +84,27 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
 
     @router.get("/sessions/{session_id}")
     async def show_session(session_id: str) -> dict[str, Any]:
-        """A session and the tree of its calls."""
+        """Return `session_id` and the tree of its calls."""
         session = await keeper.find_session(session_id)
         return {**_session_object(session), "tree": [_call_object(call) for call in session.calls.values()]}
 
     @router.delete("/sessions/{session_id}")
     async def delete_session(session_id: str) -> dict[str, Any]:
-        """Forget it, whatever its state."""
+        """Delete `session_id`, whatever its state."""
         session = await keeper.find_session(session_id)
         await keeper.delete_session(session)
         return {"session_id": session_id, "deleted": True}
 
     @router.post("/sessions/{session_id}/finish")
     async def finish_session(session_id: str) -> dict[str, Any]:
-        """No more calls; may be called again."""
+        """Finish `session_id`: no more calls; may be called again."""
         session = await keeper.find_session(session_id)
         await keeper.finish_session(session)
         return _session_object(session)
 
     @router.post("/sessions/{session_id}/reward")
     async def set_reward(session_id: str, request: Request) -> dict[str, Any]:
-        """The reward of the session, or of one of its calls; null takes it away."""
+        """Set the reward of `session_id`, or of one of its calls; null removes it."""
         asked = decode_json(_reward, await request.body())
         session = await keeper.find_session(session_id)
         call = _find_named_call(session, asked.call) if asked.call is not None else None
@@ -112,7 +113,7 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
 
     @router.get("/sessions/{session_id}/samples")
     async def session_samples(session_id: str, request: Request) -> Response:
-        """Its training samples, one for each leaf."""
+        """Return the training samples of `session_id`, one for each leaf."""
         asked = decode_query(request.query_params, _FetchQuery)
         session = await keeper.find_session(session_id)
         if asked.format in ("jsonl", "arrow"):
@@ -141,12 +142,12 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
 
 
 def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
-    """What agents call beside the protocols themselves."""
+    """Build the paths that agents call beside the protocols themselves."""
     router = APIRouter(tags=["sessions"])
 
     @router.post("/sessions/{session_id}/v1/messages/count_tokens")
     async def count_tokens(session_id: str, request: Request) -> Response:
-        """How many tokens the call would be; exact, for the session's own history too."""
+        """Count the tokens of a call; exact, for the session's own history too."""
         try:
             ask = _ANTHROPIC.parse_count_request(await request.body())
             tenancy = gate.tenant_policy_of(request)
@@ -157,8 +158,7 @@ def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
             )
             session.drop_call(turn)
         except HttpError as error:
-            headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
-            return Response(_ANTHROPIC.encode_error_body(error), error.status, headers)
+            return error_response(error, _ANTHROPIC.encode_error_body(error))
         return Response(msgspec.json.encode({"input_tokens": turn.sampled_at}), media_type="application/json")
 
     return router

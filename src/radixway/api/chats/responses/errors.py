@@ -1,4 +1,4 @@
-"""What went wrong, as OpenAI's clients read it."""
+"""Errors in OpenAI's shape."""
 
 from __future__ import annotations
 
@@ -10,34 +10,18 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from radixway.api.chats.errors import status_of_chat_error
+from radixway.api.error_handlers import error_response, handle_http_error
 from radixway.chat.database_outages import is_outage
-from radixway.chat.errors import (
-    ChatBusyError,
-    ChatError,
-    ChatLimitExceededError,
-    ChatNotFoundError,
-    ChatQueueFullError,
-    ChatTooLargeError,
-    IdempotencyKeyReusedError,
-    InvalidFieldError,
-)
+from radixway.chat.errors import ChatError, ChatLimitExceededError, InvalidFieldError
 from radixway.core.http import ClientDisconnectedError, HttpError, MethodNotAllowedError
 
 log = logging.getLogger(__name__)
 
-_STATUS: tuple[tuple[type[ChatError], int, str], ...] = (
-    (ChatNotFoundError, 404, "not_found"),
-    (ChatTooLargeError, 413, "too_large"),
-    (ChatLimitExceededError, 429, "rate_limit_exceeded"),
-    (ChatBusyError, 409, "occupied"),
-    (ChatQueueFullError, 503, "queue_full"),
-    (IdempotencyKeyReusedError, 422, "idempotency_key_reused"),
-)
-
 
 def add_openai_error_handlers(app: FastAPI) -> None:
-    """Every mistake of whoever asks is told in that shape."""
-    app.add_exception_handler(HttpError, _handle_http_error)
+    """Have `app` reply with every client error in that shape."""
+    app.add_exception_handler(HttpError, handle_http_error)
     app.add_exception_handler(ChatError, _handle_chat_error)
     app.add_exception_handler(HTTPException, _handle_unknown_path)
     app.add_exception_handler(ClientDisconnectedError, _handle_client_gone)
@@ -47,21 +31,19 @@ def add_openai_error_handlers(app: FastAPI) -> None:
 
 
 def not_found_error(what: str, given: str, param: str, *, code: str = "not_found") -> HttpError:
-    """There is no such thing, or it is another's."""
+    """Build the error (404) of a `what` with the id `given` that is not the caller's."""
     return HttpError(f"{what} with id {given[:80]!r} not found.", status=404, code=code, param=param)
 
 
 def previous_not_found_error(given: str) -> HttpError:
-    """There is no such response to go on from."""
+    """Build the error (404) of an unknown previous response `given`."""
     code = "previous_response_not_found"
     return not_found_error("Previous response", given, "previous_response_id", code=code)
 
 
 def as_http_error(error: ChatError) -> HttpError:
-    """The same for HTTP."""
-    status, code = next(
-        ((status, code) for kind, status, code in _STATUS if isinstance(error, kind)), (400, "invalid_value")
-    )
+    """Convert `error` of chats to an HTTP error."""
+    status, code = status_of_chat_error(error)
     param = error.field if isinstance(error, InvalidFieldError) else None
     after_s = (
         math.ceil(error.retry_after_s)
@@ -71,17 +53,6 @@ def as_http_error(error: ChatError) -> HttpError:
         else None
     )
     return HttpError(str(error), status=status, code=code, param=param, retry_after_s=after_s)
-
-
-def error_response(error: HttpError) -> Response:
-    """An error as the whole answer."""
-    headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
-    return Response(error.body(), error.status, headers)
-
-
-async def _handle_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HttpError)
-    return error_response(error)
 
 
 async def _handle_chat_error(_: Request, error: Exception) -> Response:
