@@ -1,4 +1,4 @@
-"""Who may make administrative calls."""
+"""Access to administrative calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AdminAccess:
         return self._key is not None or self._callers is not None
 
     def __call__(self, request: Request) -> None:
-        """Raises UnauthorizedError; ForbiddenError for a tenant's key that is not for this;
+        """Let `request` pass. Raises UnauthorizedError; ForbiddenError for a tenant's key without the scope;
         TooManyWrongKeys.
         """
         if self.is_allowed(request):
@@ -68,7 +68,7 @@ class AdminAccess:
         raise UnauthorizedError("this call needs `Authorization: Bearer` with the gateway's admin key")
 
     def is_allowed(self, request: HTTPConnection) -> bool:
-        """Whether it does."""
+        """Return whether `request` may make an administrative call."""
         return (self.needs_key and self.has_admin_key(request)) or self._passes_keyless(request.scope)
 
     def _passes_keyless(self, scope: Scope) -> bool:
@@ -112,7 +112,7 @@ class AdminAccess:
         return "admin_key" if self.has_admin_key(request) else "network"
 
     def has_admin_key(self, request: HTTPConnection) -> bool:
-        """Whether it brings a key with which it passes from anywhere."""
+        """Return whether `request` brings a key with which it passes from anywhere."""
         if self._callers is not None:
             key = self._callers.known_key_of(request.scope)
             if key is not None and not self._scopes.isdisjoint(key.scopes):

@@ -1,4 +1,4 @@
-"""Who is asking: a key's tenant and user, or what a trusted hop says of them."""
+"""Authentication: a key's tenant and user, or those that a trusted proxy names."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class CallerAuthenticator:
         self._attempts = AttemptLimiter()
 
     def authenticate(self, request: Request, scope: Scope) -> bool:
-        """Note on the request whose it is; whether what it says of its way is to be believed (`obey`).
+        """Set the tenant and user of `request` from `scope`; return whether its routing headers are trusted.
 
         Raises:
-            Unauthorized: a key is needed, and there is none or not one that is known.
-            Forbidden: its key does not allow this, or it names a tenant that there is not.
+            UnauthorizedError: a key is needed, and there is none or not one that is known.
+            ForbiddenError: its key does not allow this, or it names a tenant that there is not.
             TooManyWrongKeys: it is one more of many that are not known.
         """
         try:
@@ -62,19 +62,23 @@ class CallerAuthenticator:
         return trusted
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:
-        """Do what a trusted caller's headers say. Raises BadRequest naming the one that makes no sense."""
+        """Apply the headers of a trusted caller in `scope` to `request`. Raises BadRequest naming the one
+        that makes no sense.
+        """
         self._hops.apply_overrides(request, scope)
 
     def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
-        """Whose request it is; None where no tenants are configured. Raises as `introduce`."""
+        """Return the policy of the tenant whose request has this `scope`; None where no tenants are
+        configured. Raises as `authenticate`.
+        """
         return self._tenancies[self._identify(scope)[1]] if self._tenancies else None
 
     def known_key_of(self, scope: Scope) -> KnownKey | None:
-        """The known key that a request brings."""
+        """Return the known key in the headers of `scope`, if there is one."""
         return None if self._ring is None else self._ring.find_key(scope["headers"])
 
     def count_wrong_key(self, scope: Scope) -> None:
-        """Count the key of a request for which nobody knows it, if it brings one.
+        """Count the unknown key of a request, if its `scope` has one.
 
         Raises TooManyWrongKeys.
         """

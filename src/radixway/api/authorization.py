@@ -1,6 +1,5 @@
-"""Who may use which of the gateway's paths. Without tenants: administrative calls need the admin's key.
-
-`/whoami`: what the key that a call brings, or the lack of one, allows.
+"""Authorization: which caller may use which paths. Without tenants, administrative calls need the admin's
+key. `/whoami` says what the caller's key allows.
 """
 
 from __future__ import annotations
@@ -25,7 +24,9 @@ from radixway.core.tenants import TenantService
 log = logging.getLogger(__name__)
 
 _OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
-"""For probes, which have no keys; what they tell of depends on who asks (`shows_details`, `check_scrape`)."""
+"""For probes, which have no keys; what they tell of depends on who asks (`shows_details`,
+`authorize_scrape`).
+"""
 _ANY_HOST = frozenset({"/health", "/ready"})
 """Harmless to read for whoever has led a name here, and asked for by probes under all kinds of names."""
 _CONSOLE = "/console"
@@ -64,7 +65,7 @@ class PathAuthorization:
             _warn_if_exposed(config.host)
 
     def check_origin(self, scope: Scope) -> None:
-        """Raise CrossSiteRequest or ForeignHostError where a page of another site may be behind a request.
+        """Raise CrossSiteRequest or ForeignHostError where a page of another site may have sent `scope`.
 
         Of every request and WebSocket, before anything else is done with it.
         """
@@ -82,7 +83,7 @@ class PathAuthorization:
                 raise
 
     def __call__(self, request: Request) -> None:
-        """Raises UnauthorizedError, Forbidden, TooManyWrongKeys."""
+        """Check the key of `request`. Raises UnauthorizedError, ForbiddenError, TooManyWrongKeys."""
         path = request.url.path
         if not self.callers.needs_keys or path in _OPEN:
             return
@@ -96,11 +97,11 @@ class PathAuthorization:
                 raise
 
     def shows_details(self, request: Request) -> bool:
-        """Whether the call may see names, addresses and paths of what runs here."""
+        """Return whether `request` may see names, addresses and paths of components."""
         return self._metrics_access.is_allowed(request)
 
     def authorize_scrape(self, request: Request) -> None:
-        """Raise UnauthorizedError or Forbidden where metrics name what the caller is not to know."""
+        """Raise UnauthorizedError or ForbiddenError where `request` may not see the names in metrics."""
         if not self._names_tenants:
             return
         try:
@@ -113,7 +114,7 @@ class PathAuthorization:
             ) from None
 
     def has_valid_key(self, scope: Scope) -> bool:
-        """Whether a request's head brings the key that it needs, if any: else there is no use in its body."""
+        """Return whether `scope` has the key that it needs, if any; without one its body is not read."""
         if not self.callers.needs_keys or self.access.is_allowed(Request(scope)):
             return True
         try:
@@ -123,21 +124,25 @@ class PathAuthorization:
         return True
 
     def tenant_policy_of(self, request: Request) -> TenantPolicy | None:
-        """Whose call it is, where tenants are configured and it is one's."""
+        """Return the policy of the tenant that `request` belongs to; None for administrators and without
+        tenants.
+        """
         try:
             return self.callers.tenant_policy_of(request.scope)
         except GatewayError:
             return None  # an administrator's
 
     def visible_tenant(self, request: Request) -> str | None:
-        """The tenant whose affairs alone the call may see; None: everybody's. Raises as `tenancy_of`."""
+        """Return the one tenant whose data `request` may see; None: all. Raises as `tenant_policy_of`."""
         if self.access.is_allowed(request):
             return None
         tenancy = self.callers.tenant_policy_of(request.scope)
         return None if tenancy is None else tenancy.name
 
     def visible_tenant_or_admin(self, request: Request) -> str | None:
-        """As `confined_to`, where only tenants and administrators see anything. Raises as `access` too."""
+        """Return what `visible_tenant` does, where only tenants and administrators see anything. Raises as
+        `access` too.
+        """
         if not self.callers.needs_keys:
             self.access(request)
             return None
@@ -153,7 +158,7 @@ def _warn_if_exposed(host: str) -> None:
 
 
 class CallerInfo(BaseModel):
-    """Who is calling."""
+    """The caller's rights."""
 
     admin: bool
     """It may make administrative calls."""
@@ -166,12 +171,14 @@ class CallerInfo(BaseModel):
 
 
 def whoami_routes(gate: PathAuthorization) -> APIRouter:
-    """The one path. It asks for nothing: a call with a wrong key is nobody's, and too many are refused."""
+    """Build `/whoami`. It needs no key, but calls with wrong keys are counted, and too many are refused;
+    `gate` knows both.
+    """
     router = APIRouter(tags=["gateway"])
 
     @router.get("/whoami", response_model=CallerInfo)
     async def whoami(request: Request) -> Any:
-        """Whether this call is an administrator's, and whose it is."""
+        """Say whether this call is an administrator's, and which tenant it belongs to."""
         tenancy, admin = gate.tenant_policy_of(request), gate.access.is_allowed(request)
         if tenancy is None and not admin and gate.access.needs_key:
             gate.callers.count_wrong_key(request.scope)

@@ -25,7 +25,7 @@ from radixway.routing import PromptReader, Selector, WorkerRegistry
 
 
 class DryRunRefusal(BaseModel):
-    """Why a request would be refused, as its client would read it."""
+    """The refusal of a request, as its client would read it."""
 
     status: int
     code: str | None
@@ -34,7 +34,7 @@ class DryRunRefusal(BaseModel):
 
 
 class DryRunReport(BaseModel):
-    """What would become of the request."""
+    """The outcome of a dry run."""
 
     outcome: Literal["worker", "answered", "refused"]
     """It would go to a worker; be answered on the way, from the cache or by the guard; or be refused."""
@@ -61,7 +61,7 @@ _ASKED: dict[str, Any] = {
 
 
 class DryRunTarget(Protocol):
-    """What stands between a request that knows its model and its worker."""
+    """The part of a dispatcher that a dry run needs."""
 
     selector: Selector
     prompts: PromptReader
@@ -79,7 +79,7 @@ class _WorkerChosen(Exception):
 def dry_run_routes(
     middlewares: Iterable[Middleware], registry: WorkerRegistry, road: DryRunTarget, access: AdminAccess
 ) -> APIRouter:
-    """`middlewares`: those that read a request, and decide about it."""
+    """Build `/rehearse`; `middlewares`: those that read a request and decide about it."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
     chooser = WorkerChooser(registry, road.selector, road.prompts)
 

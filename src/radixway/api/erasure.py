@@ -33,12 +33,14 @@ _whose = msgspec.json.Decoder(_EraseBody)
 
 
 def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
-    """For administrators alone."""
+    """Build `/admin/erase` for administrators."""
     router = APIRouter(tags=["erasure"], dependencies=[Depends(access)])
 
     @router.post("/admin/erase")
     async def erase(request: Request) -> JSONResponse:
-        """Forget whoever it names, in every room; 207 where some are out of reach, and asked again."""
+        """Erase all data of the subject, in every component; 207 where some are out of reach, and tried
+        again.
+        """
         asked = decode_json(_whose, await request.body())
         subject = Subject(asked.tenant, asked.user, asked.session, asked.request, asked.workers)
         if len(subject.given()) == 1 and not asked.all:

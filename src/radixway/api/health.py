@@ -1,4 +1,4 @@
-"""What the gateway says of itself: health, readiness, metrics."""
+"""Health, readiness and metrics of the gateway."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _breaker_state(worker: Worker) -> str:
 
 
 def tenant_of_journal(journal: Journal) -> str | None:
-    """Whose request it was; None where no tenants are configured."""
+    """Return the tenant in `journal`; None where no tenants are configured."""
     for step, _, said in journal.entries:
         if step == "tenant" and isinstance(said, TenantPolicy):
             return said.name

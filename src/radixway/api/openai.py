@@ -1,4 +1,4 @@
-"""`/v1/models`: what may be asked for."""
+"""`/v1/models`: the models that may be asked for."""
 
 from __future__ import annotations
 

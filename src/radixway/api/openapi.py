@@ -1,4 +1,4 @@
-"""What is served raw has its place in `/openapi.json`, too: the declared endpoints."""
+"""The declared endpoints, which are served raw, in `/openapi.json`."""
 
 from __future__ import annotations
 

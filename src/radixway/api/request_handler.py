@@ -1,4 +1,4 @@
-"""One HTTP exchange on the hot path: bytes in, the pipeline, bytes out. Raw ASGI."""
+"""The handler of one HTTP request on the hot path: bytes in, the pipeline, bytes out. Raw ASGI. Raw ASGI."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class RequestHandler:
         """Fill in who asks and what the body says; whether what is said of its way is believed.
 
         Who asks is known from the head: of a request without the key that it needs no body is read. Raises
-        HttpError for a mistake of either, ClientGone.
+        HttpError for a mistake of either, ClientDisconnectedError.
         """
         if scope["method"] not in self._endpoint.methods:
             allowed = ", ".join(self._endpoint.methods)
@@ -239,7 +239,9 @@ class RequestHandler:
                 await sent.send_error(self.shape_error(request, error))
 
     def shape_error(self, request: Request, error: HttpError) -> HttpError:
-        """The error as the endpoint's clients read it: OpenAI's shape, unless a subclass says otherwise."""
+        """Return `error` in the shape of the endpoint's clients: OpenAI's, unless a subclass says
+        otherwise.
+        """
         return error
 
     def _note_client_left(self, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Which of a client's headers travel on to the worker, and which are for the gateway itself."""
+"""Sorting of a client's headers: those that travel on to the worker, and those for the gateway itself."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 def read_headers(
     raw: list[tuple[bytes, bytes]],
 ) -> tuple[str, tuple[tuple[bytes, bytes], ...], dict[bytes, bytes]]:
-    """The request's id (the client's, or a fresh one), the headers that travel on to the worker, and those
-    that are for the gateway itself.
+    """Split `raw` into the request's id (the client's, or a fresh one), the headers that travel on to the
+    worker, and those for the gateway itself.
     """
     given: bytes | None = None
     own = {}
@@ -64,7 +64,7 @@ def read_headers(
 
 
 def request_target(request: HTTPConnection, *, without: str = "") -> str:
-    """Path and query of a call that is passed on, as they came, byte for byte.
+    """Return path and query of `request` as they came, byte for byte.
 
     `without`: a field of the query that is for the gateway.
     """
@@ -77,7 +77,9 @@ def request_target(request: HTTPConnection, *, without: str = "") -> str:
 
 
 def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
-    """Do what the client's headers for the gateway say. Raises BadRequest naming the header at fault."""
+    """Apply the headers for the gateway, `own`, to `request`. Raises BadRequest naming the header at
+    fault.
+    """
     if (ttft_ms := own.get(b"x-radixway-ttft-ms")) is not None:
         request.ttft_s = _parse_milliseconds(ttft_ms)
     if (staleness := own.get(b"x-radixway-max-staleness")) is not None:

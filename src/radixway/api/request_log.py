@@ -1,6 +1,5 @@
-"""What a request's journal says at its end: what was sent, and in which model's name.
-
-What is told of a request when it has ended: a line in the log, and spans where it is traced.
+"""The end of a request: the last entry of its journal, its line in the log, and its spans where it is
+traced.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from radixway.core.telemetry.tracing import (
 
 
 class RequestSummary(NamedTuple):
-    """The journal's last entry, as far as its client is concerned."""
+    """The last entry of a journal."""
 
     status: int
     """The status sent; 499 (client closed request) while none was."""
@@ -44,7 +43,7 @@ class RequestSummary(NamedTuple):
 
 
 def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:
-    """The end of a request for which nobody does anything any more."""
+    """Build the last entry of the journal of `request`."""
     known = None if request.routing.metrics_model == "unknown" else request.routing.metrics_model
     return RequestSummary(
         status,
@@ -59,7 +58,7 @@ log = logging.getLogger("radixway.requests")
 
 
 def log_request(request: Request, status: int, first_byte_s: float | None, error: str | None) -> None:
-    """One line, without a word of what was asked or answered."""
+    """Log one line about `request`, without a word of what was asked or answered."""
     level = logging.INFO if status < 500 else logging.WARNING
     if not log.isEnabledFor(level):
         return
@@ -121,7 +120,7 @@ def deferred_request_spans(
 
 
 class TracedPipeline:
-    """A pipeline for requests of ours, which no `Exchange` tells of: answers of chats, and their titles.
+    """A pipeline for requests of ours, which no `RequestHandler` logs: answers of chats, and their titles.
 
     It ends with what the request has opened, which whoever made it closes, whatever became of it.
     """
@@ -133,7 +132,7 @@ class TracedPipeline:
         self._what = what
 
     async def __call__(self, request: Request) -> Reply:
-        """The road's reply. Raises what the road raises."""
+        """Return the pipeline's reply to `request`. Raises what the pipeline raises."""
         if self._tracing is not None:
             request.journal.trace = self._tracing.start_trace(None, believed=True)
         end = _LoggedChunks(request, self._tracing, self._what)
@@ -166,7 +165,7 @@ class _LoggedChunks(Chunks):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """See `Chunks`."""
+        """Log the request, and export its trace."""
         request, self._request = self._request, None
         if request is None:
             return

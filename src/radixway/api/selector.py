@@ -1,16 +1,5 @@
-"""`/finish_session`: a conversation is over, and needs its worker no more.
-
-The selector over HTTP, for data planes that carry requests themselves.
-
-`/select` and `/select_and_reserve` take the body that the client sent (OpenAI's or `/generate`'s fields, so
-`input_ids`, `messages`, `prompt`, `model`, `cache_salt` … mean what they mean there) and three fields more::
-
-    request_id   names the reservation; made up if it is missing
-    workers      only these, by URL or name
-    session      the conversation, for the policy `session`
-
-Afterwards `/prefill_complete` at the first token, `/output_block` as the answer grows, and `/free` at the end
-keep the ledger true. All take JSON and answer JSON.
+"""The selector over HTTP, for data planes that carry requests themselves, and `/finish_session`: a
+conversation is over, and needs its worker no more.
 """
 
 from __future__ import annotations
@@ -60,7 +49,7 @@ _decoder = msgspec.json.Decoder(_FinishSessionBody)
 
 
 def affinity_routes(selector: Selector) -> APIRouter:
-    """`POST /finish_session`, with `session_id` in a JSON body or in the query."""
+    """Build `POST /finish_session` of `selector`, with `session_id` in a JSON body or in the query."""
     router = APIRouter(tags=["gateway"])
 
     @router.post("/finish_session")
@@ -89,7 +78,7 @@ class _SelectBody(msgspec.Struct):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Whose body it is, by what it has."""
+        """Return the endpoint whose body it is, by its fields."""
         return CHAT_COMPLETIONS if self.messages else COMPLETIONS if self.prompt else GENERATE
 
 
@@ -134,7 +123,7 @@ def selector_routes(
     reservations: LeaseReservations,
     access: AdminAccess,
 ) -> APIRouter:
-    """`/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free`."""
+    """Build `/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free` of `selector`."""
     router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
     sweeper = _ReservationSweeper(reservations)
     chooser = WorkerChooser(registry, selector, prompts)
@@ -149,13 +138,13 @@ def selector_routes(
 
     @router.post("/select")
     async def select(request: Request) -> dict[str, Any]:
-        """Where the request should go, and why; nothing is reserved."""
+        """Return the worker that the request should go to, and why; nothing is reserved."""
         _, choice = await choose(await request.body())
         return _choice_object(choice)
 
     @router.post("/select_and_reserve")
     async def select_and_reserve(request: Request) -> dict[str, Any]:
-        """The same, and its place is taken there until `/free`."""
+        """Return the worker, and reserve a place there until `/free`."""
         question, choice = await choose(await request.body())
         request_id = question.request_id or choose_request_id(None)
         try:
@@ -211,7 +200,9 @@ class WorkerChooser:
     async def choose_worker(
         self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
     ) -> WorkerChoice:
-        """`workers`: only these, by URL or name. Raises ModelNotServedError, NoWorkersError, BadRequest."""
+        """Return the worker to which `road` would go, of `workers` by URL or name where they are given.
+        Raises ModelNotServedError, NoWorkersError, BadRequest.
+        """
         model = None if road.model == ANY_MODEL else road.model
         candidates = _candidate_workers(self._registry, model, workers)
         prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)

@@ -1,4 +1,4 @@
-"""What operators and clients may say to the semantic cache: `/cache/*`, and `/response-cache/*` as published.
+"""The semantic cache over HTTP: `/cache/*`, and `/response-cache/*` as published.
 
 Imported only where the cache is on: it needs radixway[semantic].
 """
@@ -58,7 +58,9 @@ _warm_up = msgspec.json.Decoder(_WarmUpBody)
 
 
 def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
-    """Statistics, purge, report of a false hit, warm-up, and the verifier's opinion of two questions."""
+    """Build statistics, purge, report of a false hit, warm-up, and the verifier's verdict on two questions,
+    for the cache of `room`.
+    """
     router = APIRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
 
@@ -116,7 +118,9 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
 
     @router.post("/cache/compare", dependencies=admin)
     async def compare(request: Request) -> dict[str, Any]:
-        """How near two questions are, and whether the verifier lets one's answer stand for the other."""
+        """Return the similarity of two questions, and whether the verifier lets one's answer stand for the
+        other.
+        """
         asked = decode_json(_pair, await request.body())
         similarity = await room.cache.question_similarity(asked.one, asked.other)
         if similarity is None:

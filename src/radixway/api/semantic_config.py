@@ -1,4 +1,4 @@
-"""What may be said to the semantic layer: judgements of answers, and to read its configuration again."""
+"""The semantic layer over HTTP: feedback on answers, and reload of its configuration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def semantic_routes(
 
     @router.post("/feedback")
     async def feedback(request: Request) -> dict[str, Any]:
-        """How good an answer was: `request_id` and `rating` (`up`, `down`) or `score` (0 to 1).
+        """Record how good an answer was: `request_id` and `rating` (`up`, `down`) or `score` (0 to 1).
 
         It moves the score that the model has in that category. Tenants judge answers of their own.
         """

@@ -93,12 +93,12 @@ class FleetControl:
         """Two updates at once would leave workers with different weights."""
 
     async def broadcast_call(self, request: Request) -> Response:
-        """Pass the call on to all workers, or to those it names."""
+        """Pass `request` on to all workers, or to those it names."""
         call, named = await _read_fleet_call(request)
         return _combined_response(await self._fan_out(call, self._named_workers(named)))
 
     async def broadcast_weight_update(self, request: Request) -> Response:
-        """The same for new weights: from then on only workers that have them are used."""
+        """Pass the new weights of `request` on: from then on only workers that have them are used."""
         call, named = await _read_fleet_call(request)
         version = _requested_version(request, call)
         async with self._updates:
@@ -114,7 +114,7 @@ class FleetControl:
         return _combined_response(outcomes)
 
     async def abort_requests(self, request: Request) -> Response:
-        """End a request wherever it is, or all of them."""
+        """Abort the request that `request` names, wherever it is, or all of them."""
         call, named = await _read_fleet_call(request)
         said = _decode_fields(call)
         workers: Sequence[Worker] = ()
@@ -148,7 +148,7 @@ class FleetControl:
 
 
 def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
-    """The calls that go to all workers, and `/expect_weight_version`."""
+    """Build the calls that go to all workers of `fleet`, and `/expect_weight_version`."""
     router = APIRouter(tags=["fleet"])
     guarded = [Depends(access)]
     for path in _CALLS:
@@ -233,11 +233,11 @@ def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
 
 
 def sglang_routes(registry: WorkerRegistry, transport: HttpTransport) -> APIRouter:
-    """Questions go to one ready worker; what goes to all of them is in `fleet.py`."""
+    """Build the questions that go to one ready worker of `registry`."""
     router = APIRouter(tags=["sglang"])
 
     async def ask_one(request: Request) -> Response:
-        """What one ready worker answers."""
+        """Return the reply of one ready worker."""
         for worker in registry.candidates(None):
             try:
                 status, kind, body = await transport.call_worker(

@@ -1,4 +1,6 @@
-"""From a conversation's text to what it was sampled as: `/retrieve_from_text` and its likes, for trainers."""
+"""Lookup of the tokens that a conversation's text was sampled as: `/retrieve_from_text` and others, for
+trainers.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
 
     @router.post("/retrieve_from_messages_template")
     async def retrieve_from_messages_template(request: Request) -> dict[str, Any]:
-        """The same for messages, as the model's chat template writes them."""
+        """Return the tokens of messages, as the model's chat template writes them."""
         asked = decode_json(_messages, await request.body())
         _, tokenizer = await tokenizer_of(asked.model)
         if tokenizer is None:

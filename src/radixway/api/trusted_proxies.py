@@ -1,4 +1,4 @@
-"""Which network a client calls from.
+"""Trusted proxies: networks and keys whose headers decide about a request.
 
 Whose word counts on where a request goes: proxies and semantic routers that stand before the gateway.
 """
@@ -16,7 +16,7 @@ from radixway.core.pipeline import BadRequest, Request
 
 
 def is_in_networks(host: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether the address is of one of the networks; one of IPv4 written as IPv6 counts as what it is."""
+    """Return whether `host` is in one of `networks`; an IPv4 address written as IPv6 counts as IPv4."""
     address = ip_address(host)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -40,14 +40,14 @@ class TrustedProxies:
         """Somebody is trusted."""
 
     def is_trusted(self, scope: Scope) -> bool:
-        """Whether the request comes straight from a trusted network, or carries a trusted key."""
+        """Return whether `scope` comes straight from a trusted network, or has a trusted key."""
         client = scope.get("client")
         if self._networks and client is not None and is_in_networks(client[0], self._networks):
             return True
         return self.has_trusted_key(scope)
 
     def has_trusted_key(self, scope: Scope) -> bool:
-        """Whether it carries a trusted key."""
+        """Return whether `scope` has a trusted key."""
         return bool(self._keys) and any(
             hmac.compare_digest(_bearer_key(value), key)
             for name, value in scope["headers"]
@@ -56,7 +56,7 @@ class TrustedProxies:
         )
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:
-        """Do what a trusted hop's headers say: another model, one certain worker, another priority.
+        """Apply a trusted proxy's headers to `request`: another model, one certain worker, another priority.
 
         Raises BadRequest naming the header that makes no sense.
         """

@@ -1,4 +1,4 @@
-"""`GET /usage`: what tenants have used, for the operator, and for each tenant its own."""
+"""`GET /usage`: usage of all tenants for the operator, and of each tenant for itself."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ from radixway.routing import API, FleetMembership, HealthMonitor, Worker, Worker
 def worker_routes(
     registry: WorkerRegistry, membership: FleetMembership, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
-    """`/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`."""
+    """Build `/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`
+    for `registry`.
+    """
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
 
@@ -66,7 +68,7 @@ def _worker_loads(registry: WorkerRegistry) -> dict[str, Any]:
 
 
 async def read_worker_fields(request: Request) -> dict[str, Any]:
-    """The query's and the JSON body's fields together; `worker_url` is another name of `url`."""
+    """Return the fields of the query and JSON body of `request`; `worker_url` is another name of `url`."""
     fields: dict[str, Any] = dict(request.query_params)
     raw = await request.body()
     if raw:
@@ -85,7 +87,7 @@ async def read_worker_fields(request: Request) -> dict[str, Any]:
 
 
 def parse_worker(fields: dict[str, Any]) -> WorkerSettings:
-    """What the fields say of a worker; others are ignored. Raises BadRequest."""
+    """Build worker settings from `fields`; unknown ones are ignored. Raises BadRequest."""
     for several in ("models", "pools"):
         if isinstance(fields.get(several), str):  # a query can only carry text
             fields[several] = [name for name in fields[several].split(",") if name]
@@ -111,7 +113,7 @@ def _apply_worker_type(fields: dict[str, Any]) -> None:
 
 
 def find_worker(registry: WorkerRegistry, fields: dict[str, Any]) -> Worker:
-    """The one that `url` names. Raises WorkerNotFoundError."""
+    """Return the worker whose `url` is in `fields`. Raises WorkerNotFoundError."""
     try:
         worker = registry.get_worker(check_worker_url(fields["url"]))
     except ValueError:
@@ -127,31 +129,31 @@ _OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "ttl_s"}
 
 
 class WorkerRegistrar(Protocol):
-    """Who keeps the leases of workers."""
+    """The keeper of workers' leases."""
 
     most_ttl_s: float
 
     def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float:
-        """A worker is there, for that time; returns how long."""
+        """Register the worker of `section` for `ttl_s` seconds; return how long it is registered."""
         ...
 
     def deregister_worker(self, worker: Worker) -> None:
-        """It is to get nothing new, and to be forgotten when it has nothing in hand."""
+        """Send `worker` nothing new, and forget it when it has finished its requests."""
         ...
 
     def forget_worker(self, url: str) -> None:
-        """Whatever stood there leaves, of which nothing but its word is left, if that."""
+        """Forget the lease at `url`, whose worker is gone."""
         ...
 
     def lease_left_s(self, url: str) -> float | None:
-        """How long the worker's word holds still, if it has given one."""
+        """Return how many seconds the lease at `url` lasts, if there is one."""
         ...
 
 
 def registration_routes(
     registry: WorkerRegistry, registrar: WorkerRegistrar, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
-    """`POST`, `DELETE` and `GET /workers`."""
+    """Build `POST`, `DELETE` and `GET /workers`, by which workers register with `registrar`."""
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
 

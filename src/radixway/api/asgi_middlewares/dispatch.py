@@ -200,7 +200,7 @@ class ReplayableRequest(Request):
         """Why the body is not JSON, once somebody asked for it."""
 
     def replace_body(self, body: bytes) -> None:
-        """What the next `call_next` sends."""
+        """Set the `body` that the next `call_next` sends."""
         self._body = body
         self._parsed = _UNREAD
 

@@ -1,4 +1,4 @@
-"""What Starlette-style middlewares get as `router`: the Slime router, as far as they use it."""
+"""The `router` that Starlette-style middlewares get: the Slime router, as far as they use it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SlimeRouter:
         return self._registry.remove_worker(check_worker_url(url)) is not None
 
     def cache_stats(self) -> Mapping[str, Any] | None:
-        """What the attached radix tree says of itself; None while none is attached."""
+        """Return the statistics of the attached radix tree; None while none is attached."""
         tree = getattr(self, "radix_tree", None)
         return None if tree is None else tree.get_stats()
 

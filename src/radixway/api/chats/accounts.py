@@ -24,57 +24,59 @@ _HIDDEN = "********"
 
 
 class NewPullWorker(LenientRequestBody):
-    """Who may fetch jobs."""
+    """A pull worker to be registered."""
 
     name: str = Field(min_length=1, max_length=256)
     trusted: bool = False
 
 
 def account_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Users going, by their own wish or the administrator's."""
+    """Build the routes by which users, or the administrator, delete accounts, tokens and pull workers in
+    `room`.
+    """
     router = APIRouter(tags=["accounts"])
 
     @router.delete("/account/")
     async def leave(user: Annotated[str, Depends(who.require_user)]) -> Response:
-        """The user is nobody any more."""
+        """Delete the user."""
         await room.accounts.delete_user(user)
         await room.user_erasure.end_answers([user])
         return Response()
 
     @router.delete("/account", include_in_schema=False)
     async def leave_by_way() -> RedirectResponse:
-        """To the path with its slash, as published."""
+        """Redirect to the path with its slash, as published."""
         return RedirectResponse("/account/", 307)
 
     admin = APIRouter(prefix="/admin", dependencies=[Depends(who.require_admin)])
 
     @admin.delete("/refresh_tokens/{user_id}")
     async def revoke(user_id: str) -> Response:
-        """No refresh token of theirs serves any more."""
+        """Revoke the refresh tokens of `user_id`."""
         await room.token_issuer.revoke_user(user_id)
         return Response()
 
     @admin.delete("/users/{user_id}")
     async def remove(user_id: str) -> Response:
-        """They are nobody any more."""
+        """Delete the user `user_id`."""
         await room.accounts.delete_user(user_id)
         await room.user_erasure.end_answers([user_id])
         return Response()
 
     @admin.put("/workers")
     async def let_in(body: NewPullWorker) -> dict[str, Any]:
-        """A worker that may fetch jobs; its key is told here and never again."""
+        """Register a pull worker; its key is shown once."""
         worker, key = await room.workers.create_worker(body.name, trusted=body.trusted)
         return _worker_object(worker, key)
 
     @admin.get("/workers")
     async def workers() -> list[dict[str, Any]]:
-        """Those that were let in."""
+        """List the registered pull workers."""
         return [_worker_object(worker, _HIDDEN) for worker in await room.workers.list_workers()]
 
     @admin.delete("/workers/{worker_id}")
     async def shut_out(worker_id: str) -> Response:
-        """Its key opens nothing any more."""
+        """Revoke the key of the pull worker `worker_id`."""
         await room.workers.delete_worker(worker_id)
         return Response()
 
@@ -93,13 +95,13 @@ _UserId = Annotated[str, Path(max_length=256, pattern=r"^[^\x00]*$")]
 
 
 def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureService | None) -> APIRouter:
-    """What users may know and wish of what is kept of them; `erasure`: None: this room is all there is."""
+    """Build export and erasure of a user's data; without `erasure` only chats are erased."""
     router = APIRouter(tags=["privacy"])
     User = Annotated[str, Depends(who.require_user)]
 
     @router.get("/v1/account/export", responses=_RESPONSES, response_class=StreamingResponse)
     async def export(user: User) -> StreamingResponse:
-        """Every row that is the user's, as JSON lines."""
+        """Export every row of the user, as JSON lines."""
         return _attachment_response(await room.account_export.export_user(user))
 
     @router.get(
@@ -109,12 +111,12 @@ def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureSe
         dependencies=[Depends(who.require_admin)],
     )
     async def export_of(user_id: _UserId) -> StreamingResponse:
-        """Every row that is this user's, one that left included."""
+        """Export every row of `user_id`, even after that user left."""
         return _attachment_response(await room.account_export.export_user(user_id))
 
     @router.delete("/v1/account", responses={202: {"description": "The rest is asked again till it is done"}})
     async def erase(user: User) -> JSONResponse:
-        """Forget the user with all their chats, in every room of the gateway."""
+        """Erase the user with all their chats, in every component of the gateway."""
         known = await room.accounts.find_user(user)
         if erasure is not None:
             erased = await erasure.erase_everywhere(Subject(known.tenant, known.gateway_user))

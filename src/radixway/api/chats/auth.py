@@ -21,17 +21,17 @@ Name = Annotated[str, Path(max_length=64)]
 
 
 def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess | None = None) -> APIRouter:
-    """Logins and tokens. `access`: of whoever runs the gateway."""
+    """Build logins and tokens; `access` is the operator's."""
     router = APIRouter(prefix="/auth", tags=["auth"])
 
     @router.get("/check")
     async def check(user: Annotated[str, Depends(who.require_user)]) -> str:
-        """Whose token it is."""
+        """Return the id of the token's user."""
         return user
 
     @router.get("/providers")
     async def providers() -> list[str]:
-        """Where users may log in."""
+        """List the providers by which users may log in."""
         debug = ["debug"] if room.config.allow_debug_auth else []
         ours = [name for name in room.logins.names if name in _PUBLISHED]
         return ours + debug + [name for name in room.logins.names if name not in _PUBLISHED]
@@ -46,14 +46,14 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
     async def debug_login(
         username: Annotated[str, Query(min_length=1, max_length=256)], state: str = "{}"
     ) -> None:
-        """To the callback, as real providers do."""
+        """Redirect to the callback, as real providers do."""
         _require_debug_auth(room)
         query = urlencode({"code": username, "state": state})
         raise HTTPException(302, headers={"Location": f"/auth/callback/debug?{query}"})
 
     @router.get("/callback/debug")
     async def debug_callback(code: Annotated[str, Query(max_length=256)]) -> dict[str, Any]:
-        """Tokens for a user of that name."""
+        """Issue tokens for a user of the name `code`."""
         _require_debug_auth(room)
         if not code:
             raise HTTPException(400, "Username is required")
@@ -62,7 +62,7 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
 
     @router.get("/login/{provider}", status_code=302, response_class=RedirectResponse)
     async def login(provider: Name) -> RedirectResponse:
-        """To that provider."""
+        """Redirect to the login of `provider`."""
         return RedirectResponse(await room.logins.begin(provider), 302, _PRIVATE)
 
     @router.get("/callback/{provider}")
@@ -74,7 +74,7 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
         iss: Annotated[str | None, Query(max_length=2048)] = None,
         error: Annotated[str | None, Query(max_length=256)] = None,
     ) -> dict[str, Any]:
-        """Tokens for whoever the provider has sent back."""
+        """Issue tokens for the user that `provider` has sent back."""
         response.headers.update(_PRIVATE)
         if error is not None:
             room.logins.known(provider)
@@ -87,10 +87,7 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
 
     @router.post("/operator")
     async def operator(request: Request, response: Response) -> dict[str, Any]:
-        """Tokens for whoever runs the gateway, as a user like others: by its admin key, or from this machine.
-
-        It is one account, whoever has the key; nobody else's chats are open to it.
-        """
+        """Issue tokens for the operator, who passes by the admin key or from this machine."""
         if access is None:
             raise HTTPException(404, "Not Found")
         try:
@@ -105,7 +102,7 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
 
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:
-        """The user whom a trusted server speaks for, somebody new where there is none."""
+        """Return the user whom a trusted server speaks for, creating the account where there is none."""
         user = await who.enroll_user(request)
         return {
             "id": user.id,
@@ -119,7 +116,7 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
 
 
 def token_pair_object(pair: TokenPair) -> dict[str, Any]:
-    """The published shape."""
+    """Build the published shape of `pair`."""
     return {
         "access_token": {"access_token": pair.access, "token_type": "bearer"},
         "refresh_token": {"access_token": pair.refresh, "token_type": "refresh"},

@@ -1,8 +1,4 @@
-"""Who is asking: a user by their token or key, or the server they came through by its own.
-
-Whatever is shown is looked up with every call: who was deleted, and what was revoked, counts for nothing at
-once and in every process.
-"""
+"""Authentication of chats: a user by their token or key, or the server they came through by its own."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\x00]*$")]
 
 
 class TrustedClient(msgspec.Struct, frozen=True):
-    """What the header `TrustedClient` holds: base64 of this, as JSON."""
+    """The content of the header `TrustedClient`: base64 of this, as JSON."""
 
     api_key: str
     client: _Name
@@ -62,7 +58,9 @@ class ChatAuthenticator:
         self._trusted = [key.get_secret_value().encode() for key in room.config.trusted_client_keys]
 
     async def require_user(self, request: Request) -> str:
-        """A FastAPI dependency: the user's id. Raises HTTPException, InvalidTokenError, ChatNotFoundError."""
+        """A FastAPI dependency: the id of the user who sent `request`. Raises HTTPException,
+        InvalidTokenError, ChatNotFoundError.
+        """
         found: str | None = request.scope.get(_USER)
         if found is None:
             found = request.scope[_USER] = await self._authenticate_user(request)
@@ -86,7 +84,9 @@ class ChatAuthenticator:
         return user.id
 
     async def require_admin(self, request: Request) -> None:
-        """A FastAPI dependency: administrators alone pass. Raises HTTPException, InvalidTokenError."""
+        """A FastAPI dependency: refuses a `request` unless it is an administrator's. Raises HTTPException,
+        InvalidTokenError.
+        """
         request.scope[BY] = NOBODY
         token = _bearer_token(request, 401, "Invalid token")
         if secrets.compare_digest(token.encode(), self._room.secrets.root_token.encode()):
@@ -99,7 +99,9 @@ class ChatAuthenticator:
         request.scope[BY] = "chats" if named is None else f"tenant:{named.tenant}"
 
     def authenticate_before_bodies(self, routes: Iterable[BaseRoute]) -> None:
-        """Find out who asks before a body is read; FastAPI reads it before it asks its dependencies."""
+        """Authenticate before the bodies of `routes` are read; FastAPI reads them before its dependencies
+        run.
+        """
         for route in routes:
             if isinstance(route, APIRoute) and route.body_field is not None:
                 for dependency in route.dependant.dependencies:
@@ -107,7 +109,7 @@ class ChatAuthenticator:
                         route.app = _authenticate_first(route.app, dependency.call)
 
     async def find_worker(self, key: str | None) -> PullWorkerRecord | None:
-        """Whose key it is, among those that may fetch jobs."""
+        """Return the pull worker whose `key` it is, if there is one."""
         if not key:
             return None
         if not key.startswith(PREFIX):
@@ -124,7 +126,9 @@ class ChatAuthenticator:
         return PullWorkerRecord(found[0].id, found[0].name, trusted=False, created_at=found[0].created_at)
 
     async def require_trusted_client(self, request: Request) -> tuple[TrustedClient, str]:
-        """Whom a trusted server speaks for, and the tenant of its users. Raises HTTPException, 401."""
+        """Return whom the trusted server behind `request` speaks for, and the tenant of its users. Raises
+        HTTPException (401).
+        """
         given = request.headers.get("trustedclient")
         if given is None:
             raise HTTPException(401, "Missing token")
@@ -138,7 +142,7 @@ class ChatAuthenticator:
         return client, tenant
 
     async def enroll_user(self, request: Request) -> User:
-        """The user whom a trusted server speaks for, somebody new where there is none.
+        """Return the user whom a trusted server speaks for in `request`, creating one where there is none.
 
         Raises HTTPException; ChatNotFoundError: the id is somebody else's.
         """

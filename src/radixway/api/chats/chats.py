@@ -15,7 +15,7 @@ from radixway.chat.service import ChatService
 
 
 class ChatUpdate(LenientRequestBody):
-    """What may be changed of a chat."""
+    """Changes to a chat."""
 
     title: str | None = Field(default=None, max_length=100)
     hidden: bool | None = None
@@ -24,7 +24,7 @@ class ChatUpdate(LenientRequestBody):
 
 
 def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Lists of chats, and single ones."""
+    """Build the routes of chats in `room`, for the users that `who` authenticates."""
     router = APIRouter(prefix="/chats", tags=["chats"])
     User = Annotated[str, Depends(who.require_user)]
 
@@ -64,14 +64,14 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.get("/{chat_id}")
     async def chat(chat_id: str, user: User) -> dict[str, Any]:
-        """A chat with all its messages."""
+        """Return the chat `chat_id` with all its messages."""
         found = await room.chats.find_chat(user, chat_id)
         reports = await room.feedback.list_chat_reports(chat_id)
         return to_chat_read(found, await room.messages.list_messages(user, chat_id), reports)
 
     @router.put("/{chat_id}")
     async def update(chat_id: str, user: User, body: ChatUpdate) -> None:
-        """Change what is given."""
+        """Change the given fields of `chat_id`."""
         given = {name: value for name, value in body.model_dump().items() if value is not None}
         if (tail := given.get("active_thread_tail_message_id")) is not None:
             message = await room.messages.find_message(user, tail)
@@ -81,7 +81,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.delete("/{chat_id}")
     async def delete(chat_id: str, user: User) -> Response:
-        """With all that belongs to it."""
+        """Delete `chat_id` with all that belongs to it."""
         await room.answers.cancel_chat(user, chat_id)
         await room.chats.delete_chat(user, chat_id)
         return Response()

@@ -1,4 +1,4 @@
-"""`/configs`: what may be asked for."""
+"""`/configs`: models and plugins that may be chosen."""
 
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +12,7 @@ from radixway.chat.service import ChatService
 
 
 def config_routes(room: ChatService) -> APIRouter:
-    """Models and presets."""
+    """Build the routes of models, presets and plugins of `room`."""
     router = APIRouter(prefix="/configs", tags=["configs"])
 
     @router.get("/model_configs")

@@ -136,13 +136,13 @@ class _Keepalive:
         self._begun = message.state.is_final
 
     def note_entry(self, now: float) -> None:
-        """The answer itself was heard."""
+        """Note that the answer itself was heard at `now` (seconds)."""
         self._begun = True
         self._silent_since = now
         self.due_at = now + self._room.config.ping_s
 
     async def next_event(self, now: float) -> bytes:
-        """What is to be said now; nothing, where something was said lately and it stands nowhere."""
+        """Return the event to be sent at `now` (seconds): the queue position, a ping, or nothing."""
         if self._silent_since is None:  # the first time: one that has begun is rarely silent
             self._silent_since = now
         self.due_at = now + (self._room.config.ping_s if self._begun else _PENDING_S)

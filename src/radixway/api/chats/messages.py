@@ -1,4 +1,4 @@
-"""`/chats/{chat}/…`: what is said in a chat, and what users think of it."""
+"""`/chats/{chat}/…`: messages of a chat, and users' opinions of them."""
 
 import secrets
 from typing import Annotated, Any
@@ -23,14 +23,14 @@ _Share = Annotated[float, Field(ge=0, le=1)] | None
 
 
 class PrompterMessage(LenientRequestBody):
-    """What a user says."""
+    """A user's message."""
 
     parent_id: str | None = Field(default=None, max_length=64)
     content: str = Field(min_length=1)
 
 
 class SamplingParameters(LenientRequestBody):
-    """How words are drawn."""
+    """Parameters of sampling."""
 
     top_k: int | None = Field(default=None, ge=-1, lt=2**31)
     top_p: _Share = None
@@ -50,7 +50,7 @@ class PluginEntry(LenientRequestBody):
 
 
 class AssistantMessage(LenientRequestBody):
-    """What an answer is asked for with."""
+    """A request for an answer."""
 
     parent_id: str = Field(max_length=64)
     model_config_name: str = Field(max_length=256)
@@ -71,20 +71,20 @@ class MessageVote(LenientRequestBody):
 
 
 class NewMessageReport(LenientRequestBody):
-    """What is wrong with a message."""
+    """A complaint about a message."""
 
     report_type: ReportType
     reason: str = Field(max_length=10_000)
 
 
 class DraftEvaluation(LenientRequestBody):
-    """Which drafts this one is better than."""
+    """The drafts that this one is better than."""
 
     inferior_message_ids: list[str] = Field(max_length=1000)
 
 
 def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Messages, their streams, and opinions of them."""
+    """Build the routes of messages in `room`, their streams, and opinions of them."""
     router = APIRouter(prefix="/chats/{chat_id}", tags=["messages"])
     User = Annotated[str, Depends(who.require_user)]
     Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
@@ -93,7 +93,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def say(
         chat_id: str, user: User, body: PrompterMessage, idempotency_key: Key = None
     ) -> dict[str, Any]:
-        """What a user says, below a finished answer or as the first of a chat."""
+        """Add a user's message to `chat_id`, below a finished answer or as the first."""
         message = await room.messages.write_question(
             user,
             chat_id,
@@ -150,7 +150,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.get("/messages/{message_id}")
     async def message(chat_id: str, message_id: str, user: User) -> dict[str, Any]:
-        """One message."""
+        """Return the message `message_id`."""
         found = await room.messages.find_message(user, message_id)
         return to_message_read(found, await room.feedback.list_reports(message_id))
 
@@ -162,7 +162,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         last_event_id: Annotated[str | None, Header(max_length=32)] = None,
         x_radixway_events: Annotated[str, Header(max_length=256)] = "",
     ) -> Response:
-        """What an answer says: all of it, or what came after `Last-Event-ID`.
+        """Stream an answer: all of it, or what came after `last_event_id`.
 
         `X-Radixway-Events: restart` is from clients that know the event of an answer that begins anew.
         """
@@ -174,19 +174,19 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.post("/messages/{message_id}/votes")
     async def vote(chat_id: str, message_id: str, user: User, body: MessageVote) -> Response:
-        """What the user thinks of an answer."""
+        """Record the user's opinion of an answer."""
         await room.feedback.vote_answer(user, message_id, body.score)
         return Response()
 
     @router.post("/messages/{message_id}/reports")
     async def report(chat_id: str, message_id: str, user: User, body: NewMessageReport) -> Response:
-        """What is wrong with a message."""
+        """Record a complaint about a message."""
         await room.feedback.report_message(user, message_id, body.report_type, body.reason)
         return Response()
 
     @router.post("/messages/{message_id}/message_evals")
     async def evaluate(chat_id: str, message_id: str, user: User, body: DraftEvaluation) -> Response:
-        """Which drafts this one is better than."""
+        """Record which drafts this one is better than."""
         await room.feedback.rank_answers(user, message_id, body.inferior_message_ids)
         return Response()
 
@@ -204,7 +204,8 @@ async def _stream_answer(
 
 
 def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> str | None:
-    """Return what tells a call with an idempotency key from others; None: without `key`.
+    """Return a digest of `call` and `body`, to recognise a repeat of an idempotency `key`; None without
+    `key`.
 
     `exclude`: fields that say nothing of what is asked. Those at their defaults count as not given, so that
     calls can be repeated across an update that adds one.
@@ -215,7 +216,7 @@ def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> s
 
 
 def parse_last_event_id(last_event_id: str | None) -> int:
-    """Of a `Last-Event-ID`. Raises HTTPException."""
+    """Return the position that `last_event_id` names; 0 without one. Raises HTTPException."""
     if last_event_id is None or not last_event_id.strip():
         return 0
     if not last_event_id.strip().isdecimal():

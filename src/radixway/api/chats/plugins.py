@@ -1,4 +1,4 @@
-"""`/plugins/{name}/…`: the plugins of this house, as manifests describe them; workers call them here."""
+"""`/plugins/{name}/…`: the built-in plugins, as manifests describe them; workers call them here."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,9 @@ _MAX_PARAMETER_CHARS = 8192
 
 
 def plugin_routes(room: ChatService) -> APIRouter:
-    """Manifests, interfaces, pictures and calls. Nobody logs in: manifests say so."""
+    """Build manifests, interfaces, icons and calls of the plugins of `room`. Nobody logs in: manifests say
+    so.
+    """
     router = APIRouter(prefix="/plugins/{name}", tags=["plugins"])
     Name = Annotated[str, Path(max_length=64)]
 
@@ -29,22 +31,22 @@ def plugin_routes(room: ChatService) -> APIRouter:
 
     @router.get("/ai-plugin.json")
     async def manifest(name: Name, request: Request) -> JSONResponse:
-        """What it is, and where its interface is described."""
+        """Return the plugin's manifest, which says where its interface is described."""
         return JSONResponse(found(name).to_manifest(str(request.base_url)), headers=_ANYWHERE)
 
     @router.get("/openapi.json")
     async def openapi(name: Name) -> JSONResponse:
-        """Its interface."""
+        """Return the plugin's interface."""
         return JSONResponse(found(name).to_openapi(), headers=_ANYWHERE)
 
     @router.get("/icon.png", response_class=Response)
     async def picture(name: Name) -> Response:
-        """Its picture."""
+        """Return the plugin's icon."""
         return Response(render_icon(found(name).name), media_type="image/png", headers=_ANYWHERE)
 
     @router.get("/{operation}/", response_class=PlainTextResponse)
     async def call(name: Name, operation: Annotated[str, Path(max_length=64)], request: Request) -> Response:
-        """What it says; an error where it cannot."""
+        """Return the plugin's reply, or its error."""
         plugin = found(name)
         if plugin.path != f"/{operation}/":
             raise HTTPException(404, "Not Found")

@@ -34,13 +34,13 @@ _WRONG_KEY, _WRONG_VERSION, _BAD_FRAME, _LATER = 4401, 4426, 1008, 1013
 
 
 class WebSocketLink:
-    """A WebSocket of Starlette's, as a `Link`."""
+    """A Starlette WebSocket as a `Link`."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
 
     async def receive(self) -> str | bytes:
-        """See `Link`."""
+        """Return the next frame. Raises ConnectionGoneError."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise ConnectionGoneError
@@ -48,26 +48,28 @@ class WebSocketLink:
         return message["bytes"] if given is None else given
 
     async def send(self, frame: bytes) -> None:
-        """See `Link`."""
+        """Send `frame`. Raises ConnectionGoneError."""
         try:
             await self._socket.send_text(frame.decode())
         except (WebSocketDisconnect, RuntimeError, OSError) as error:  # as Starlette says of closed ones
             raise ConnectionGoneError from error
 
     async def close(self, code: int, reason: str) -> None:
-        """See `Link`. A reason is cut to what a frame holds. Nobody waits for one who does not read."""
+        """Close with `code`, without waiting for a peer that does not read; `reason` is cut to what a frame
+        holds.
+        """
         with suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
 def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Where workers connect. They are let in first, and then told why they are refused."""
+    """Build the WebSockets of pull workers in `room`. A refused one is accepted first, to be told why."""
     router = APIRouter(tags=["workers"])
 
     @router.get("/workers/sessions", dependencies=[Depends(who.require_admin)])
     async def sessions() -> list[dict[str, Any]]:
-        """Workers that are connected, to any process; for the administrator."""
+        """List the workers that are connected to any process; for the administrator."""
         return await room.sessions.list_shapes()
 
     @router.websocket("/workers/work")
@@ -102,7 +104,7 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 async def _serve_connection(
     room: ChatService, link: WebSocketLink, dialect: WorkerDialect, known: Known
 ) -> bool:
-    """See `_serve`; a database that is away is told, so that it comes again."""
+    """Serve a worker; while the database is away it is told to come again. Returns as `_serve_worker`."""
     try:
         worker = await known()
         return worker is not None and await _serve_worker(room, link, dialect, worker, known)

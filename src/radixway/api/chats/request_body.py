@@ -1,4 +1,4 @@
-"""What every body and address is: text and numbers that a database and JSON can hold."""
+"""The checks of every body and path: text and numbers that a database and JSON can hold."""
 
 from __future__ import annotations
 

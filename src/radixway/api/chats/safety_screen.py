@@ -1,4 +1,4 @@
-"""Who judges what is asked in chats: a safety service, or the guard's classifiers."""
+"""The safety screen of chats: a safety service, or the guard's classifiers."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ class ChatSafetyScreening(Component):
         self.screen = SafetyScreen(section, self._judge, lambda outcome: outcomes(outcome).inc())
 
     def describe(self) -> dict[str, Any]:
-        """See `Component`: nothing where nothing is judged."""
+        """Describe the screen for `/health`; empty where nothing is judged."""
         return self.screen.describe() if self._section.is_on else {}
 
     async def start(self) -> None:
-        """Try who judges at once, where anything is to be judged: not only when somebody asks."""
+        """Check the judge at once, where anything is to be judged: not only with the first question."""
         if self._section.is_on:
             error = self._section.on_error
             log.info("chat.safety: level %d; what cannot be judged: %s", self._section.level, error)
             self._trying = [asyncio.create_task(self._check_judge())]
 
     async def stop(self) -> None:
-        """Let go of who judges."""
+        """Close the judge."""
         await cancel_tasks(self._trying)
         await self.screen.aclose()
 
@@ -95,7 +95,9 @@ class GuardJudge:
         self._opening = asyncio.Lock()
 
     async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
-        """See `Judge`: personal data of the last turn, attacks also of what all of them make together."""
+        """Judge `turns`: personal data of the last one, attacks also of what all of them make together.
+        `level` decides whether an incomplete verdict counts.
+        """
         from radixway.semantics.encoders import encode_once
         from radixway.semantics.guard.passages import TextPassage
         from radixway.semantics.guard.pii.pii_head import LAYERS
@@ -131,7 +133,7 @@ class GuardJudge:
         return verdict
 
     async def is_healthy(self) -> bool:
-        """Whether a text of ours can be read: what cannot be loaded is told before a question needs it."""
+        """Return whether a sample text can be judged: a failure is known before a question needs it."""
         try:
             await self.judge(["Nothing to be found here."], 3)
         except SafetyUnavailableError:

@@ -1,4 +1,4 @@
-"""What users ask for is asked for in their tenant's name: its models, its limits, its part of every cache."""
+"""Dispatch of users' requests as their tenant's: its models, its limits, its part of every cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from radixway.core.pipeline import Caller, ForbiddenError, Reply, Request, Tenan
 async def send_as_tenant(
     request: Request, accounts: UserAccounts, tenancies: Mapping[str, TenantPolicy] | None, road: PipelineCall
 ) -> Reply:
-    """Send a user's request down the road. `tenancies`: None where no tenants are configured.
+    """Send a user's `request` through the pipeline. `tenancies`: None where no tenants are configured.
 
     Raises ForbiddenError: the user was deleted, or the tenant is not configured any more; and what the road
     does.

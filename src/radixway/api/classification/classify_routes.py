@@ -57,18 +57,18 @@ class BatchClassificationMetrics:
         )
 
     def record_started(self, processing: Processing, size: int) -> None:
-        """A batch of that many texts will be read."""
+        """Count a batch of `size` texts."""
         self._requests(processing).inc()
         self._texts(processing).inc(size)
         self._sizes(processing).observe(size)
 
     def record_finished(self, processing: Processing, size: int, seconds: float) -> None:
-        """It was."""
+        """Observe the `seconds` that a batch of `size` texts took."""
         label = next((label for most, label in _RANGES if size <= most), "50+")
         self._durations(processing, label).observe(seconds)
 
     def record_failed(self, processing: Processing, code: str) -> None:
-        """It was not; `code` as the client is told."""
+        """Count a failed batch by the error's `code`."""
         self._errors(processing, code).inc()
 
 
@@ -99,7 +99,7 @@ _batch = msgspec.json.Decoder(_BatchBody)
 
 
 def classify_routes(room: LazyClassificationService, counts: BatchClassificationMetrics) -> APIRouter:
-    """Intent, personal data, attacks; several of them, or many texts, at once; and what judges them."""
+    """Build intent, personal data, attacks, combinations and batches of them; `counts` counts batches."""
     router = APIRouter(tags=["classification"])
 
     async def ask(request: Request, task: Task) -> Answer:
@@ -122,7 +122,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
 
     @router.post("/api/v1/classify/security")
     async def security(request: Request) -> Answer:
-        """Whether a text attacks the prompt that it becomes part of."""
+        """Say whether a text attacks the prompt that it becomes part of."""
         return await ask(request, "security")
 
     @router.post("/api/v1/classify/combined")
@@ -167,7 +167,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
 
     @router.get("/info/models")
     async def models() -> Answer:
-        """What judges texts here, and whether it is loaded."""
+        """Describe the classifiers, and whether they are loaded."""
         with translate_errors():
             tasks = await room.tasks()
             from radixway.semantics.classification.model_info import describe_models
@@ -176,7 +176,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
 
     @router.get("/info/classifier")
     async def classifier() -> Answer:
-        """What can be asked, in which categories, under which thresholds."""
+        """List the tasks, categories and thresholds."""
         with translate_errors():
             tasks = await room.tasks()
             from radixway.semantics.classification.model_info import describe_classifier

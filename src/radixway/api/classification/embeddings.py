@@ -49,7 +49,7 @@ _query = msgspec.json.Decoder(_SearchBody)
 
 
 def embedding_routes(room: LazyClassificationService) -> APIRouter:
-    """Vectors of texts, the cosine of two, the nearest of many; and which model makes them."""
+    """Build embeddings, similarities and nearest texts, answered by `room`."""
     router = APIRouter(tags=["classification"])
 
     @router.post("/api/v1/embeddings")
@@ -109,7 +109,7 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
 
 
 async def check_embedding_model(vectors: TextSimilarity, asked: _ModelFields) -> None:
-    """Raises ClassificationApiError where another model or length is asked for than there is."""
+    """Raises ClassificationApiError where `asked` names another model or length than `vectors` have."""
     encoder = await vectors.ready_encoder()
     if asked.model not in ("", "auto") and not encoder.id.startswith(asked.model.rpartition("/")[2]):
         raise ClassificationApiError(f"vectors are made by {encoder.id} here (or say auto)", param="model")

@@ -36,7 +36,7 @@ class ClassificationApiError(GatewayError):
         self._at = datetime.now(UTC)
 
     def body(self) -> bytes:
-        """See `HttpError`."""
+        """Encode it in the published shape."""
         told: dict[str, Any] = {
             "code": self.code,
             "message": self.client_message,

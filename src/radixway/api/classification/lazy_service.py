@@ -1,4 +1,4 @@
-"""The classification room, opened with the first question: with the gateway's encoder, or one of its own."""
+"""The classification service, opened with the first question, on the gateway's encoder or its own."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class LazyClassificationService(Component):
         self._lock = asyncio.Lock()
 
     async def tasks(self) -> ClassificationTasks:
-        """Who answers. Raises ClassificationApiError (503) where packages are missing."""
+        """Return the opened service. Raises ClassificationApiError (503) where packages are missing."""
         async with self._lock:
             if self._tasks is None:
                 self._tasks = await self._open_tasks()
             return self._tasks
 
     async def stop(self) -> None:
-        """Let go of the encoder that was started here."""
+        """Close the encoder that was started here."""
         if self._own is not None:
             await self._own.aclose()
 

@@ -1,4 +1,4 @@
-"""Bodies of the classification API, checked in its words.
+"""Bodies of the classification API, checked in its words; work that ends when its client disconnects.
 
 Work that ends when whoever asked for it leaves.
 """
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 async def decode_body(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """The decoded body. Raises BadBody."""
+    """Decode the body of `request` with `decoder`. Raises BadBodyError."""
     return decode_json(decoder, await request.body())
 
 
 def check_text_given(text: str | None, field: str = "text") -> str:
-    """Raises ClassificationApiError unless there is something in it."""
+    """Return `text`. Raises ClassificationApiError, naming `field`, unless there is something in it."""
     if text is None:
         raise ClassificationApiError(f"{field} field is required", param=field)
     if not text.strip():
@@ -52,7 +52,8 @@ def check_texts_given(texts: Sequence[str] | None, most: int, field: str = "text
 
 
 async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives; it is cancelled when the client disconnects. The body must have been read.
+    """Return the result of `work`, which is cancelled when the client of `request` disconnects. The body must
+    have been read.
 
     Raises ClassificationApiError then, which nobody reads.
     """

@@ -26,7 +26,9 @@ def classification_routes(
     access: AdminAccess,
     metrics: MetricsRegistry,
 ) -> list[APIRouter]:
-    """`semantic`: the gateway's, whose prompts `access` may switch; None where it has none."""
+    """Build all routers of the API. `semantic`: the gateway's, whose prompts `access` may switch; None where
+    it has none.
+    """
     counts = BatchClassificationMetrics(metrics)
     routers = [classify_routes(room, counts), embedding_routes(room), prompt_routes(semantic, access)]
     return [*routers, _overview_routes(routers)]

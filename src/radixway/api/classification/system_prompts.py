@@ -1,4 +1,4 @@
-"""`/config/system-prompts`: which category's prompt is given to models, seen and switched."""
+"""`/config/system-prompts`: each category's prompt, shown and switched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _switch = msgspec.json.Decoder(_SwitchBody)
 
 
 def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIRouter:
-    """Both need the admin key: prompts are the operator's. `semantic` None: there are none to switch."""
+    """Build them for holders of the admin key: prompts are the operator's. `semantic` None: there are none to
+    switch.
+    """
     router = APIRouter(tags=["classification"], dependencies=[Depends(access)])
 
     @router.get("/config/system-prompts")

@@ -1,6 +1,5 @@
-"""Where consoles of this user's gateways listen, on this machine.
-
-The process that draws the pages: begun when somebody looks, ended with the gateway.
+"""The process that draws the console's pages: started with the first visit, ended with the gateway; and the
+directory of Unix sockets by which consoles of this user's gateways are found.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def remove_stale_sockets() -> None:
 
 
 def find_console_socket(name: str, port: int) -> Path | None:
-    """Where the console of that name listens, if it belongs to a gateway at this port.
+    """Return the socket of the console called `name`, if it belongs to a gateway at this `port`.
 
     Several processes that share a port have a console each: who was served by one comes back to it.
     """
@@ -96,17 +95,17 @@ class ConsoleProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `running` returns at once."""
+        """Return whether `ensure_running` returns at once."""
         return self._answers and self._process is not None and self._process.returncode is None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it could not be started a moment ago, so that it is not tried again yet."""
+        """Return whether a start failed a moment ago, so that it is not tried again yet."""
         return monotonic() - self._failed_at < _RESTART_AFTER_S
 
     async def ensure_running(self, port: int) -> Path:
-        """The socket at which the pages are served, after starting what is not running. Raises
-        ConsoleUnavailableError.
+        """Return the socket at which the pages are served, after starting what is not running. `port`: the
+        gateway's. Raises ConsoleUnavailableError.
         """
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
@@ -123,7 +122,7 @@ class ConsoleProcess:
         return self._directory / "console"
 
     async def has_ended(self) -> bool:
-        """Whether it has; one that is ending is waited for a moment."""
+        """Return whether the process has ended; one that is ending is waited for a moment."""
         process = self._process
         if process is not None:
             with suppress(TimeoutError):
@@ -132,7 +131,7 @@ class ConsoleProcess:
         return process is None or process.returncode is not None
 
     async def stop_process(self) -> None:
-        """End it."""
+        """End the process."""
         async with self._starting:
             await self._end_process()
             if self._back is not None:

@@ -1,4 +1,4 @@
-"""What stands at `/console` in the gateway."""
+"""The proxy at `/console` in the gateway."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ConsoleProxy(Component):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process answers, so that a visitor sees pages at once."""
+        """Return whether the process answers, so that a visitor sees pages at once."""
         return self._process.is_ready
 
     def routes(self) -> APIRouter:

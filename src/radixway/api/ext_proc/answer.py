@@ -24,7 +24,7 @@ from radixway.core.http import Message
 from radixway.core.pipeline import GatewayError
 
 Write = Callable[[ProcessingResponse], Awaitable[None]]
-"""Tells Envoy. Raises ClientGone: it is not there any more."""
+"""Tells Envoy. Raises ClientDisconnectedError: it is not there any more."""
 
 
 _HEADERS_TIMEOUT_S = 0.05
@@ -44,9 +44,7 @@ class BodyFrame(NamedTuple):
 
 
 class EnvoyAnswer:
-    """`send` is ASGI's; `hear_…` is told what comes from Envoy; the others are for whoever has it carry the
-    request.
-    """
+    """`send` is ASGI's; `on_upstream_…` take what comes from Envoy; the other methods are the forwarder's."""
 
     def __init__(self, write: Write, *, clear_route_cache: bool) -> None:
         self._write = write
@@ -74,12 +72,12 @@ class EnvoyAnswer:
     # What comes from Envoy.
 
     def on_upstream_headers(self, headers: list[Header], ends: bool) -> None:
-        """The worker's answer begins; `ends`: it has no body."""
+        """Note the `headers` of the worker's reply; `ends`: it has no body."""
         if self._upstream is not None and not self._upstream.done():
             self._upstream.set_result((headers, ends))
 
     async def on_upstream_body(self, frame: BodyFrame) -> None:
-        """The answer goes on."""
+        """Note the next `frame` of the worker's reply."""
         if not self.over:
             self._frames.append(frame)
             self._arrived.set()
@@ -91,7 +89,7 @@ class EnvoyAnswer:
     async def forward_request(
         self, headers: list[Header], gone: list[bytes], had: list[Header], body: bytes | None
     ) -> None:
-        """Let the request go on to its worker."""
+        """Let the request go on to its worker: with `headers` in place of `had`, without those in `gone`."""
         self.handed_over = True
         self._upstream = asyncio.get_running_loop().create_future()
         if body is not None:
@@ -144,7 +142,9 @@ class EnvoyAnswer:
     # What the application says.
 
     async def send(self, message: Message) -> None:
-        """ASGI's. Raises ClientGone."""
+        """Handle a `message` of the application. Raises ClientDisconnectedError. Raises
+        ClientDisconnectedError.
+        """
         if self.over:
             return
         if message["type"] == "http.response.start":
@@ -156,7 +156,7 @@ class EnvoyAnswer:
             await self._finish_answer()
 
     async def send_immediate_reply(self, status: int, headers: list[Header], body: bytes) -> None:
-        """A whole answer in place of whatever there is; none if all has been said."""
+        """Send a whole reply in place of whatever there is, unless all has been sent."""
         if not self.over:
             self.over = self._cut = True
             await self._write(messages.immediate_response(status, headers, body))

@@ -1,4 +1,4 @@
-"""Where Envoy is sent: addresses of workers that the gateway knows, and no others."""
+"""Addresses to which Envoy is sent: those of workers that the gateway knows, and no others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DestinationResolver:
         self._known: dict[str, _CachedDestination] = {}
 
     async def resolve_worker(self, worker: Worker) -> tuple[str, str]:
-        """A worker's `ip:port` and the path before its paths.
+        """Return the `ip:port` of `worker` and the path before its paths.
 
         Raises NoWorkersError: Envoy cannot reach it, or may not.
         """

@@ -42,7 +42,7 @@ class EnvoyForwarder(RequestForwarder):
         return not self._answer.handed_over
 
     async def forward_request(self, request: Request, worker: Worker, lease: WorkerLease) -> Reply:
-        """See `RequestForwarder`. Raises NoWorkers where Envoy cannot reach the worker."""
+        """Have Envoy send `request` to `worker`. Raises NoWorkersError where Envoy cannot reach it."""
         assert self.head is not None
         try:
             destination, base_path = await self._destinations.resolve_worker(worker)

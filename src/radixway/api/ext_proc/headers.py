@@ -52,7 +52,7 @@ class RequestHead:
 
     @classmethod
     def from_envoy(cls, raw: list[Header]) -> RequestHead:
-        """From Envoy's headers."""
+        """Parse the `raw` headers of Envoy."""
         pseudo = {name: value for name, value in raw if name[:1] == b":"}
         rest = [header for header in raw if header[0][:1] != b":"]
         if b":authority" in pseudo and not any(name == b"host" for name, _ in rest):
@@ -66,7 +66,7 @@ class RequestHead:
         return unquote(self.target.partition("?")[0])
 
     def to_scope(self, client: tuple[str, int] | None) -> Scope:
-        """The same for an ASGI application."""
+        """Build the ASGI scope of the request from `client`."""
         raw_path, _, query = self.target.partition("?")
         scope: dict[str, Any] = {
             "type": "http",
@@ -92,7 +92,9 @@ class RequestHead:
 def worker_headers(
     request: Request, head: RequestHead, base_path: str, destination: str, api_key: str | None, via: bytes
 ) -> tuple[list[Header], list[bytes]]:
-    """The headers that a worker gets, as from the gateway itself, and the names of those to be taken off."""
+    """Return the headers that a worker gets, as from the gateway itself, and the names of those in `head` to
+    be removed.
+    """
     headers = [header for header in request.headers if header[0] != b"via"]
     passed = b", ".join(value for name, value in request.headers if name == b"via")
     if request.routing.resolved_model and not any(name == MODEL for name, _ in headers):
@@ -120,7 +122,7 @@ def _removed(head: RequestHead, kept: Collection[bytes]) -> list[bytes]:
 
 
 def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
-    """An answer's status, the headers that reach the client, and the names of the others, which do not."""
+    """Split `raw` into status, the headers that reach the client, and the names of the others."""
     status = next((int(value) for name, value in raw if name == b":status"), 502)
     headers = filter_reply_headers([each for each in raw if each[0][:1] != b":"])
     gone = {name for name, _ in raw if is_dropped_header(name)} - _FRAMED_BY_ENVOY

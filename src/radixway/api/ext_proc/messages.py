@@ -1,4 +1,4 @@
-"""What Envoy is answered, as messages of `envoy.service.ext_proc.v3`.
+"""Replies to Envoy, as messages of `envoy.service.ext_proc.v3`.
 
 Header values are given as `raw_value` alone: Envoy refuses a header that has `value` too.
 """
@@ -32,12 +32,12 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 def decode_headers(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
-    """Envoy's headers, pseudo headers among them, in order."""
+    """Decode Envoy's `headers`, pseudo headers among them, in order."""
     return [(each.key.encode(), each.raw_value or each.value.encode()) for each in headers.headers]
 
 
 def header_mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
-    """What makes `present` say what `wanted` says; names not wanted stay, unless they are among `removed`."""
+    """Build the change from `present` to `wanted`; names not wanted stay, unless they are among `removed`."""
     had = _by_name(present)
     changed = [
         HeaderValueOption(
@@ -70,7 +70,7 @@ SHOW_WHOLE = ProcessingResponse(
 
 
 def pass_through(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
-    """A request that is none of ours: Envoy asks nothing more about it."""
+    """Let a request that is none of ours pass, with `changes` of its headers: Envoy asks nothing more."""
     mode = ProcessingMode(
         request_body_mode=ProcessingMode.NONE,
         response_header_mode=ProcessingMode.SKIP,
@@ -81,7 +81,7 @@ def pass_through(changes: Changes, *, clear_route_cache: bool) -> ProcessingResp
 
 
 def continue_request(changes: Changes, body: bytes | None, *, clear_route_cache: bool) -> ProcessingResponse:
-    """The request may go on: with these headers, and with this body where it is another."""
+    """Let the request go on, with `changes` of its headers and with `body` where it is another."""
     common = CommonResponse(
         header_mutation=changes,
         body_mutation=None if body is None else _body_mutation(body),
@@ -91,7 +91,7 @@ def continue_request(changes: Changes, body: bytes | None, *, clear_route_cache:
 
 
 def continue_response_headers(changes: Changes, *, has_body: bool) -> ProcessingResponse:
-    """The answer's head may go on; its body, if it has one, is to come in pieces."""
+    """Let the reply's head go on with `changes`; its body, if it has one, is to come in pieces."""
     mode = ProcessingMode.STREAMED if has_body else ProcessingMode.NONE
     return ProcessingResponse(
         response_headers=HeadersResponse(response=CommonResponse(header_mutation=changes)),
@@ -100,7 +100,7 @@ def continue_response_headers(changes: Changes, *, has_body: bool) -> Processing
 
 
 def continue_response_body(body: bytes | None, changes: Changes | None = None) -> ProcessingResponse:
-    """What a frame of the answer's body is replaced by; None: it stays as it is."""
+    """Replace a frame of the reply by `body`; None: it stays as it is."""
     replaced = None if body is None else _body_mutation(body)
     common = CommonResponse(header_mutation=changes, body_mutation=replaced)
     return ProcessingResponse(response_body=BodyResponse(response=common))
@@ -114,7 +114,7 @@ def continue_trailers(request: bool) -> ProcessingResponse:
 
 
 def immediate_response(status: int, headers: Headers, body: bytes) -> ProcessingResponse:
-    """The whole answer, in place of whatever was or would have been one. Envoy asks nothing more."""
+    """Build the whole reply of this `status`, in place of any other. Envoy asks nothing more."""
     if status not in _KNOWN_STATUSES:  # which Envoy refuses
         status = status // 100 * 100 if 200 <= status < 600 else 500
     return ProcessingResponse(

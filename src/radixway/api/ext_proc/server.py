@@ -1,4 +1,4 @@
-"""The gRPC server: ext_proc, health, reflection, TLS; in the gateway's process and event loop.
+"""The gRPC server for Envoy: ext_proc, health, reflection, TLS; in the gateway's process and event loop.
 
 A gateway's door for Envoy, from its configuration.
 """
@@ -72,7 +72,7 @@ class ExtProcServer(Component):
             self._stopping = asyncio.get_running_loop().create_task(self._drain())
 
     async def stop(self) -> None:
-        """The same, and return when all is over."""
+        """Drain, and return when all requests have ended."""
         self.start_draining()
         if self._stopping is not None:
             await self._stopping
@@ -175,9 +175,8 @@ _BESIDE_THE_BODY = 2**20
 
 
 def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via: bytes) -> ExtProcServer:
-    """The door to `app`, for requests to `paths` and for `/v1/models`; `via` is the gateway's mark.
-
-    Raises ConfigError: bodies as large as they may be would not come through.
+    """Build the server in front of `app`, for requests to `paths` and to `/v1/models`; `via` is the gateway's
+    mark.
     """
     section = config.ext_proc
     if section.max_message_bytes < config.gateway.max_body_bytes + _BESIDE_THE_BODY:

@@ -1,4 +1,4 @@
-"""What Envoy asks about one request, from its head to the last byte of its answer."""
+"""The messages of Envoy about one request, from its head to the last byte of its reply."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NEEDED = "ext_proc needs request_body_mode BUFFERED"
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What is the same for all conversations."""
+    """Settings shared by all streams."""
 
     app: App
     """The gateway."""
@@ -61,7 +61,9 @@ class ProcessingStream:
     """
 
     def __init__(self, terms: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
-        """`write` tells Envoy; raises ClientGone. `caller`: Envoy's span of its call, where it traces."""
+        """`write` tells Envoy; raises ClientDisconnectedError. `caller`: Envoy's span of its call, where it
+        traces.
+        """
         self._terms = terms
         self._caller = caller
         self._tell = write
@@ -82,7 +84,7 @@ class ProcessingStream:
         """The application, once it has been called."""
 
     async def handle_message(self, message: ProcessingRequest) -> None:
-        """Envoy's next message. Raises ClientDisconnectedError."""
+        """Handle the next `message` of Envoy. Raises ClientDisconnectedError."""
         kind = message.WhichOneof("request")
         self._arm_deadline()
         if self._passed_by:
@@ -100,7 +102,7 @@ class ProcessingStream:
             await self._write_response(messages.continue_trailers(kind == "request_trailers"))
 
     async def send_error(self, error: HttpError) -> None:
-        """Answer with an error in place of everything else."""
+        """Reply with `error` in place of everything else."""
         with suppress(ClientDisconnectedError):
             await self.answer.send_immediate_reply(error.status, error.headers(), error.body())
 

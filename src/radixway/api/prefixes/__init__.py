@@ -1,8 +1,4 @@
-"""`GET /prefixes`: what prompts have in common, how hot it is, by whom it is asked for and where it lies.
-
-Three trees, bounded and without text: of the latest requests (`shared`), of engines' caches, of recorded
-conversations.
-"""
+"""`GET /prefixes`: shared prefixes of prompts: their use, their users, and the workers that cache them."""
 
 from radixway.api.prefixes.routes import prefix_routes
 from radixway.api.prefixes.sources import PrefixSources

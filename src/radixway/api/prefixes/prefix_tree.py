@@ -1,4 +1,4 @@
-"""A tree of what requests have in common, made of the names of their prompts' blocks.
+"""A tree of the prefixes that requests share, made of the hashes of their prompts' blocks.
 
 Sorted, requests that begin alike stand next to each other, so that a node of the tree is a stretch of the
 list, and what it shares ends where its first and its last request part::

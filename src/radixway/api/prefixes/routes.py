@@ -47,7 +47,7 @@ _PARAMETERS: list[dict[str, Any]] = [
 
 
 def prefix_routes(sources: PrefixSources, access: AdminAccess) -> APIRouter:
-    """For administrators."""
+    """Build `/prefixes` for administrators."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
 
     @router.get("/prefixes", openapi_extra={"parameters": _PARAMETERS})

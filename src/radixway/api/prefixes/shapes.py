@@ -1,4 +1,4 @@
-"""What is said of prefixes, for OpenAPI and for whoever reads it."""
+"""Replies of `/prefixes`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ Tier = Literal["device", "host", "disk", "assumed"]
 
 
 class PrefixUser(BaseModel):
-    """Who uses a prefix, and how often."""
+    """A user of a prefix, and how often it uses it."""
 
     name: str
     requests: int
 
 
 class PrefixHolder(BaseModel):
-    """Who has a prefix in its cache, by its KV events; `assumed` where only the gateway's choices say so."""
+    """A worker with a prefix in its cache, by its KV events; `assumed` where only the gateway's choices say
+    so.
+    """
 
     name: str
     tier: Tier

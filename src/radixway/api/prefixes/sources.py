@@ -1,4 +1,4 @@
-"""Where trees of prefixes come from: journals and the block index, engines' caches, what is recorded."""
+"""Sources of prefix trees: journals and the block index, engines' caches, recorded trajectories."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PrefixSources:
         self._shows_text = shows_text
 
     async def request_prefixes(self, most: int, levels: int, latest: int) -> PrefixTree:
-        """What the `latest` requests had in common."""
+        """Build the tree of the prefixes that the `latest` requests shared."""
         chains, nodes = await asyncio.to_thread(_build_tree, self._book.latest_journals(latest), most, levels)
         slots = {worker.slot: worker.name for worker in self._registry if worker.slot >= 0}
         return PrefixTree(
@@ -78,7 +78,7 @@ class PrefixSources:
         )
 
     async def cache_prefixes(self, most: int, levels: int) -> PrefixTree:
-        """What engines have in their radix caches, by their own word."""
+        """Build the tree of the radix caches of engines, as they report them: `most` nodes, `levels` deep."""
         workers = sorted(self._registry, key=lambda worker: worker.name)
         share = max(1, most // max(1, len(workers)))
         told = await asyncio.gather(*(self._ask_worker(worker, share, levels) for worker in workers))
@@ -97,7 +97,7 @@ class PrefixSources:
         )
 
     def trajectory_prefixes(self, most: int, levels: int) -> PrefixTree:
-        """What is recorded; the latest used are the hottest."""
+        """Build the tree of recorded trajectories, at most `most` nodes; the latest used are the hottest."""
         tries = {} if self._tries is None else self._tries.stores_by_model()
         prefixes: list[PrefixInfo] = []
         for name, trie in tries.items():

@@ -1,6 +1,5 @@
-"""The protocols that agents speak, as pure conversions: a body to an Ask, an Answer to a reply or its events.
-
-What lies between, sessions do: they render the Ask to token ids, call a worker's /generate and read its text.
+"""The protocols that agents speak, as pure conversions: a body to a NormalizedRequest, a GeneratedAnswer to a
+reply or its events.
 """
 
 from radixway.api.protocols.answer import (

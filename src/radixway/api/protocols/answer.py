@@ -32,10 +32,7 @@ class SampledTokenLogprob:
 
 @dataclass(slots=True, frozen=True)
 class AnswerDelta:
-    """What is added to an answer: of its text what is certain, and the tokens that made it grow.
-
-    Text may come later than its tokens, never earlier.
-    """
+    """An addition to an answer: the text that is certain, and the tokens that made it grow."""
 
     parts: Sequence[ReadPart] = ()
     token_ids: Sequence[int] = ()
@@ -44,7 +41,7 @@ class AnswerDelta:
 
 @dataclass(slots=True, frozen=True)
 class FinishInfo:
-    """How an answer ended, and what it took. Counts are tokens."""
+    """The reason why an answer ended, and its token counts. Counts are tokens."""
 
     reason: StopReason
     prompt_tokens: int
@@ -59,7 +56,7 @@ class FinishInfo:
 
 @dataclass(slots=True, frozen=True)
 class ReplyMetadata:
-    """What a reply says about itself."""
+    """The id, model and time of a reply."""
 
     id: str
     """Of the request. Each protocol puts a prefix of its own before it."""
@@ -86,7 +83,7 @@ class ContentBlock:
 
 
 class GeneratedAnswer:
-    """What has come of an answer; the same whatever pieces it came in."""
+    """An answer so far; the same whatever pieces it came in."""
 
     def __init__(self) -> None:
         self.blocks: list[ContentBlock] = []
@@ -94,14 +91,14 @@ class GeneratedAnswer:
         self.scores: list[SampledTokenLogprob] = []
 
     def apply_delta(self, growth: AnswerDelta) -> None:
-        """Take in what is added."""
+        """Add `growth`."""
         for part in growth.parts:
             self.add_part(part)
         self.token_ids += growth.token_ids
         self.scores += growth.scores
 
     def add_part(self, part: ReadPart) -> bool:
-        """Take in what comes next of the text. Whether a new block began with it."""
+        """Add `part`; return whether a new block began with it. Whether a new block began with it."""
         if isinstance(part, CallDelta):
             begins = part.name is not None
             if begins:
@@ -133,7 +130,9 @@ class GeneratedAnswer:
         return [block for block in self.blocks if block.kind == "call"]
 
     def finish_reason(self, reason: StopReason) -> FinishReason:
-        """The finish reason as chat completions name it: who stops after calling waits for tools."""
+        """Return the finish reason of chat completions for `reason`: an answer that stops after calls waits
+        for tools.
+        """
         return "tool_calls" if reason == "stop" and self.calls else reason
 
     def to_message(self) -> Message:
@@ -145,7 +144,7 @@ class GeneratedAnswer:
 
 
 def build_assistant_message(reasoning: str, content: str, calls: Iterable[ContentBlock]) -> Message:
-    """An assistant's message in the form of chat completions."""
+    """Build an assistant's message of chat completions from `reasoning`, `content` and `calls`."""
     tool_calls = [
         {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
         for call in calls
@@ -179,5 +178,7 @@ class AssistantTurn:
 
 
 def join_text_content(texts: Sequence[str]) -> str | list[dict[str, Any]]:
-    """Content of texts: one is a string, several are parts, which the chat template joins in its own way."""
+    """Join `texts` to content: one is a string, several are parts, which the chat template joins in its own
+    way.
+    """
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]

@@ -1,12 +1,5 @@
-"""A call's arguments as Anthropic's `input`: an object, where models write JSON text that may be none.
-
-Anthropic's `message` and its content blocks, and its errors.
-
-An Anthropic message as a stream of events.
-
-message_start
-  content_block_start, content_block_delta …, content_block_stop      for each block
-message_delta (stop reason, usage), message_stop
+"""Anthropic's `message`, whole and as a stream of events, its content blocks and errors. A call's `input` is
+an object, where models write JSON text that may be none.
 """
 
 from __future__ import annotations
@@ -34,7 +27,9 @@ _INVALID = "INVALID_JSON"
 
 
 def parse_tool_input(arguments: str) -> dict[str, Any]:
-    """The arguments as an object. What is cut off or otherwise none is kept as it is under `INVALID_JSON`."""
+    """Return `arguments` as an object. What is cut off or otherwise none is kept as it is under
+    `INVALID_JSON`.
+    """
     try:  # not json.loads, which lets pass what JSON cannot say: NaN, half of a surrogate pair
         given = msgspec.json.decode(arguments) if arguments.strip() else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -43,13 +38,13 @@ def parse_tool_input(arguments: str) -> dict[str, Any]:
 
 
 def tool_input_text(arguments: str) -> str:
-    """The same as JSON text; as the model wrote it, where that is an object."""
+    """Return `arguments` as JSON text; as the model wrote it, where that is an object."""
     given = parse_tool_input(arguments)
     return arguments if _INVALID not in given and arguments.strip() else json.dumps(given, ensure_ascii=False)
 
 
 def arguments_from_input(given: dict[str, Any]) -> str:
-    """The arguments of a call from its `input`."""
+    """Return the arguments of a call from `given`, its `input`."""
     match given:
         case {"INVALID_JSON": str(arguments)} if len(given) == 1:
             return arguments
@@ -95,7 +90,7 @@ def message_start_object(head: ReplyMetadata) -> dict[str, Any]:
 
 
 def message_object(head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
-    """The message with everything in it."""
+    """Build the message with everything in `answer`."""
     content = [content_block(block) for block in answer.blocks]
     return {
         **message_start_object(head),
@@ -106,7 +101,7 @@ def message_object(head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishI
 
 
 def content_block(block: ContentBlock) -> dict[str, Any]:
-    """A block with everything in it."""
+    """Build the content block of `block`."""
     if block.kind == "call":
         return {
             "type": "tool_use",
@@ -125,7 +120,7 @@ def thinking_signature(thinking: str) -> str:
 
 
 def stop_fields(answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
-    """`stop_reason`, and `stop_sequence` if one ended it."""
+    """Build `stop_reason`, and `stop_sequence` if `ending` says that one ended it."""
     finish = answer.finish_reason(ending.reason)
     by_sequence = finish == "stop" and ending.stop is not None
     reason = "stop_sequence" if by_sequence else _STOP_REASONS[finish]
@@ -134,7 +129,7 @@ def stop_fields(answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
 
 
 def usage_object(ending: FinishInfo) -> dict[str, Any]:
-    """`usage`: what came from the cache is not among the input tokens."""
+    """Build `usage` from `ending`: cached tokens are not among the input tokens."""
     return _usage_fields(
         ending.prompt_tokens - ending.cached_tokens, ending.cached_tokens, ending.completion_tokens
     )
@@ -171,7 +166,9 @@ class AnthropicEventWriter:
         return _named_event("message_start", message=message_start_object(self._head))
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """The end of the block before where a new one begins, its beginning, and what is added to it."""
+        """Encode `growth`: the end of the block before where a new one begins, its beginning, and its
+        delta.
+        """
         events = b""
         for part in growth.parts:
             before = self._answer.blocks[-1] if self._answer.blocks else None
@@ -185,7 +182,7 @@ class AnthropicEventWriter:
         return events
 
     def encode_end(self, ending: FinishInfo) -> bytes:
-        """The end of the last block, `message_delta`, `message_stop`."""
+        """Encode the end of the last block, `message_delta` with `ending`, and `message_stop`."""
         events = self._block_stop(self._block_index, self._answer.blocks[-1]) if self._answer.blocks else b""
         events += _named_event(
             "message_delta", delta=stop_fields(self._answer, ending), usage=usage_object(ending)

@@ -1,4 +1,4 @@
-"""Chat completions: what a body asks, and the whole reply."""
+"""Chat completions: parsing of bodies, and whole replies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChatStreamOptions(msgspec.Struct):
 
 
 class OpenAIRequestFields(SamplingFields, kw_only=True):
-    """What bodies of chat completions and completions have in common."""
+    """Fields that bodies of chat completions and completions share."""
 
     model: str | None = None
     n: int | None = None
@@ -41,7 +41,7 @@ class OpenAIRequestFields(SamplingFields, kw_only=True):
     return_token_ids: bool | None = None
 
     def check_supported(self) -> None:
-        """Raises BadBody (400) for what has the right type and cannot be had."""
+        """Raises BadBodyError (400) for what has the right type and cannot be had."""
         require_single_answer("n", self.n)
         if self.stream_options is not None and not self.stream:
             raise field_error("stream_options", "is for streams only: give stream: true, or leave it out")
@@ -74,9 +74,9 @@ class ChatAdapter:
     name = "openai.chat"
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
-        """What a body asks. The messages are as the client wrote them, without fields that are null.
+        """Parse a `raw` body. The messages are as the client wrote them, without fields that are null.
 
-        Their content is checked when they are rendered. Raises BadBody (400).
+        Their content is checked when they are rendered. Raises BadBodyError (400).
         """
         body, fields, extra = decode_open_struct(raw, _ChatBody)
         body.check_supported()
@@ -111,7 +111,7 @@ class ChatAdapter:
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
-        """A `chat.completion`."""
+        """Encode `answer` as a `chat.completion`."""
         choice: dict[str, Any] = {
             "index": 0,
             "message": answer.to_message(),
@@ -134,16 +134,16 @@ class ChatAdapter:
         return encode(reply)
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
-        """`chat.completion.chunk`s, and `[DONE]`."""
+        """Create a writer of `chat.completion.chunk`s and `[DONE]` for `ask`."""
         return ChatEventWriter(ask, head, self.reply_id(head))
 
     def encode_error_body(self, error: HttpError) -> bytes:
-        """OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
+        """Encode `error` as OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
         return error.body()
 
 
 def reasoning_effort_arguments(effort: str | None) -> dict[str, Any]:
-    """OpenAI's reasoning effort as templates take it: by that name, and `none` as a switch."""
+    """Return OpenAI's reasoning `effort` as templates take it: by that name, and `none` as a switch."""
     if effort is None:
         return {}
     return {"enable_thinking": False} if effort == "none" else {"reasoning_effort": effort}

@@ -35,7 +35,7 @@ class ChatEventWriter:
         return self._chunk_event({"role": "assistant", "content": ""}, first=True)
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """One chunk with all that is added, or nothing."""
+        """Encode one chunk with all of `growth`, or nothing."""
         delta = MessageDelta()
         for part in growth.parts:
             self._answer.add_part(part)
@@ -47,14 +47,14 @@ class ChatEventWriter:
         return self._chunk_event(_message_delta(delta), growth)
 
     def encode_end(self, ending: FinishInfo) -> bytes:
-        """The finish reason, usage if asked for, and `[DONE]`."""
+        """Encode the finish reason of `ending`, usage if asked for, and `[DONE]`."""
         events = self._chunk_event({}, finish=self._answer.finish_reason(ending.reason), stop=ending.stop)
         if self._ask.include_usage:
             events += encode_event({**self._base_fields(), "choices": [], "usage": chat_usage(ending)})
         return events + DONE_EVENT
 
     def encode_failure(self, error: HttpError) -> bytes:
-        """An error event, which OpenAI's SDK raises."""
+        """Encode `error` as an event, which OpenAI's SDK raises."""
         return error.event()
 
     def _chunk_event(
@@ -90,7 +90,7 @@ class ChatEventWriter:
 
 
 def chat_usage(ending: FinishInfo) -> dict[str, Any]:
-    """`usage` of chat completions and completions."""
+    """Build `usage` of chat completions and completions from `ending`."""
     return {
         "prompt_tokens": ending.prompt_tokens,
         "completion_tokens": ending.completion_tokens,
@@ -100,7 +100,7 @@ def chat_usage(ending: FinishInfo) -> dict[str, Any]:
 
 
 def chat_logprobs(scores: Iterable[SampledTokenLogprob]) -> list[dict[str, Any]]:
-    """`logprobs.content` of a choice, an entry for each token."""
+    """Build `logprobs.content` of a choice, an entry for each of `scores`."""
     return [
         {
             **_logprob_entry(score.token, score.logprob),
@@ -111,7 +111,7 @@ def chat_logprobs(scores: Iterable[SampledTokenLogprob]) -> list[dict[str, Any]]
 
 
 def finite_logprob(logprob: float) -> float:
-    """A log-probability as JSON can say it."""
+    """Return `logprob` as JSON can write it."""
     return max(logprob, _LEAST_LOGPROB)
 
 

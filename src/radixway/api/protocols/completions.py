@@ -39,7 +39,7 @@ class CompletionsAdapter:
     name = "openai.completions"
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
-        """What a body asks: `prompt` is one text or one list of ids. Raises BadBody (400)."""
+        """Parse a `raw` body: `prompt` is one text or one list of ids. Raises BadBodyError (400)."""
         body, fields, extra = decode_open_struct(raw, _CompletionsBody)
         body.check_supported()
         require_single_answer("best_of", body.best_of)
@@ -66,7 +66,7 @@ class CompletionsAdapter:
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
-        """A `text_completion`."""
+        """Encode `answer` as a `text_completion`."""
         events = _CompletionEventWriter(ask, head, self.reply_id(head))
         growth = AnswerDelta(token_ids=answer.token_ids, scores=answer.scores)
         reply = events.build_chunk(answer.content, growth, finish=ending.reason, stop=ending.stop)
@@ -74,11 +74,11 @@ class CompletionsAdapter:
         return encode(reply)
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
-        """The same in pieces, and `[DONE]`."""
+        """Create a writer of the reply to `ask` in chunks, and `[DONE]`."""
         return _CompletionEventWriter(ask, head, self.reply_id(head))
 
     def encode_error_body(self, error: HttpError) -> bytes:
-        """OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
+        """Encode `error` as OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
         return error.body()
 
 
@@ -98,7 +98,7 @@ class _CompletionEventWriter:
         return b""
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """One chunk with all that is added, or nothing."""
+        """Encode one chunk with all of `growth`, or nothing."""
         answer = GeneratedAnswer()
         answer.apply_delta(growth)
         has_tokens = growth.token_ids and self._ask.return_token_ids
@@ -108,7 +108,7 @@ class _CompletionEventWriter:
         return self._chunk_event(self.build_chunk(answer.content, growth))
 
     def encode_end(self, ending: FinishInfo) -> bytes:
-        """The finish reason, usage if asked for, and `[DONE]`."""
+        """Encode the finish reason of `ending`, usage if asked for, and `[DONE]`."""
         events = self._chunk_event(
             self.build_chunk("", AnswerDelta(), finish=ending.reason, stop=ending.stop)
         )
@@ -159,7 +159,7 @@ class _CompletionEventWriter:
 
 
 def _parse_prompt(given: str | list[Any]) -> str | list[int]:
-    """The one prompt. Raises BadBody (400) for none, several, or something else."""
+    """The one prompt. Raises BadBodyError (400) for none, several, or something else."""
     if isinstance(given, str):
         return given
     prompts = given if given and all(isinstance(item, str | list) for item in given) else [given]

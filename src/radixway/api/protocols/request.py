@@ -1,4 +1,4 @@
-"""What a client asks, whatever protocol it asked in."""
+"""A client's request, whatever protocol it came in."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class NormalizedRequest:
         return most
 
     def answer_format(self, family: ModelFamily, prompt: str) -> AnswerFormat:
-        """How to read the answer of a model of this family to the rendered `prompt`.
+        """Return how to read the answer of a model of this `family` to the rendered `prompt`.
 
         The text must contain the reading's `markers`, even where they are special tokens.
         """

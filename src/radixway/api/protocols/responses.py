@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what a body asks, and the whole reply."""
+"""OpenAI's Responses: parsing of bodies, and whole replies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ResponsesAdapter:
         self._unsupported = ("prompt",) if stateful else ("background", "conversation", "prompt")
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
-        """What a body asks; `instructions` become the first message. Raises BadBody (400).
+        """Parse a `raw` body; `instructions` become the first message. Raises BadBodyError (400).
 
         With `previous_response_id` the messages are only what is new; whoever keeps the session knows the
         others, and that earlier `instructions` are not among them.
@@ -99,13 +99,15 @@ class ResponsesAdapter:
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
-        """A `response`."""
+        """Encode `answer` as a `response`."""
         return encode(ResponseObject(ask, head, self.reply_id(head)).finished(answer, ending))
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
-        """`response.created` … `response.completed`, or `response.incomplete`."""
+        """Create a writer of `response.created` … `response.completed`, or `response.incomplete`, for
+        `ask`.
+        """
         return ResponsesEventWriter(ResponseObject(ask, head, self.reply_id(head)))
 
     def encode_error_body(self, error: HttpError) -> bytes:
-        """OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
+        """Encode `error` as OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
         return error.body()

@@ -77,7 +77,7 @@ class ResponseObject:
         return self._response_object("in_progress", [])
 
     def finished(self, answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
-        """The response with everything in it."""
+        """Build the response with everything in `answer`."""
         last = self.last_status(ending)
         response = self._response_object(last, self._output_items(answer, last))
         if last == "incomplete":
@@ -92,17 +92,17 @@ class ResponseObject:
         return response
 
     def cancelled(self, answer: GeneratedAnswer) -> dict[str, Any]:
-        """The response as far as it came before its client had enough."""
+        """Build the response with `answer` as far as it came before it was cancelled."""
         return self._response_object("cancelled", self._output_items(answer, "incomplete"))
 
     def failed(self, answer: GeneratedAnswer, error: HttpError) -> dict[str, Any]:
-        """The response as far as it came."""
+        """Build the response with `answer` as far as it came before `error`."""
         response = self._response_object("failed", self._output_items(answer, "incomplete"))
         response["error"] = {"code": "server_error", "message": error.client_message}
         return response
 
     def item(self, index: int, block: ContentBlock, status: Status) -> dict[str, Any]:
-        """A block as output item; its ids follow from the response's and the call's."""
+        """Build the output item of `block`; its ids follow from the response's and the call's."""
         if block.kind == "call":
             return {
                 "type": "function_call",
@@ -132,13 +132,13 @@ class ResponseObject:
         return {**item, "encrypted_content": encode_reasoning(block.text)} if self._sealed else item
 
     def item_id(self, index: int, block: ContentBlock) -> str:
-        """The id of an output item."""
+        """Return the id of the output item `index`."""
         if block.kind == "call":
             return f"fc_{block.call_id.removeprefix('call_')}"
         return f"{'msg' if block.kind == 'text' else 'rs'}_{self._head.id}_{index}"
 
     def last_status(self, ending: FinishInfo) -> Literal["completed", "incomplete"]:
-        """Of the response, and of its last item."""
+        """Return the status of the response and of its last item, by `ending`."""
         return "completed" if ending.reason == "stop" else "incomplete"
 
     def _output_items(self, answer: GeneratedAnswer, last: Status) -> list[dict[str, Any]]:
@@ -164,7 +164,7 @@ class ResponseObject:
 
 
 def content_part(block: ContentBlock) -> dict[str, Any]:
-    """The one content part of a thinking or text item."""
+    """Build the one content part of `block`, a thinking or text item."""
     if block.kind == "thinking":
         return {"type": "reasoning_text", "text": block.text}
     return {"type": "output_text", "text": block.text, "annotations": [], "logprobs": []}
@@ -195,7 +195,7 @@ class ResponsesEventWriter:
 
     @property
     def answer(self) -> GeneratedAnswer:
-        """What has come so far."""
+        """Return the answer so far."""
         return self._answer
 
     def encode_start(self, *, queued: bool = False) -> bytes:
@@ -212,7 +212,9 @@ class ResponsesEventWriter:
         return b"".join(events) + self._numbered_event("response.in_progress", response=begun)
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """The end of the item before where a new one begins, its beginning, and what is added to it."""
+        """Encode `growth`: the end of the item before where a new one begins, its beginning, and its
+        delta.
+        """
         events = b""
         for part in growth.parts:
             before = self._answer.blocks[-1] if self._answer.blocks else None
@@ -225,17 +227,17 @@ class ResponsesEventWriter:
         return events
 
     def encode_end(self, ending: FinishInfo) -> bytes:
-        """The end of the last item, and the whole response."""
+        """Encode the end of the last item, and the whole response, with `ending`."""
         last = self._response.last_status(ending)
         return self.encode_close(last, f"response.{last}", self._response.finished(self._answer, ending))
 
     def encode_failure(self, error: HttpError) -> bytes:
-        """`error`, and `response.failed` with what has come."""
+        """Encode `error`, and `response.failed` with what has come."""
         failed = self._response.failed(self._answer, error)
         return self.encode_error_event(error) + self._numbered_event("response.failed", response=failed)
 
     def encode_error_event(self, error: HttpError) -> bytes:
-        """`error` alone: the stream ends, and the response may go on."""
+        """Encode `error` alone: the stream ends, and the response may go on."""
         return self._numbered_event("error", code=error.code, message=error.client_message, param=error.param)
 
     def encode_close(

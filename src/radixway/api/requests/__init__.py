@@ -1,6 +1,5 @@
-"""The latest requests as a list: rows read from their journals, searched newest first, page by page.
-
-Nothing is kept for it: what a row shows, the request's way through the house has written down.
+"""The latest requests as a list: rows read from their journals, searched newest first, page by page. Nothing
+is stored for it.
 """
 
 from radixway.api.requests.routes import request_routes

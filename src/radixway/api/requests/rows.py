@@ -100,12 +100,12 @@ _STEPS: dict[str, Flag] = {
 
 
 def build_row(journal: Journal, price_of: PriceOf) -> RequestRow:
-    """The row of a request that is over."""
+    """Build the row of a finished request from its `journal`."""
     return RequestRow.model_construct(**read_row_fields(journal, price_of))
 
 
 def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
-    """The fields of a `RequestRow`."""
+    """Read the fields of a `RequestRow` from `journal`."""
     row: dict[str, Any] = dict.fromkeys(_UNKNOWN)
     row["id"], row["began_at"] = journal.request_id, journal.began_at
     row["trace_id"] = journal.trace_id

@@ -42,7 +42,7 @@ class RequestFilter:
     until: float | None = None
 
     def may_match(self, journal: Journal) -> bool:
-        """What can be said of a journal without reading it."""
+        """Return whether `journal` may match, as far as can be said without reading its entries."""
         return (
             _equals_filter(self.tenant, journal.tenant)
             and _equals_filter(self.user, journal.user)
@@ -52,7 +52,7 @@ class RequestFilter:
         )
 
     def matches_row(self, row: dict[str, Any]) -> bool:
-        """Whether a row that passed is one of them."""
+        """Return whether `row` matches."""
         if self.status is not None and not self.status[0] <= (row["status"] or 0) <= self.status[1]:
             return False
         if self.least_ms is not None and row["total_ms"] < self.least_ms:
@@ -76,7 +76,7 @@ class RequestFilter:
 
 @dataclass(slots=True)
 class SearchPage:
-    """What was found, newest first."""
+    """A page of rows, newest first."""
 
     rows: list[RequestRow]
     next: int | None
@@ -99,7 +99,7 @@ class RequestSearch:
         limit: int,
         may_see: Callable[[Journal], bool] = lambda _: True,
     ) -> SearchPage:
-        """The latest `limit` that are wanted, of those kept before the one of the number `before`."""
+        """Return the latest `limit` rows that match `wanted`, of journals before the number `before`."""
         page = SearchPage([], before, 0)
         while page.examined < self._most_examined:
             journals = self._book.journals_before(

@@ -1,4 +1,4 @@
-"""Why rules are not applied."""
+"""Errors of the rules API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from radixway.core.pipeline import GatewayError
 
 
 class SemanticOffError(GatewayError):
-    """There are no rules to look at."""
+    """There are no rules."""
 
     status = 404
     code = "semantic_off"
@@ -26,7 +26,7 @@ class RulesNotFoundError(GatewayError):
 
 
 class RulesNotEditableError(GatewayError):
-    """They stand where they cannot be changed while the gateway runs."""
+    """The rules cannot be changed while the gateway runs."""
 
     status = 409
     code = "rules_not_editable"
@@ -40,7 +40,7 @@ class RulesNotAppliedError(GatewayError):
 
 
 class VersionRequiredError(GatewayError):
-    """Whoever writes says what they have seen."""
+    """A write without `If-Match`, the version that was seen."""
 
     status = 428
     code = "version_needed"
@@ -48,7 +48,7 @@ class VersionRequiredError(GatewayError):
 
 
 class RulesChangedError(GatewayError):
-    """Somebody else was quicker."""
+    """The file was changed by somebody else meanwhile."""
 
     status = 412
     code = "rules_changed"
@@ -67,7 +67,7 @@ class RulesInvalidError(GatewayError):
         self._error = error
 
     def body(self) -> bytes:
-        """See `HttpError`."""
+        """Encode it with `mistakes`."""
         from radixway.api.rules.shapes import describe_mistakes
 
         told: dict[str, Any] = msgspec.json.decode(super().body())

@@ -85,7 +85,9 @@ def rules_routes(
     access: AdminAccess,
     note: Callable[..., None] | None = None,
 ) -> APIRouter:
-    """`room` None: requests are not read for their meaning. `note`: the audit log's, where there is one."""
+    """Build the routes; `room` None: requests are not classified. `note`: the audit log's, where there is
+    one.
+    """
     router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
     if room is None:
 
@@ -113,7 +115,7 @@ def rules_routes(
 
     @router.get("/config/semantic/rules/{version}", response_class=Response)
     async def past(version: Annotated[str, Meta(max_length=64)]) -> Response:
-        """A text that was in force, as YAML."""
+        """Return the text of a past `version`, as YAML."""
         return Response(await desk.find_version(version), media_type="application/yaml")
 
     @router.post(
@@ -136,7 +138,7 @@ def rules_routes(
         openapi_extra=_request_body_schema(_TrialBody),
     )
     async def try_out(request: Request) -> shapes.RulesReplayReport:
-        """What the rules in `text` would make of the `latest` requests, and of `texts`; nothing changes.
+        """Replay the `latest` requests, and `texts`, with the rules in `text`; nothing changes.
 
         Requests are judged again by the signals that their journals have, as texts are not kept.
         """
@@ -226,7 +228,9 @@ class _RulesEditor:
         return told
 
     async def compile_rules(self, text: str) -> SemanticSnapshot:
-        """Raises ConfigError, with every mistake that has a line before those that show when it is used."""
+        """Compile `text`. Raises ConfigError, with every mistake that has a line before those that show when
+        it is used.
+        """
         from radixway.semantics.decisions.section_validation import parse_section
 
         snapshots = self._room.snapshots
@@ -238,14 +242,14 @@ class _RulesEditor:
         )
 
     async def compile_or_refuse(self, text: str) -> SemanticSnapshot:
-        """Raises RulesInvalidError."""
+        """Compile `text`. Raises RulesInvalidError."""
         try:
             return await self.compile_rules(text)
         except ConfigError as error:
             raise RulesInvalidError(error) from None
 
     async def find_version(self, version: str) -> str:
-        """Raises RulesNotFoundError."""
+        """Return the text of `version`. Raises RulesNotFoundError."""
         file = self._rules_file()
         text = None if file is None else await asyncio.to_thread(file.find_version, version)
         if text is None:

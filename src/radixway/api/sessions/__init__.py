@@ -1,7 +1,9 @@
 """Sessions over HTTP: agents call models through them in their own protocols, trainers fetch their samples.
+Start in `dispatch.py`.
 
-agent ─► AgentCalls ─ wire.read ─► AgentRoad ─ keeper.begin ─► Pipeline ─ /generate, token ids ─► worker
-agent ◄─ wire's reply or events ◄─ AnswerEvents ◄─ keeper.end ◄─ Heard ◄──────────────────────────┘
+agent ─► SessionRequestHandler ─ parse_request ─► SessionDispatcher ─ begin_turn ─► Pipeline ─ /generate ─►
+worker
+agent ◄─ encode_reply or AnswerEvents ◄─ record_call ◄─ GenerateResponseReader ◄────────────────────────────┘
 """
 
 from radixway.api.sessions.calls import SessionCallRouter, SessionRequestHandler

@@ -1,4 +1,4 @@
-"""The paths under `/sessions/{id}/v1` that agents call, served raw."""
+"""The handlers of the paths under `/sessions/{id}/v1` that agents call, served raw."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIRES: dict[ReplyForm, ProtocolAdapter] = {
 
 
 class SessionRequestHandler(RequestHandler):
-    """An exchange whose errors are in its protocol's shape."""
+    """A request handler whose errors are in its protocol's shape."""
 
     def __init__(
         self, endpoint: Endpoint, wire: ProtocolAdapter, road: Pipeline, *more: Any, **limits: Any
@@ -47,7 +47,7 @@ class SessionRequestHandler(RequestHandler):
 
 
 class SessionCallRouter:
-    """Finds the exchange for a path under `/sessions/{id}`."""
+    """Finds the handler for a path under `/sessions/{id}`."""
 
     def __init__(
         self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, ProtocolAdapter], RequestHandler]
@@ -65,7 +65,7 @@ class SessionCallRouter:
                 self._exchanges[path] = exchange
 
     def find_handler(self, scope: Scope) -> RequestHandler | None:
-        """The one that answers, if the path is an agent's."""
+        """Return the handler, if the path of `scope` is an agent's."""
         path: str = scope["path"]
         if not path.startswith("/sessions/"):
             return None

@@ -1,4 +1,4 @@
-"""What can go wrong with sessions, for clients."""
+"""Errors of sessions, for clients."""
 
 from __future__ import annotations
 

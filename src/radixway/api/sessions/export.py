@@ -23,14 +23,14 @@ _encode = msgspec.json.encode
 
 
 async def stream_json_lines(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
-    """A line for each sample."""
+    """Write a line for each sample of `sessions`."""
     async for samples in _samples_of_each(keeper, sessions):
         for sample in samples:
             yield _encode(sample) + b"\n"
 
 
 async def stream_arrow(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
-    """Arrow's streaming format, a record batch for each session."""
+    """Write Arrow's streaming format, a record batch for each of `sessions`."""
     import pyarrow
 
     schema = _schema()
@@ -68,10 +68,10 @@ class _ArrowSink:
         """Nothing is held back."""
 
     def close(self) -> None:
-        """What was written stays."""
+        """Do nothing: what was written stays."""
 
     def take_written(self) -> bytes:
-        """What was written since the last time."""
+        """Return what was written since the last call."""
         written, self._written = b"".join(self._written), []
         return written
 

@@ -1,4 +1,4 @@
-"""How one model is spoken to: its tokenizer, its prompts, and how its answers are read.
+"""The codec of one model: its tokenizer, its prompts, and the reading of its `/generate` replies.
 
 An answer of `/generate`, whole or in events, on its way to become an answer in the client's protocol.
 """
@@ -46,7 +46,7 @@ class ModelCodec:
         )
 
     def answer_format(self, ask: NormalizedRequest, prompt: SessionPrompt) -> AnswerFormat:
-        """How to read the answer to `prompt`."""
+        """Return how to read the answer to `prompt`."""
         ends_with = prompt.ids or [0]
         reading = ask.answer_format(self._family, self.prompting.prompt_ending(ends_with))
         if prompt.resumes and prompt.parent is not None and self._family.thinking is not None:
@@ -56,7 +56,7 @@ class ModelCodec:
         return reading
 
     def hides_markers(self, reading: AnswerFormat) -> bool:
-        """Would a text without special tokens lack something that the reading looks for?"""
+        """Return whether a text without special tokens would lack a marker that `reading` looks for."""
         special = self.tokenizer.special_ids
         ids = map(self.tokenizer.backend.token_to_id, reading.markers)
         return any(token_id in special for token_id in ids)
@@ -117,8 +117,8 @@ class GenerateResponseReader:
         return self._meta.finish_reason is not None
 
     def read_events(self, chunk: bytes) -> AnswerDelta:
-        """Whole events; what they add. Raises WorkerRefusedError for what is no answer, or an error of the
-        worker's.
+        """Read `chunk`, whole events, and return what they add. Raises WorkerRefusedError for what is no
+        answer, or an error of the worker's.
         """
         parts: list[ReadPart] = []
         ids: list[int] = []
@@ -136,7 +136,9 @@ class GenerateResponseReader:
         return AnswerDelta(parts, ids, scores)
 
     def read_whole_reply(self, body: bytes) -> AnswerDelta:
-        """A reply that does not stream. Raises WorkerRefusedError for what is no answer."""
+        """Read the `body` of a reply that does not stream. Raises WorkerRefusedError for what is no
+        answer.
+        """
         self._whole = body
         return self._apply_event(body, _decode_event(body), new_only=False)
 
@@ -151,14 +153,14 @@ class GenerateResponseReader:
         return told
 
     def flush_held_back(self) -> AnswerDelta:
-        """What was held back because more text could have changed it. Nothing comes after."""
+        """Return what was held back because more text could have changed it. Nothing comes after."""
         growth = AnswerDelta(self._reader.read_parts("", last=True))
         self.answer.apply_delta(growth)
         return growth
 
     @property
     def finish_reason(self) -> Finish:
-        """Why it ended; `abort` where nobody said."""
+        """Return why the answer ended; `abort` where the worker did not say."""
         match (self._meta.finish_reason or {}).get("type"):
             case "stop":
                 return "stop"
@@ -173,7 +175,7 @@ class GenerateResponseReader:
         return matched if isinstance(matched, str) and matched in self._ask.sampling.get("stop", ()) else None
 
     def finish_info(self, prompt_tokens: int, sampled: SampledTokens) -> FinishInfo:
-        """What it took."""
+        """Return the finish reason and counts, for a prompt of `prompt_tokens` tokens."""
         cached = min(max(self._meta.cached_tokens or 0, 0), prompt_tokens)
         return FinishInfo(self.finish_reason, prompt_tokens, len(sampled.ids), cached, stop=self.stop_string)
 
@@ -254,7 +256,7 @@ def _refusal(event: _GenerateEvent) -> WorkerRefusedError | None:
 
 
 def worker_refused(status: int, body: bytes) -> WorkerRefusedError:
-    """A worker's error, in its own words where it has some."""
+    """Build the error of a worker's reply with `status`, in the words of its `body` where it has some."""
     try:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Keeps the sessions: in memory, and in their file where one is configured."""
+"""The store of agent sessions: in memory, and in their file where one is configured."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ class SessionService(Component):
             self.book.adopt_session(session)
 
     async def stop(self) -> None:
-        """Let go of the file; everything of it is written."""
+        """Close the file; everything is written."""
         if self._archive is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._archive.close_file)
         self._thread.shutdown(wait=False)
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`: how many sessions, each as a whole, whoever else called it. What is under way ends
-        as it would, and is not kept. Of one that more called than are remembered it may be anybody.
+        """Erase the sessions that `subject` means, each as a whole, and return how many. Calls under way end
+        as they would, and are not saved. A session with more users than are remembered may be anybody's.
         """
         meant = [session for session in self.book if _is_meant(session, subject)]
         for session in meant:
@@ -137,7 +137,7 @@ class SessionService(Component):
         return len(meant)
 
     async def codec_for(self, model: str | None) -> ModelCodec:
-        """How a model is spoken to. Raises NoTokenizerError."""
+        """Return the codec of `model`. Raises NoTokenizerError."""
         name, tokenizer = await self._tokenizer_of(model)
         if tokenizer is None:
             raise NoTokenizerError(name or model or "")
@@ -152,7 +152,7 @@ class SessionService(Component):
     async def create_session(
         self, session_id: str | None, model: str | None = None, metadata: dict[str, Any] | None = None
     ) -> AgentSession:
-        """A new session. Raises BadRequest, SessionConflictError, SessionLimitError."""
+        """Create a session for `model`. Raises BadRequest, SessionConflictError, SessionLimitError."""
         if session_id is not None and not _ID.fullmatch(session_id):
             raise BadRequest(
                 "session_id: 1 to 128 letters, digits and . _ : ~ @ + -, beginning with a letter or digit",
@@ -170,7 +170,9 @@ class SessionService(Component):
         return session
 
     async def find_session(self, session_id: str) -> AgentSession:
-        """The session, with its calls unless it was collected. Raises SessionNotFoundError."""
+        """Return the session `session_id`, with its calls unless it was collected. Raises
+        SessionNotFoundError.
+        """
         await self.finish_idle_sessions()
         session = self.book.find_session(session_id)
         if session is None:
@@ -210,7 +212,7 @@ class SessionService(Component):
             await self.save_session(session)
 
     async def load_calls(self, session: AgentSession) -> None:
-        """Have the calls of a session here that are in the file only. Raises SessionLimitError,
+        """Load the calls of `session` that are in the file only. Raises SessionLimitError,
         SessionArchiveError.
         """
         archive = self._archive
@@ -301,7 +303,7 @@ class SessionService(Component):
         return call
 
     async def set_reward(self, session: AgentSession, reward: float | None, call: SessionCall | None) -> None:
-        """Set the reward of a session, or of one of its calls."""
+        """Set the `reward` of a session, or of one of its calls."""
         archive = self._archive
         if call is None:
             session.reward = reward
@@ -312,12 +314,12 @@ class SessionService(Component):
             await self._run_in_archive_thread(lambda: archive.write_reward(call))
 
     async def finish_session(self, session: AgentSession) -> None:
-        """No more calls are to come."""
+        """Finish `session`: no more calls are to come."""
         self.book.finish_session(session)
         await self.save_session(session)
 
     async def training_samples(self, session: AgentSession) -> list[TrainingSample]:
-        """Its training samples. Raises SessionCollectedError, SessionLimitError."""
+        """Return the training samples of `session`. Raises SessionCollectedError, SessionLimitError."""
         if session.state != "collected":
             await self.load_calls(session)
             return list(make_samples(session))
@@ -329,7 +331,7 @@ class SessionService(Component):
             session.forget_calls()
 
     async def mark_collected(self, session: AgentSession) -> None:
-        """Its samples have been fetched: hold its tokens no longer. Raises SessionConflictError."""
+        """Release the tokens of `session`, whose samples have been fetched. Raises SessionConflictError."""
         if session.state == "collected":
             return
         self.check_collectable(session)
@@ -341,7 +343,7 @@ class SessionService(Component):
         await self.save_session(session)
 
     def check_collectable(self, session: AgentSession) -> None:
-        """Raises SessionConflictError where more may still come."""
+        """Raise SessionConflictError where more of `session` may still come."""
         if session.state == "open":
             raise SessionConflictError(
                 f"the session {session.id!r} is not finished: POST /sessions/{session.id}/finish",
@@ -351,19 +353,19 @@ class SessionService(Component):
             raise SessionConflictError(f"calls of {session.id!r} are still under way", code="session_busy")
 
     def check_readable(self, session: AgentSession) -> None:
-        """Raises SessionCollectedError where nobody keeps its tokens."""
+        """Raise SessionCollectedError where the tokens of `session` are stored nowhere."""
         if session.state == "collected" and self._archive is None:
             raise SessionCollectedError(
                 f"the session {session.id!r} was collected, and no file keeps its tokens"
             )
 
     async def delete_session(self, session: AgentSession) -> None:
-        """Forget a session, its file's part too. Calls under way end as they would, and are not kept."""
+        """Delete `session`, its file's part too. Calls under way end as they would, and are not kept."""
         self.book.remove_session(session)
         await self.delete_from_file(session.id)
 
     async def delete_from_file(self, session_id: str, *, scrub: bool = False) -> None:
-        """Forget what the file has of a session; with `scrub` nothing of it can be read there any more.
+        """Delete what the file has of `session_id`; with `scrub` nothing of it can be read there any more.
 
         Raises SessionArchiveError.
         """
@@ -375,7 +377,7 @@ class SessionService(Component):
             await self._run_in_archive_thread(archive.scrub_wal)
 
     async def save_session(self, session: AgentSession) -> None:
-        """Have the session in the file as it is now, its calls aside."""
+        """Write `session` to the file as it is now, its calls aside."""
         archive = self._archive
         if (
             archive is not None and self.book.find_session(session.id) is session
@@ -396,7 +398,7 @@ class SessionService(Component):
 
 
 def users_of(session: AgentSession) -> list[str]:
-    """Who called it, as far as anybody said."""
+    """Return the known users of `session`."""
     users = session.metadata.get("users")
     return [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
 

@@ -20,9 +20,8 @@ _pack = Struct("<Q").pack
 
 
 def build_recent_trace(journals: Iterable[Journal]) -> bytes:
-    """Those whose prompts routing knew, and that were answered; nothing where there are none.
-
-    Blocks have one size in a trace: the one that most of them have. Their names are made up anew.
+    """Build a trace of those `journals` whose prompts routing knew, and that were answered; empty where there
+    are none.
     """
     known = [(journal, *found) for journal in journals if (found := _prompt_and_length(journal)) is not None]
     sizes = Counter(prompt.block_tokens for _, prompt, _ in known)

@@ -180,12 +180,12 @@ def simulation_routes(
 
     @router.get("/simulate/{id}")
     async def simulation(id: str) -> SimulationStatus:
-        """How far it has come, and its result once it is done."""
+        """Return the progress of `id`, and its result once it is done."""
         return describe_job(find(id))
 
     @router.delete("/simulate/{id}", status_code=204, response_class=Response)
     async def end(id: str) -> Response:
-        """End it, or forget it where it is over."""
+        """End the simulation `id`, or forget it where it is over."""
         job = find(id)
         if job.is_over:
             jobs.remove_job(job)

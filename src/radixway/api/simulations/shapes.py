@@ -1,4 +1,4 @@
-"""What is said of simulations, for OpenAPI and for whoever reads it."""
+"""Replies of `/simulate`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SimulationList(BaseModel):
 
 
 def describe_job(job: SimulationJob, *, whole: bool = True) -> SimulationStatus:
-    """`whole`: with the result."""
+    """Describe `job`; `whole`: with its result."""
     task = job.task
     return SimulationStatus(
         id=job.id,

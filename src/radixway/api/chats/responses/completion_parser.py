@@ -25,14 +25,14 @@ class CompletionParser:
         """Ids of calls by their index."""
 
     def parse_reply(self, body: bytes) -> list[ReadPart]:
-        """Of a worker that does not stream. Raises GatewayError: it cannot be read."""
+        """Parse the `body` of a worker that does not stream. Raises GatewayError: it cannot be read."""
         try:
             return self._parse_event(_decode(body), "message")
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError):
             raise unreadable_answer_error() from None
 
     def parse_chunk(self, chunk: bytes) -> list[ReadPart]:
-        """Whole server-sent events. Raises GatewayError: they cannot be read, or tell of an error."""
+        """Parse `chunk`, whole server-sent events. Raises GatewayError: unreadable, or an error."""
         parts: list[ReadPart] = []
         try:
             for data in iterate_data(chunk):
@@ -70,12 +70,12 @@ class CompletionParser:
 
 
 def stop_reason_of(finish_reason: str | None) -> StopReason:
-    """Why an answer ended, by its worker's word."""
+    """Map a worker's `finish_reason` to a stop reason."""
     return _REASONS.get(finish_reason or "", "stop")
 
 
 def encode_part(part: ReadPart) -> bytes:
-    """What listeners of the chat are told of a part that is no text."""
+    """Encode `part` as an event of the token log."""
     match part:
         case ThinkingPart(text):
             return msgspec.json.encode({"event_type": "thought", "text": text})
@@ -87,7 +87,7 @@ def encode_part(part: ReadPart) -> bytes:
 
 
 def decode_part(event: dict[str, Any]) -> ReadPart | None:
-    """The part that an event tells of; None: it tells of something else."""
+    """Decode the part in `event`; None: it is of another kind."""
     match event["event_type"]:
         case "token":
             return TextPart(event["text"])
@@ -99,7 +99,7 @@ def decode_part(event: dict[str, Any]) -> ReadPart | None:
 
 
 def worker_error(status: int, body: Any) -> GatewayError:
-    """A worker's refusal, in its own words."""
+    """Build the error of a worker's refusal with `status`, in the words of its `body`."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         error = {"message": str(error or "the worker refused")}
@@ -115,5 +115,5 @@ def worker_error(status: int, body: Any) -> GatewayError:
 
 
 def unreadable_answer_error() -> GatewayError:
-    """What a worker answered makes no sense."""
+    """Build the error of a worker's reply that cannot be read."""
     return GatewayError("the worker's answer cannot be read", status=502, code="worker_refused")

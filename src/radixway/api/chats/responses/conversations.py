@@ -1,4 +1,4 @@
-"""`/v1/conversations`: what responses are added to one after another."""
+"""`/v1/conversations`: conversations to which responses are added one after another."""
 
 from typing import Annotated, Any
 
@@ -27,20 +27,20 @@ _Given = Annotated[list[Any], Meta(max_length=20)]
 
 
 class NewConversation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a conversation begins with."""
+    """A conversation to be created."""
 
     items: _Given | None = None
     metadata: Any = None
 
 
 class ConversationChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed of one."""
+    """A change of a conversation."""
 
     metadata: Any
 
 
 class NewConversationItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is added to one."""
+    """Items to be added to a conversation."""
 
     items: _Given
 
@@ -59,7 +59,7 @@ class _ConversationItems:
     async def items_by_message(
         self, owner: ResponseOwner, found: ConversationRecord
     ) -> list[tuple[str, ResponseItems]]:
-        """By message, the oldest first."""
+        """List the items of `found` by message, the oldest first."""
         tail = found.chat.active_thread_tail_message_id
         thread = [] if tail is None else await self._room.chats.messages.load_thread(tail)
         questions, _ = await self._room.kept.load_items([message.id for message in thread])
@@ -73,7 +73,7 @@ class _ConversationItems:
 
 
 def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
-    """Conversations and their items."""
+    """Build the routes of conversations and their items in `room`."""
     router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
     kept, of_items = ConversationStore(room.chats.database, room.chats.clock), _ConversationItems(room)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
@@ -94,7 +94,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     @router.post("", openapi_extra=openapi_body(items=ITEMS, metadata=METADATA))
     async def create(request: Request, owner: Whose) -> Response:
-        """A new one, with items where some are given."""
+        """Create a conversation, with items where some are given."""
         body = decode_json(_new, await request.body() or b"{}")
         given = _check_items(body.items or [])
         made = await kept.create_conversation(owner.user_id, _check_labels(body.metadata))
@@ -104,19 +104,19 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     @router.get("/{conversation_id}")
     async def read(conversation_id: str, owner: Whose) -> Response:
-        """One, without its items."""
+        """Return `conversation_id`, without its items."""
         return JSONResponse(_conversation_object(await find(owner, conversation_id)))
 
     @router.post("/{conversation_id}", openapi_extra=openapi_body(metadata=METADATA))
     async def change(conversation_id: str, request: Request, owner: Whose) -> Response:
-        """Other metadata."""
+        """Replace the metadata of `conversation_id`."""
         labels = _check_labels(decode_json(_change, await request.body()).metadata)
         found = await find(owner, conversation_id)
         return JSONResponse(_conversation_object(await kept.set_labels(owner.user_id, found.chat.id, labels)))
 
     @router.delete("/{conversation_id}")
     async def remove(conversation_id: str, owner: Whose) -> Response:
-        """It is gone with its responses; those under way end first."""
+        """Delete a conversation with its responses; those under way end first."""
         found = await find(owner, conversation_id)
         await room.chats.answers.cancel_chat(owner.user_id, found.chat.id)
         await kept.delete_conversation(owner.user_id, found.chat.id)
@@ -124,7 +124,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     @router.post("/{conversation_id}/items", openapi_extra=openapi_body(items=ITEMS))
     async def add_items(conversation_id: str, request: Request, owner: Whose) -> Response:
-        """Items at its end."""
+        """Add items at the end of `conversation_id`."""
         given = _check_items(decode_json(_added, await request.body()).items)
         if not given:
             raise field_error("items", "is empty", code="missing_field")
@@ -133,7 +133,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     @router.get("/{conversation_id}/items")
     async def list_items(conversation_id: str, request: Request, owner: Whose) -> Response:
-        """What was said in it, the newest first."""
+        """List the items of a conversation, the newest first."""
         told = await of_items.items_by_message(owner, await find(owner, conversation_id))
         return JSONResponse(
             items.list_items([item for _, some in told for item in some], query_fields(request))
@@ -141,7 +141,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     @router.get("/{conversation_id}/items/{item_id}")
     async def read_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
-        """One of them."""
+        """Return the item `item_id`."""
         for _, some in await of_items.items_by_message(owner, await find(owner, conversation_id)):
             for item in some:
                 if item["id"] == item_id:
@@ -150,7 +150,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     @router.delete("/{conversation_id}/items/{item_id}")
     async def remove_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
-        """An item that was added; those of answers go with their responses."""
+        """Delete the item `item_id`, if it was added; those of answers go with their responses."""
         found = await find(owner, conversation_id)
         for message_id, some in await of_items.items_by_message(owner, found):
             left = [item for item in some if item["id"] != item_id]
@@ -167,7 +167,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
 
 def _check_items(given: list[Any]) -> ResponseItems:
-    """Raises BadBody (400)."""
+    """Raises BadBodyError (400)."""
     check_storable_text(given, "items")
     convert_response_items(given, "items")
     return items.build_items(given)

@@ -1,4 +1,4 @@
-"""Clients that wait for an answer, or read it as it comes, and may leave.
+"""Server-sent events of a response, from its beginning or after the last event that a client has.
 
 A response as server-sent events, from its beginning or after the last event that a client has.
 """
@@ -37,8 +37,8 @@ _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
 async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives. The request's body has been read. Raises ClientDisconnectedError: the client left;
-    work ends.
+    """Return the result of `work`, which is cancelled when the client of `request` disconnects
+    (ClientDisconnectedError). The request's body must have been read.
     """
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(request.receive())
@@ -54,7 +54,7 @@ async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) ->
 
 
 def sse_response(events: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    """Server-sent events."""
+    """Build the streaming reply of `events`."""
     return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
 

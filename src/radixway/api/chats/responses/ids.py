@@ -1,4 +1,4 @@
-"""What clients call responses, conversations and items."""
+"""Public ids of responses, conversations and items."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _PREFIXES = {
 
 
 def external_id(prefix: str, inner: str) -> str:
-    """`resp_…` for a message's id, `conv_…` for a chat's."""
+    """Return `resp_…` for a message's id `inner`, `conv_…` for a chat's."""
     return f"{prefix}_{inner.replace('-', '')}"
 
 
 def internal_id(prefix: str, given: str) -> str:
-    """The id behind it. Raises ChatNotFoundError for what is no such name."""
+    """Return the id behind `given`. Raises ChatNotFoundError for what is no such name. Raises
+    ChatNotFoundError for what is no such name.
+    """
     kind, _, name = given.partition("_")
     if kind != prefix or _HEX.fullmatch(name) is None:
         raise ChatNotFoundError("Not found")
@@ -32,5 +34,5 @@ def internal_id(prefix: str, given: str) -> str:
 
 
 def new_item_id(kind: str) -> str:
-    """For an item that came without an id."""
+    """Make an id for an item of this `kind` that came without one."""
     return f"{_PREFIXES.get(kind, 'item')}_{uuid.uuid4().hex}"

@@ -15,14 +15,14 @@ from radixway.core.http import decode_query
 
 
 def build_items(given: str | Sequence[dict[str, Any]]) -> ResponseItems:
-    """`input` as items with ids, of which each says what it is. It has been checked."""
+    """Build items with ids and types from `given`, a checked `input`."""
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     return [_build_item(item) for item in given]
 
 
 def items_text(items: ResponseItems) -> str:
-    """What they say: what the question is in a chat."""
+    """Join the texts of `items`: the question in a chat."""
     texts = []
     for item in items:
         content = item.get("content") if item["type"] == "message" else item.get("output")
@@ -42,7 +42,7 @@ class ItemListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def list_items(items: ResponseItems, query: Mapping[str, str]) -> dict[str, Any]:
-    """A list of them, oldest first as given. Raises BadBody (400)."""
+    """Select from `items`, oldest first, the page that `query` asks for. Raises BadBodyError (400)."""
     wanted = decode_query(query, ItemListQuery)
     found = items if wanted.order == "asc" else items[::-1]
     if wanted.after is not None:

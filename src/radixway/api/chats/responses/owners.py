@@ -1,4 +1,4 @@
-"""Whose responses they are."""
+"""Owners of responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRAMS = frozenset({_LOCAL, OF_TENANTS})
 
 @dataclass(frozen=True, slots=True)
 class ResponseOwner:
-    """Somebody who has responses."""
+    """The user who has a response."""
 
     user_id: str
     is_person: bool
@@ -42,7 +42,7 @@ class ResponseOwners:
         self._keys_are_needed = keys_are_needed
 
     async def owner_of_request(self, request: Request) -> ResponseOwner:
-        """Raises UnauthorizedError."""
+        """Return the owner by the credentials of `request`. Raises UnauthorizedError."""
         if not self._keys_are_needed and not _brings_chat_credentials(request):
             return ResponseOwner(await self._local_user(), is_person=False)
         try:

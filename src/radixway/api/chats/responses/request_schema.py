@@ -1,4 +1,4 @@
-"""What a body of `POST /v1/responses` asks, checked to the last field."""
+"""The body of `POST /v1/responses`, checked to the last field."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class ResponseCreateParams:
 
     @property
     def is_stored(self) -> bool:
-        """Whether anything of it is kept."""
+        """Return whether anything of it is kept."""
         return self.request.get("store") is not False
 
     @property
     def is_background(self) -> bool:
-        """Whether it goes on without its client."""
+        """Return whether it goes on without its client."""
         return bool(self.request.get("background"))
 
     def digest_request(self) -> str:
@@ -80,7 +80,7 @@ class ResponseCreateParams:
 
 
 def parse_create_params(raw: bytes) -> ResponseCreateParams:
-    """Raises BadBody (400) naming the field at fault."""
+    """Parse and check a `raw` body. Raises BadBodyError (400) naming the field at fault."""
     ask = _wire.parse_request(raw)
     for name, value in ask.extra.items():
         if name not in _PASSED_OVER and name not in _ONLY:
@@ -102,7 +102,7 @@ def parse_create_params(raw: bytes) -> ResponseCreateParams:
 
 
 def chat_completion_fields(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of chat completions for a request that has been checked, all but model and messages."""
+    """Return the fields of chat completions for a checked `request`, all but model and messages."""
     ask = _wire.parse_request(msgspec.json.encode({**request, "input": "-"}))
     fields = {name: request[name] for name in _TO_WORKERS if request.get(name) is not None}
     if ask.max_tokens is not None:
@@ -126,7 +126,7 @@ def chat_completion_fields(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_metadata(metadata: Any) -> dict[str, str]:
-    """16 pairs at most, names of 64 characters, values of 512. Raises BadBody (400)."""
+    """Check `metadata`: 16 pairs, names of 64 characters, values of 512 at most. Raises BadBodyError."""
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
@@ -168,7 +168,9 @@ def _check_literal_fields(body: Mapping[str, Any]) -> None:
 
 
 def check_storable_text(value: Any, place: str = "") -> None:
-    """PostgreSQL has no U+0000 in text. Raises BadBody (400)."""
+    """Raise BadBodyError (400), naming the `place`, where a text in `value` holds U+0000, which PostgreSQL
+    cannot store.
+    """
     if isinstance(value, str) and "\x00" in value:
         raise field_error(place, "text cannot hold U+0000")
     if isinstance(value, dict):

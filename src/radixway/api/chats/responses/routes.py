@@ -49,7 +49,7 @@ _ASKED = openapi_body(
 
 
 class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a response is to be read."""
+    """The query by which a response is read."""
 
     stream: bool = False
     starting_after: Annotated[int, Meta(ge=0)] | None = None
@@ -58,7 +58,7 @@ class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
-    """Responses: made, read, heard, cancelled, deleted."""
+    """Build the routes that create, read, stream, cancel and delete responses in `room`."""
     router = APIRouter(prefix="/v1/responses", tags=["responses"])
     creating, passing = StoredResponseHandler(room), StatelessResponseHandler(room)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
@@ -71,13 +71,13 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
 
     @router.post("", openapi_extra=_ASKED)
     async def create(request: Request, owner: Whose) -> Response:
-        """An answer: whole, streamed, or, in the background, later."""
+        """Create a response: whole, streamed, or, in the background, later."""
         asked = request_schema.parse_create_params(await request.body())
         return await (creating if asked.is_stored else passing).create_response(request, owner, asked)
 
     @router.get("/{response_id}")
     async def read(response_id: str, request: Request, owner: Whose) -> Response:
-        """A response as it stands, or its events after number `starting_after`."""
+        """Return `response_id` as it stands, or its events after number `starting_after`."""
         wanted = decode_query(query_fields(request), ResponseQuery)
         kept = await found(owner, response_id)
         if wanted.stream:
@@ -99,7 +99,7 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
 
     @router.delete("/{response_id}")
     async def delete(response_id: str, owner: Whose) -> Response:
-        """It is gone; one under way ends first."""
+        """Delete `response_id`; one under way ends first."""
         kept = await found(owner, response_id)
         await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
         await room.kept.delete_response(owner.user_id, kept.message.id)
@@ -107,7 +107,7 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
 
     @router.get("/{response_id}/input_items")
     async def input_items(response_id: str, request: Request, owner: Whose) -> Response:
-        """What it was asked with."""
+        """List the items that a response was asked with."""
         kept = await found(owner, response_id)
         asked_in = kept.message.parent_id or ""
         questions, _ = await room.kept.load_items([asked_in])
@@ -117,5 +117,5 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
 
 
 def query_fields(request: Request) -> Mapping[str, str]:
-    """Lists come as `include[]` or several times; the last of each name will do, since none changes much."""
+    """Return the query of `request`; of lists (`include[]`, or repeated names) the last value counts."""
     return {name.removesuffix("[]"): value for name, value in request.query_params.items()}

@@ -1,7 +1,4 @@
-"""Who answers responses: jobs of their queues go down the gateway's road, as chat completions.
-
-What responses need beside chats: their store, and who answers them.
-"""
+"""Responses beside chats: their store, and their jobs, which go through the pipeline as chat completions."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from radixway.routing import WorkerRegistry
 
 
 def response_queue(model: str) -> str:
-    """Where responses of a model wait."""
+    """Return the queue in which responses of `model` wait."""
     return f"responses:{model}"
 
 
@@ -42,7 +39,7 @@ class ResponseCompletions:
         self._responses = responses
 
     async def complete_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        """See `chat.push.Say`."""
+        """Answer the response of `attempt` by a worker of the gateway. Raises CompletionRefusedError."""
         kept = await self._responses.get_response(attempt.answer.id)
         if kept is None:
             raise CompletionRefusedError("the response was deleted", again=False)
@@ -99,18 +96,20 @@ class ResponseService:
             yield
 
     def update_queues(self) -> None:
-        """Workers have come or gone. Responses of a model that nobody serves wait."""
+        """Serve the queues of the models that workers serve now. Responses of a model that nobody serves
+        wait.
+        """
         served = self._registry.known_models()
         self._workers.set_queues({response_queue(name) for name in (*served, *([_ANY] if served else ()))})
 
     def queue_for(self, model: str) -> str:
-        """Where a response of it waits."""
+        """Return the queue in which a response of `model` waits."""
         return response_queue(model if model in self._registry.known_models() else _ANY)
 
     def resolve_model(self, asked: str | None) -> str:
-        """Which one is to answer.
+        """Return the model that answers a request for the model `asked`.
 
-        Raises BadBody (400): nobody says, and there are several, or none; or nobody here can.
+        Raises BadBodyError (400): nobody says, and there are several, or none; or nobody here can.
         """
         served = self._registry.known_models()
         if asked and asked not in served and self._is_pull_model(asked):

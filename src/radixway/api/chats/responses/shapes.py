@@ -28,7 +28,7 @@ _ENDS = {
 
 
 def stored_response_object(kept: StoredResponse) -> ResponseObject:
-    """What makes its objects."""
+    """Build the object writer of a stored response `kept`."""
     message = kept.message
     conversation = (
         {"id": ids.external_id(ids.CONVERSATION, message.chat_id)} if kept.is_conversation else None
@@ -47,7 +47,7 @@ def stored_response_object(kept: StoredResponse) -> ResponseObject:
 def build_response_object(
     message_id: str, model: str, created_at: float, request: dict[str, Any], **more: Any
 ) -> ResponseObject:
-    """For a response that has, or would have, that message's id."""
+    """Build the object writer of a response for the message `message_id`, stored or not."""
     head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
     told = {name: request.get(name, default) for name, default in _MORE.items()}
     ask = NormalizedRequest(model=model, body=request)
@@ -55,7 +55,7 @@ def build_response_object(
 
 
 def render_response(kept: StoredResponse) -> dict[str, Any]:
-    """The response as it stands."""
+    """Render the response `kept` as it stands."""
     made, state = stored_response_object(kept), kept.message.state
     if state is MessageState.COMPLETE:
         return made.finished(stored_answer(kept), finish_info_of_message(kept.message))
@@ -67,13 +67,13 @@ def render_response(kept: StoredResponse) -> dict[str, Any]:
 
 
 def render_output_items(kept: StoredResponse) -> ResponseItems:
-    """The items that an answer is made of so far."""
+    """Render the items of the answer of `kept` so far."""
     output: ResponseItems = render_response(kept)["output"]
     return output
 
 
 def stored_answer(kept: StoredResponse) -> GeneratedAnswer:
-    """What was said, as far as it is known here."""
+    """Return the answer of `kept` as far as it has been stored."""
     if kept.output is not None:
         return answer_from_blocks(kept.output)
     content = kept.message.content
@@ -81,7 +81,7 @@ def stored_answer(kept: StoredResponse) -> GeneratedAnswer:
 
 
 def answer_from_blocks(blocks: ResponseItems) -> GeneratedAnswer:
-    """From `blocks_of`."""
+    """Build an answer from the `blocks` of `answer_to_blocks`."""
     answer = GeneratedAnswer()
     for block in blocks:
         names = block.get("call_id", ""), block.get("name", "")
@@ -90,7 +90,7 @@ def answer_from_blocks(blocks: ResponseItems) -> GeneratedAnswer:
 
 
 def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
-    """An answer as JSON."""
+    """Convert `answer` to JSON values."""
     return [
         {"kind": block.kind, "text": block.text}
         | ({"call_id": block.call_id, "name": block.name} if block.kind == "call" else {})
@@ -99,12 +99,12 @@ def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
 
 
 def finish_info_of_message(message: Message) -> FinishInfo:
-    """How a whole answer ended, and what it took."""
+    """Return how the answer `message` ended, and its token counts."""
     return build_finish_info(message.finish_reason, message.usage)
 
 
 def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
-    """The same, by a worker's word; what it did not count is 0."""
+    """Build it from a worker's `finish_reason` and `usage`; what was not counted is 0."""
     told = usage or {}
 
     def count(within: Any, name: str) -> int:
@@ -121,7 +121,7 @@ def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -
 
 
 def stored_failure(kept: StoredResponse) -> HttpError:
-    """Why there is no answer, or no more of it."""
+    """Return the error by which `kept` failed."""
     if kept.failure is not None:
         return HttpError(**kept.failure)
     state = kept.message.state
@@ -130,7 +130,7 @@ def stored_failure(kept: StoredResponse) -> HttpError:
 
 
 def failure_fields(error: HttpError) -> dict[str, Any]:
-    """What of an error is kept."""
+    """Return the fields of `error` that are stored."""
     return {
         "message": error.client_message,
         "status": error.status,

@@ -54,7 +54,9 @@ class StatelessResponseHandler:
     async def create_response(
         self, request: Request, owner: ResponseOwner, asked: ResponseCreateParams
     ) -> Response:
-        """Raises HttpError, TooMany, ClientGone."""
+        """Answer `asked` without storing anything. Raises HttpError, ChatLimitExceededError,
+        ClientDisconnectedError.
+        """
         if owner.is_person:
             await self._room.chats.messages.count_answer(owner.user_id)
         to_worker = await self._build_request(owner, asked)

@@ -45,7 +45,7 @@ class StoredResponseHandler:
     async def create_response(
         self, request: Request, owner: ResponseOwner, asked: ResponseCreateParams
     ) -> Response:
-        """Raises HttpError, ChatError, ClientDisconnectedError."""
+        """Store and answer `asked`. Raises HttpError, ChatError, ClientDisconnectedError."""
         kept = await self._save_request(owner, asked, request.headers.get("idempotency-key"))
         if kept.background:
             return (

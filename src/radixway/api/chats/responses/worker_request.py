@@ -1,4 +1,4 @@
-"""A response's question on its way to a worker, and the worker's words on their way back."""
+"""The request to a worker for a response, and the reading of its reply."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ PartListener = Callable[[ReadPart], Awaitable[None]]
 def conversation_messages(
     thread: Sequence[Message], questions: Mapping[str, ResponseItems], answers: Mapping[str, ResponseItems]
 ) -> list[dict[str, Any]]:
-    """A thread as a model is shown it. `questions`: items, `answers`: blocks, by message."""
+    """Convert `thread` to the messages that a model is shown. `questions`: items, `answers`: blocks, by
+    message.
+    """
     told: list[dict[str, Any]] = []
     for message in thread:
         if message.id in questions:
@@ -43,7 +45,7 @@ def conversation_messages(
 
 
 def question_messages(items: ResponseItems, opening: str) -> list[dict[str, Any]]:
-    """The messages of items, with words before the last of them that make it safe."""
+    """Convert `items` to messages, with the safety prefix `opening` before the last of them."""
     said = convert_response_items(items)
     if not opening or not said:
         return said
@@ -56,7 +58,7 @@ def question_messages(items: ResponseItems, opening: str) -> list[dict[str, Any]
 def build_worker_request(
     request_id: str, user_id: str, model: str, asked: Mapping[str, Any], messages: Sequence[dict[str, Any]]
 ) -> Request:
-    """For the gateway's road. `asked`: the fields of the response's request."""
+    """Build the pipeline request for `messages`. `asked`: the fields of the response's request."""
     system = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
     body = {
         "model": model,
@@ -69,7 +71,9 @@ def build_worker_request(
 
 
 async def send_worker_request(road: PipelineCall, request: Request, tell: PartListener) -> CompletionParser:
-    """Send it to a worker, and tell every part of the answer as it comes. Raises HttpError."""
+    """Send `request` through the pipeline, and pass every part of the answer to `tell` as it comes. Raises
+    HttpError.
+    """
     hearing = CompletionParser()
     try:
         reply = await road(request)

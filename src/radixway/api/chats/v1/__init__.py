@@ -1,4 +1,4 @@
-"""`/v1/chats`: chats with branches, search, sharing and more, over the same rooms as the published paths."""
+"""`/v1/chats`: chats with branches, search, sharing and more."""
 
 from fastapi import APIRouter
 
@@ -11,7 +11,7 @@ from radixway.core.http import include_routes
 
 
 def v1_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """All of them; those with names of their own before those in whose place a chat's id stands."""
+    """Collect the routes of `room`; fixed names come before those in whose place a chat's id stands."""
     router = APIRouter()
     include_routes(
         router,

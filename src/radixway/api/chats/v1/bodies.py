@@ -1,4 +1,4 @@
-"""What `/v1/chats` is asked with."""
+"""Request bodies of `/v1/chats`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StrictRequestBody(BaseModel):
 
 
 class ChatFields(StrictRequestBody):
-    """What a chat can be told about itself."""
+    """The fields of a chat that a client may set."""
 
     title: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
     archived: bool | None = None
@@ -39,18 +39,18 @@ class ChatFields(StrictRequestBody):
     tags: Annotated[list[_Tag], Field(max_length=50)] | None = None
 
     def given_fields(self) -> dict[str, Any]:
-        """Those that were named, and are something."""
+        """Return the fields that were named and are not null."""
         return {name: value for name, value in self.model_dump().items() if value is not None}
 
 
 class ChatChange(ChatFields):
-    """What is to be changed of a chat; what is not named stays."""
+    """A change of a chat; what is not named stays."""
 
     tail_id: _Id | None = None
 
 
 class AnswerOptions(StrictRequestBody):
-    """How an answer is asked for. What is not named is as in the answer before."""
+    """Options of an answer. What is not named is as in the answer before."""
 
     model: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     sampling_parameters: SamplingParameters | None = None
@@ -66,12 +66,12 @@ class AnswerOptions(StrictRequestBody):
     """When the answer is there, as server-sent events as it comes, or at once with a pending answer."""
 
     def given_parameters(self) -> dict[str, Any]:
-        """Of the answer, those that were named."""
+        """Return the parameters of the answer that were named."""
         return self.model_dump(include=_PARAMETERS, exclude_none=True)
 
 
 class NewMessage(AnswerOptions):
-    """What a user says."""
+    """A user's message."""
 
     content: _Text
     parent_id: _Id | None = None
@@ -81,14 +81,14 @@ class NewMessage(AnswerOptions):
 
 
 class EditedMessage(AnswerOptions):
-    """What a user says instead."""
+    """Other words for a user's message."""
 
     content: _Text
     answer: bool = True
 
 
 class NewShareLink(StrictRequestBody):
-    """What is to be shared."""
+    """A thread to be shared."""
 
     message_id: _Id | None = None
     """The last message that is; default: the end of the thread that is open."""

@@ -39,7 +39,7 @@ QueryId = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00]*$")]
 
 
 def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Lists of chats, and single ones."""
+    """Build lists of chats, and single ones, of `room`."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
     User = Annotated[str, Depends(who.require_user)]
 
@@ -74,20 +74,20 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.post("", status_code=201)
     async def create(user: User, body: ChatFields) -> ChatRead:
-        """A new chat."""
+        """Create a chat."""
         chat = await room.chats.create_chat(user)
         return await changed(user, chat.id, body.given_fields())
 
     @router.get("/{chat_id}")
     async def chat(chat_id: Id, user: User) -> ChatWithMessages:
-        """A chat with all its messages."""
+        """Return `chat_id` with all its messages."""
         found = await room.chats.find_chat(user, chat_id)
         tags = (await room.tags.tags_of_chats([chat_id]))[chat_id]
         return ChatWithMessages.from_records(found, tags, await room.messages.list_messages(user, chat_id))
 
     @router.patch("/{chat_id}")
     async def change(chat_id: Id, user: User, body: ChatChange) -> ChatRead:
-        """Change what is given."""
+        """Change the given fields of `chat_id`."""
         given = body.given_fields()
         tail = given.pop("tail_id", None)
         if tail is not None:
@@ -98,7 +98,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.delete("/{chat_id}", status_code=204)
     async def delete(chat_id: Id, user: User) -> Response:
-        """With all that belongs to it; answers under way end."""
+        """Delete `chat_id` with all that belongs to it; answers under way end."""
         await room.answers.cancel_chat(user, chat_id)
         await room.chats.delete_chat(user, chat_id)
         return Response(status_code=204)
@@ -121,7 +121,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
 
 def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Where things are."""
+    """Build search and tags of `room`."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
     User = Annotated[str, Depends(who.require_user)]
 
@@ -158,7 +158,7 @@ _CHATS_PER_PAGE = 100
 
 
 def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Out of here, and in."""
+    """Build export to and import from JSON lines for `room`."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 moving"])
     User = Annotated[str, Depends(who.require_user)]
 
@@ -188,13 +188,13 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
 
     @router.post("/import", status_code=201, openapi_extra={"requestBody": _TEXT | {"required": True}})
     async def take_in(user: User, request: Request) -> ImportedChats:
-        """The chats of a file, all of them or none, under new ids."""
+        """Import the chats of a file, all of them or none, under new ids."""
         await room.accounts.find_user(user)
         return ImportedChats(chats=await room.importer.import_chats(user, await request.body()))
 
     @router.get("/{chat_id}/export", responses=_RESPONSES, response_class=Response)
     async def export_one(chat_id: Id, user: User) -> Response:
-        """One chat, with all its branches."""
+        """Export `chat_id`, with all its branches."""
         chat = await room.chats.find_chat(user, chat_id)
         return Response(await lines(user, [chat]), media_type=_LINES)
 
@@ -205,30 +205,30 @@ _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-ro
 
 
 def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Links, and what they open."""
+    """Build share links of `room`, and the threads that they open."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 shares"])
     User = Annotated[str, Depends(who.require_user)]
 
     @router.get("/shared/{token}")
     async def shared(token: Annotated[str, Path(max_length=64)], response: Response) -> SharedThread:
-        """A thread as it was shared. Needs no login."""
+        """Return the thread that `token` opens, as it was shared. Needs no login."""
         response.headers.update(_PRIVATE)
         return SharedThread.from_records(*await room.share_links.open_link(token))
 
     @router.post("/{chat_id}/shares", status_code=201)
     async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:
-        """A link to a thread; its token is told now and never again."""
+        """Create a link to a thread of `chat_id`; its token is shown once."""
         made, token = await room.share_links.create_link(user, chat_id, body.message_id, body.expires_in_s)
         return ShareWithToken.from_record_with_token(made, token)
 
     @router.get("/{chat_id}/shares")
     async def shares(chat_id: Id, user: User) -> list[ShareRead]:
-        """Links of a chat that still open something."""
+        """List the links of `chat_id` that still open something."""
         return [ShareRead.from_record(each) for each in await room.share_links.list_links(user, chat_id)]
 
     @router.delete("/{chat_id}/shares/{share_id}", status_code=204)
     async def revoke(chat_id: Id, share_id: Id, user: User) -> Response:
-        """The link opens nothing any more."""
+        """Revoke the link `share_id`."""
         await room.share_links.revoke_link(user, chat_id, share_id)
         return Response(status_code=204)
 

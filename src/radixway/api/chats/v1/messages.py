@@ -22,7 +22,7 @@ _STREAMS: dict[int | str, dict[str, Any]] = {
 
 
 def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Messages and their answers."""
+    """Build messages and their answers for `room`."""
     router = APIRouter(prefix="/v1/chats/{chat_id}/messages", tags=["v1 messages"])
     User = Annotated[str, Depends(who.require_user)]
     Key = Annotated[str | None, Header(alias="idempotency-key", max_length=250, pattern=r"^[^\x00]*$")]
@@ -66,7 +66,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def say(
         chat_id: Id, user: User, request: Request, body: NewMessage, idempotency_key: Key = None
     ) -> Any:
-        """What a user says, and its answer."""
+        """Add a user's message, and ask for its answer."""
         key, digest = idempotency_key, digest_body("say", body, idempotency_key, "reply")
         wanted = await wish(request, body, key, digest) if body.answer else None
         said, answer = await room.turns.write_turn(
@@ -84,7 +84,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.get("/{message_id}")
     async def message(chat_id: Id, message_id: Id, user: User) -> MessageRead:
-        """One message; of a pending answer, where it stands in its queue."""
+        """Return `message_id`; of a pending answer, with its position in its queue."""
         asked = await found(user, chat_id, message_id)
         place = await room.queue_pace.estimate_wait(asked)
         read = MessageRead.from_record(asked)
@@ -98,7 +98,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         user: User,
         last_event_id: Annotated[str | None, Header(max_length=32)] = None,
     ) -> Response:
-        """What an answer says: all of it, or what came after `Last-Event-ID`; 204 long after its end."""
+        """Stream an answer: all of it, or what came after `last_event_id`; 204 long after its end."""
         answer = await found(user, chat_id, message_id)
         if answer.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only answers can be streamed")
@@ -107,7 +107,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.post("/{message_id}/stop")
     async def stop(chat_id: Id, message_id: Id, user: User) -> MessageRead:
-        """End an answer under way; its words so far stay. One that has ended stays as it is."""
+        """End the answer `message_id`; its words so far stay. One that has ended stays as it is."""
         await found(user, chat_id, message_id)
         await room.answers.cancel_answer(user, message_id)
         return MessageRead.from_record(await found(user, chat_id, message_id))
@@ -121,7 +121,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         body: AnswerOptions,
         idempotency_key: Key = None,
     ) -> Any:
-        """Another answer, beside the one there is."""
+        """Ask for another answer, beside `message_id`."""
         await found(user, chat_id, message_id)
         digest = digest_body(f"regenerate {message_id}", body, idempotency_key, "reply")
         wanted = await wish(request, body, idempotency_key, digest)
@@ -137,7 +137,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         body: AnswerOptions,
         idempotency_key: Key = None,
     ) -> Any:
-        """An answer that ended too soon, from where it ended, beside the one there is."""
+        """Continue `message_id`, an answer that ended too soon, beside the one there is."""
         await found(user, chat_id, message_id)
         digest = digest_body(f"continue {message_id}", body, idempotency_key, "reply")
         wanted = await wish(request, body, idempotency_key, digest)
@@ -153,7 +153,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         body: EditedMessage,
         idempotency_key: Key = None,
     ) -> Any:
-        """Other words in place of a user's, as a branch of its own, and their answer."""
+        """Replace a user's words in `message_id` as a branch of its own, and ask for their answer."""
         await found(user, chat_id, message_id)
         key, digest = idempotency_key, digest_body(f"edit {message_id}", body, idempotency_key, "reply")
         wanted = await wish(request, body, key, digest) if body.answer else None

@@ -1,4 +1,4 @@
-"""What `/v1/chats` answers with."""
+"""Replies of `/v1/chats`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from radixway.chat.threads import find_siblings
 
 
 class QueuePlaceRead(BaseModel):
-    """Where an answer stands in its queue."""
+    """The position of an answer in its queue."""
 
     position: int
     """How many go before it."""
@@ -24,7 +24,7 @@ class QueuePlaceRead(BaseModel):
 
 
 class SafetyRead(BaseModel):
-    """How a question was made safe before it was answered."""
+    """The safety prefix of a question."""
 
     level: int | None
     label: str | None
@@ -111,7 +111,7 @@ class ChatRead(BaseModel):
 
     @classmethod
     def from_record(cls, chat: records.Chat, tags: list[str]) -> ChatRead:
-        """The shape of a row."""
+        """Build it from `chat` and its `tags`."""
         return cls(**_chat_fields(chat), tags=tags)
 
 
@@ -124,7 +124,7 @@ class ChatWithMessages(ChatRead):
     def from_records(
         cls, chat: records.Chat, tags: list[str], messages: Sequence[records.Message]
     ) -> ChatWithMessages:
-        """The shape of rows."""
+        """Build it from `chat`, its `tags` and `messages`."""
         families = find_siblings(messages)
         read = [MessageRead.from_record(message, families[message.id]) for message in messages]
         return cls(**_chat_fields(chat), tags=tags, messages=read)
@@ -148,7 +148,7 @@ class ThreadRead(BaseModel):
 
 
 class TurnRead(BaseModel):
-    """What a user said, and its answer, where one was asked for."""
+    """A user's message, and its answer, where one was asked for."""
 
     message: MessageRead
     answer: MessageRead | None
@@ -177,7 +177,7 @@ class ImportedChats(BaseModel):
 
 
 class TagCount(BaseModel):
-    """How many chats have a tag."""
+    """A tag, and how many chats have it."""
 
     tag: str
     chats: int
@@ -195,7 +195,7 @@ class ShareRead(BaseModel):
 
     @classmethod
     def from_record(cls, share: share_links.ShareLink) -> ShareRead:
-        """The shape of a row."""
+        """Build it from `share`."""
         return cls(**_share_fields(share))
 
 
@@ -229,7 +229,7 @@ class SharedThread(BaseModel):
 
     @classmethod
     def from_records(cls, share: share_links.ShareLink, thread: Sequence[records.Message]) -> SharedThread:
-        """The shape of rows."""
+        """Build it from `share` and its `thread`."""
         read = [
             SharedMessage(
                 role=each.role, content=each.content, created_at=_utc_time(each.created_at), model=each.model

@@ -1,4 +1,4 @@
-"""`/v1/webhooks`: addresses that are told what happens in a user's chats."""
+"""`/v1/webhooks`: addresses that are notified of events in a user's chats."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ _Events = Annotated[list[WebhookEventType], Field(max_length=32)]
 
 
 class NewWebhook(StrictRequestBody):
-    """Where to, and what."""
+    """An address, and the events that it is notified of."""
 
     url: _Url
     events: _Events = Field(default=[])
@@ -26,7 +26,7 @@ class NewWebhook(StrictRequestBody):
 
 
 class WebhookChange(StrictRequestBody):
-    """What is to be changed; what is not named stays."""
+    """A change of a webhook; what is not named stays."""
 
     url: _Url | None = None
     events: _Events | None = None
@@ -48,7 +48,7 @@ class WebhookRead(BaseModel):
 
     @classmethod
     def from_record(cls, hook: webhooks.UserWebhook, **more: Any) -> "WebhookRead":
-        """The shape of a row."""
+        """Build it from `hook`."""
         return cls(
             id=hook.id,
             url=hook.url,
@@ -68,7 +68,7 @@ class WebhookWithSecret(WebhookRead):
 
 
 class WebhookDeliveryRead(BaseModel):
-    """What has not arrived, or not yet."""
+    """A delivery that has not arrived, or not yet."""
 
     id: str
     """Its `webhook-id`."""
@@ -84,7 +84,7 @@ class WebhookDeliveryRead(BaseModel):
 
     @classmethod
     def from_record(cls, row: webhooks.UndeliveredEvent) -> "WebhookDeliveryRead":
-        """The shape of a row."""
+        """Build it from `row`."""
         waits = row.state == "waiting"
         return cls(
             id=row.id,
@@ -100,14 +100,14 @@ class WebhookDeliveryRead(BaseModel):
 
 
 def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Addresses, and what has not arrived there."""
+    """Build webhooks of `room`, and their failed deliveries."""
     router = APIRouter(prefix="/v1/webhooks", tags=["v1 webhooks"])
     User = Annotated[str, Depends(who.require_user)]
     hooks = room.webhook_service.webhooks
 
     @router.post("", status_code=201)
     async def add(user: User, body: NewWebhook) -> WebhookWithSecret:
-        """A new address; the secret is told now and never again."""
+        """Create a webhook; its secret is shown once."""
         hook, secret = await hooks.add(user, body.url, body.events)
         return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
 
@@ -118,24 +118,24 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.get("/{webhook_id}")
     async def one(webhook_id: Id, user: User) -> WebhookRead:
-        """One of them."""
+        """Return `webhook_id`."""
         return WebhookRead.from_record(await hooks.find(user, webhook_id))
 
     @router.patch("/{webhook_id}")
     async def change(webhook_id: Id, user: User, body: WebhookChange) -> WebhookRead:
-        """Change what is given."""
+        """Change the given fields of `webhook_id`."""
         given = {name: value for name, value in body.model_dump().items() if value is not None}
         return WebhookRead.from_record(await hooks.change(user, webhook_id, **given))
 
     @router.delete("/{webhook_id}", status_code=204)
     async def remove(webhook_id: Id, user: User) -> Response:
-        """With what waits for it."""
+        """Delete `webhook_id` with the deliveries that wait for it."""
         await hooks.remove(user, webhook_id)
         return Response(status_code=204)
 
     @router.post("/{webhook_id}/rotate")
     async def rotate(webhook_id: Id, user: User) -> WebhookWithSecret:
-        """Another secret; for a day what is sent is signed with the one before, too."""
+        """Replace the secret of `webhook_id`; for a day deliveries are signed with the one before, too."""
         hook, secret = await hooks.rotate(user, webhook_id)
         return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
 
@@ -152,7 +152,7 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.post("/{webhook_id}/deliveries/{delivery_id}/retry", status_code=202)
     async def retry(webhook_id: Id, delivery_id: Id, user: User) -> Response:
-        """Try what was given up once more."""
+        """Retry `delivery_id`, which was given up."""
         await hooks.retry(user, webhook_id, delivery_id)
         return Response(status_code=202)
 
