@@ -17,7 +17,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatTooLargeError, InvalidFieldError
-from radixway.chat.messages import AnswerRequest, MessageStore, WhileBusy, find_by_idempotency_key, own_chat
+from radixway.chat.messages import (
+    AnswerRequest,
+    MessageStore,
+    WhileBusy,
+    find_by_idempotency_key,
+    own_chat,
+    read_message,
+)
 from radixway.chat.model_configs import ModelConfigCatalog, ServedModelConfig
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import messages
@@ -163,7 +170,7 @@ class ConversationTurns:
             except ChatTooLargeError as error:
                 raise InvalidFieldError("content", str(error), status=413) from error
             if wish is not None:
-                above = await _find_answer_above(connection, said)
+                above = None if said.parent_id is None else await read_message(connection, said.parent_id)
                 question = self._make_answer_request(said.id, wish, above)
                 answer, ended = await self._texts.write_answer(
                     connection, user_id, chat_id, question, while_busy=wish.while_busy
@@ -228,11 +235,3 @@ async def _find_parent(connection: AsyncConnection, chat: Chat, parent_id: str |
     if parent.role is not Role.ASSISTANT:
         raise InvalidFieldError("parent_id", "a user's words stand below an answer; edit the message instead")
     return parent
-
-
-async def _find_answer_above(connection: AsyncConnection, said: Message) -> Message | None:
-    """The answer above a user's words."""
-    if said.parent_id is None:
-        return None
-    row = (await connection.execute(select(messages).where(messages.c.id == said.parent_id))).first()
-    return None if row is None else Message.of_row(row)

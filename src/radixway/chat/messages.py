@@ -24,7 +24,7 @@ from radixway.chat.limits import ChatLimits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
 from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
-from radixway.chat.threads import ThreadCache
+from radixway.chat.threads import ThreadCache, read_thread
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
@@ -99,8 +99,7 @@ class MessageStore:
     async def get_message(self, message_id: str) -> Message | None:
         """Return `message_id`, of any user; None where there is none."""
         async with self._database.read_connection() as read:
-            row = (await read.execute(statements.MESSAGE, {"message": message_id})).first()
-            return None if row is None else Message.of_row(row)
+            return await read_message(read, message_id)
 
     async def get_messages(self, ids: Collection[str]) -> list[Message]:
         """Return those of `ids` that exist."""
@@ -125,9 +124,7 @@ class MessageStore:
         if chat_id is not None and self.histories is not None:
             return await self.histories.load_thread(chat_id, message_id)
         async with self._database.read_connection() as read:
-            return [
-                Message.of_row(row) for row in await read.execute(statements.THREAD, {"message": message_id})
-            ]
+            return await read_thread(read, message_id)
 
     async def save_safe_prompt(
         self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
@@ -387,6 +384,12 @@ async def detach_messages(write: AsyncConnection, chat_ids: Select[tuple[str]]) 
     await write.execute(working.with_for_update())
     tied = messages.c.chat_id.in_(chat_ids), messages.c.parent_id.is_not(None)
     await write.execute(update(messages).where(*tied).values(parent_id=None))
+
+
+async def read_message(connection: AsyncConnection, message_id: str) -> Message | None:
+    """Return `message_id`, of any user; None where there is none."""
+    row = (await connection.execute(statements.MESSAGE, {"message": message_id})).first()
+    return None if row is None else Message.of_row(row)
 
 
 async def own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:

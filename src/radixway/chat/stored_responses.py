@@ -19,7 +19,14 @@ from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError, IdempotencyKeyReusedError
 from radixway.chat.ids import new_id
-from radixway.chat.messages import AnswerRequest, MessageStore, is_other_call, own_chat, own_message
+from radixway.chat.messages import (
+    AnswerRequest,
+    MessageStore,
+    is_other_call,
+    own_chat,
+    own_message,
+    read_message,
+)
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, conversations, jobs, messages, question_items, responses
 from radixway.chat.statements import LEASED
@@ -98,7 +105,7 @@ class ResponseStore:
     async def get_response(self, message_id: str) -> StoredResponse | None:
         """Return the response `message_id` of any user; None: there is none any more."""
         async with self._database.read_connection() as read:
-            message = await _get_message(read, message_id)
+            message = await read_message(read, message_id)
             return None if message is None else await _find_response(read, message)
 
     async def load_items(
@@ -266,22 +273,17 @@ async def _prune_unused(write: AsyncConnection, chat: Chat, answer: Message) -> 
     at: Message | None = answer
     while at is not None and not await _has_children(write, at.id) and await _is_deleted(write, at.id):
         await write.execute(delete(messages).where(messages.c.id == at.id))
-        asked = None if at.parent_id is None else await _get_message(write, at.parent_id)
+        asked = None if at.parent_id is None else await read_message(write, at.parent_id)
         if asked is None or await _has_children(write, asked.id):
             at = None
         else:
             await write.execute(delete(messages).where(messages.c.id == asked.id))
-            at = None if asked.parent_id is None else await _get_message(write, asked.parent_id)
+            at = None if asked.parent_id is None else await read_message(write, asked.parent_id)
         if chat.active_thread_tail_message_id == answer.id:
             await set_chat_tail(write, chat.id, None if at is None else at.id)
     left = select(messages.c.id).where(messages.c.chat_id == chat.id).limit(1)
     if (await write.execute(left)).first() is None and not await _is_conversation(write, chat.id):
         await write.execute(delete(chats).where(chats.c.id == chat.id))
-
-
-async def _get_message(connection: AsyncConnection, message_id: str) -> Message | None:
-    row = (await connection.execute(select(messages).where(messages.c.id == message_id))).first()
-    return None if row is None else Message.of_row(row)
 
 
 async def _has_children(connection: AsyncConnection, message_id: str) -> bool:

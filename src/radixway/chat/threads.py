@@ -108,7 +108,7 @@ class ThreadCache:
         chat = self._chats.get(chat_id)
         async with self._database.read_connection() as read:
             if chat is None:
-                found = await _read_thread(read, message_id)
+                found = await read_thread(read, message_id)
                 self._count_outcome("miss" if len(found) >= SHORTEST else "short")
             else:
                 found = await self._refresh_thread(read, chat, chat_id, message_id)
@@ -143,7 +143,7 @@ class ThreadCache:
         missing = [each for each in ids if each not in known or known[each].version != told[each].version]
         self._count_outcome("hit" if len(missing) < len(ids) else "miss")
         if len(missing) > _MAX_CHANGED_MESSAGES:
-            return await _read_thread(read, message_id)
+            return await read_thread(read, message_id)
         fresh = await read.execute(_SOME, {"ids": missing}) if missing else ()
         known |= {row.id: Message.of_row(row) for row in fresh}
         return [known[each] for each in ids] if all(each in known for each in ids) else []
@@ -176,7 +176,8 @@ class ThreadCache:
             self.drop_chats([next(iter(self._chats))])
 
 
-async def _read_thread(read: AsyncConnection, message_id: str) -> list[Message]:
+async def read_thread(read: AsyncConnection, message_id: str) -> list[Message]:
+    """Return `message_id` and all above it, root first, from the database."""
     return [Message.of_row(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
 
 
