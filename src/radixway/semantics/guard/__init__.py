@@ -1,6 +1,13 @@
-"""Nothing harmful in, nothing private out: personal data, attacks on the prompt, what is done about them.
+"""Finds personal data and attacks in requests and answers, acts on them, and records what was done.
 
-And the record of what was done.
+Start at `middleware.py`: `Guard` reads a request's texts (`passages.py`), `text_scanner.py` asks the personal
+data finder (`pii/finder.py`) and the attack judge (`jailbreak/attack_judge.py`), `policy.py` decides, and
+`model_clearance.py` redacts or blocks once the model is known. `answers/` does the same for what models say,
+`audit/` keeps the log, and `service.py` puts it all together for a gateway.
+
+To add a recogniser of personal data, write one module in `pii/recognisers/` that lists it in `RECOGNISERS`
+(see `emails.py`), and its test. To add a known wording of attacks, add a `[[patterns]]` table to a file of
+`bundled/attack_patterns/`.
 
 State, and the file that owns it:
 

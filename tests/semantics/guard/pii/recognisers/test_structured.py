@@ -1,5 +1,7 @@
 """What is known by its form, wherever it stands and however its digits are written."""
 
+import importlib
+import pkgutil
 import random
 
 import pytest
@@ -7,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii import recognisers
 from radixway.semantics.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
+from radixway.semantics.guard.pii.recognisers.structured import _RECOGNISERS
 from support.structured_data import CHECKED, VALID, nearly
 
 DEFAULT_THRESHOLD = 0.7
@@ -227,3 +231,15 @@ def test_a_postal_code_is_known_by_the_street_or_place_beside_it(text, code):
 )
 def test_a_year_and_a_quantity_beside_a_place_are_no_postal_code(text):
     assert not {"ZIP_CODE", "PHONE_NUMBER"} & {type_ for type_, _ in texts(text)}
+
+
+def test_every_module_with_a_recogniser_lists_it():
+    listed = {each.find for each in _RECOGNISERS}
+    for module in pkgutil.iter_modules(recognisers.__path__):
+        functions = vars(importlib.import_module(f"{recognisers.__name__}.{module.name}"))
+        own = {
+            function
+            for name, function in functions.items()
+            if name.startswith("find_") and function.__module__.endswith(f".{module.name}")
+        }
+        assert module.name == "structured" or own <= listed

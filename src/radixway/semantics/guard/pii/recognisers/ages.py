@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.recognisers.dates import is_within_number
-from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, follows_letter
+from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, Recogniser, follows_letter
 
 
 def _compile_form(pattern: str) -> re.Pattern[str]:
@@ -76,3 +76,6 @@ def _in_words(text: str) -> Iterator[PersonalDataSpan]:
     for word, pattern in (("year", _IN_WORDS), ("岁", _IN_CHINESE_WORDS)):
         for match in pattern.finditer(text) if word in text else ():
             yield PersonalDataSpan("AGE", match.start(1), match.end(1), 0.9)
+
+
+RECOGNISERS = (Recogniser(("AGE",), find_ages, fewest_digits=0),)

@@ -12,6 +12,7 @@ from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
+    Recogniser,
     is_fraction,
     touches_letter,
 )
@@ -142,3 +143,9 @@ def _iban_length(country: str) -> int:
     """Of the whole number, from the registry's structure of the rest of it; 0: no such country."""
     properties = numdb.get("iban").info(country)[0][1]
     return 4 + sum(map(int, _FIELD.findall(properties["bban"]))) if "bban" in properties else 0
+
+
+RECOGNISERS = (
+    Recogniser(("CREDIT_CARD", "CN_BANK_CARD"), find_cards, fewest_digits=12),
+    Recogniser(("IBAN_CODE",), find_ibans, fewest_digits=12),
+)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, follows_letter
+from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, Recogniser, follows_letter
 
 _MONTHS = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
@@ -88,3 +88,6 @@ def _first(
 def is_within_number(text: str, begin: int) -> bool:
     """Whether digits and a separator stand right before the digits that begin there."""
     return begin > 1 and text[begin - 1] in ".-/:" and text[begin - 2].isdigit()
+
+
+RECOGNISERS = (Recogniser(("DATE_TIME",), find_dates, fewest_digits=1),)

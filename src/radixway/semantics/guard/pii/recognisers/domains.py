@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.gazetteers import read_list
-from radixway.semantics.guard.pii.recognisers.plain_text import ContextWords, PlainText
+from radixway.semantics.guard.pii.recognisers.plain_text import ContextWords, PlainText, Recogniser
 
 _MOST_LABELS = 127
 _KNOWN = frozenset(label for line in read_list("top_level_domains") for label in line.split())
@@ -115,3 +115,6 @@ def _domain_confidence(text: str, begin: int, end: int) -> float:
 
 def _is_in_code(text: str, begin: int, end: int) -> bool:
     return _CODE.search(text, max(0, begin - _CODE_WINDOW), end + _CODE_WINDOW) is not None
+
+
+RECOGNISERS = (Recogniser(("DOMAIN_NAME",), find_domains, fewest_digits=0),)

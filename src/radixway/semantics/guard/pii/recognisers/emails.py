@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.recognisers.domains import known_length
-from radixway.semantics.guard.pii.recognisers.plain_text import PlainText
+from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, Recogniser
 
 # Nothing here is tried twice: a run of a local part's characters is entered at its beginning only, and every
 # quantifier keeps what it took.
@@ -64,3 +64,6 @@ def _find_spelt(text: str) -> Iterator[PersonalDataSpan]:
         name = _SPELT_DOT.sub(".", domain[0])
         if known_length(name) == len(name):
             yield PersonalDataSpan("EMAIL_ADDRESS", local.start(), domain.end(), 0.85)
+
+
+RECOGNISERS = (Recogniser(("EMAIL_ADDRESS",), find_emails, fewest_digits=0),)

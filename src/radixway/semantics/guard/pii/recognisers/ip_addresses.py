@@ -10,6 +10,7 @@ from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
+    Recogniser,
     follows_letter,
     touches_letter,
 )
@@ -124,3 +125,6 @@ def _confidence_v6(address: IPv6Address, written: str, beside: bool) -> float:
     if telling:
         return 0.97 if beside else 0.9
     return 0.85 if beside else 0.5
+
+
+RECOGNISERS = (Recogniser(("IP_ADDRESS",), find_ips, fewest_digits=2),)

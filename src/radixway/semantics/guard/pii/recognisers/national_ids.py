@@ -12,7 +12,12 @@ from datetime import date
 from stdnum.cn import ric
 
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.recognisers.plain_text import ContextWords, PlainText, touches_letter
+from radixway.semantics.guard.pii.recognisers.plain_text import (
+    ContextWords,
+    PlainText,
+    Recogniser,
+    touches_letter,
+)
 
 # The Social Security Administration never gave out areas 000, 666 and above 899, group 00 and serial 0000.
 _SSN = re.compile(
@@ -137,3 +142,10 @@ def _is_date(digits: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+RECOGNISERS = (
+    Recogniser(("US_DRIVER_LICENSE",), find_licenses, fewest_digits=4),
+    Recogniser(("US_SSN",), find_ssns, fewest_digits=9),
+    Recogniser(("CN_ID_CARD",), find_cn_ids, fewest_digits=15),
+)

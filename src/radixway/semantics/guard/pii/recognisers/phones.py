@@ -11,6 +11,7 @@ from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
+    Recogniser,
     Span,
     follows_letter,
     is_fraction,
@@ -248,3 +249,6 @@ def _parsed(digits: str, region: str | None = None) -> phonenumbers.PhoneNumber 
 
 def _digits(written: str) -> str:
     return "".join(_NUMBER.findall(written))
+
+
+RECOGNISERS = (Recogniser(("PHONE_NUMBER",), find_phones, fewest_digits=6),)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from radixway.core.pipeline import PersonalDataSpan
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
@@ -117,6 +119,18 @@ def _length(runs: tuple[Span, ...] | list[Span]) -> int:
 
 def _is_latin(character: str) -> bool:
     return character.isascii() and (character.isalnum() or character == "_")
+
+
+@dataclass(slots=True, frozen=True)
+class Recogniser:
+    """Finds types of personal data by their form. A module lists its own in `RECOGNISERS`."""
+
+    types: tuple[str, ...]
+    """Published names of what it finds."""
+    find: Callable[[PlainText], Iterator[PersonalDataSpan]]
+    """Yields findings of any confidence, in time linear in the text; they may overlap."""
+    fewest_digits: int = 0
+    """Texts with fewer digits are not given to it."""
 
 
 class ContextWords:

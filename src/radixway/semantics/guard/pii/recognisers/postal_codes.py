@@ -10,6 +10,7 @@ from radixway.semantics.guard.pii.recognisers.place_names import follows_place, 
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
+    Recogniser,
     follows_letter,
     is_fraction,
 )
@@ -222,3 +223,6 @@ _LISTED = (", ", ",\n", "\n", "n ", "o ")
 
 def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalDataSpan:
     return PersonalDataSpan("ZIP_CODE", begin, end, 0.9 if _ADDRESS_WORDS.near(text, begin, end) else alone)
+
+
+RECOGNISERS = (Recogniser(("ZIP_CODE",), find_zips, fewest_digits=2),)

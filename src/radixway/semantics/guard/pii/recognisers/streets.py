@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, follows_letter
+from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, Recogniser, follows_letter
 
 _STREETS = (
     r"Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Parkway|Pkwy"
@@ -62,3 +62,6 @@ def _chinese_begin(text: str, end: int) -> int:
         return end
     lead = _CHINESE_BEFORE.match(text, name.start(), end)
     return lead.end() if lead else name.start()
+
+
+RECOGNISERS = (Recogniser(("STREET_ADDRESS",), find_streets, fewest_digits=1),)

@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from pathlib import Path
 
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.recognisers.ages import find_ages
-from radixway.semantics.guard.pii.recognisers.bank_numbers import find_cards, find_ibans
-from radixway.semantics.guard.pii.recognisers.dates import find_dates
-from radixway.semantics.guard.pii.recognisers.domains import find_domains
-from radixway.semantics.guard.pii.recognisers.emails import find_emails
-from radixway.semantics.guard.pii.recognisers.ip_addresses import find_ips
-from radixway.semantics.guard.pii.recognisers.national_ids import find_cn_ids, find_licenses, find_ssns
-from radixway.semantics.guard.pii.recognisers.phones import find_phones
-from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, to_plain_text
-from radixway.semantics.guard.pii.recognisers.postal_codes import find_zips
-from radixway.semantics.guard.pii.recognisers.streets import find_streets
+from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, Recogniser, to_plain_text
 from radixway.semantics.guard.step_executor import Steps, run_steps_inline
 
-STRUCTURED_TYPES = (
-    "EMAIL_ADDRESS",
-    "PHONE_NUMBER",
-    "CREDIT_CARD",
-    "IBAN_CODE",
-    "US_SSN",
-    "US_DRIVER_LICENSE",
-    "IP_ADDRESS",
-    "DOMAIN_NAME",
-    "ZIP_CODE",
-    "STREET_ADDRESS",
-    "DATE_TIME",
-    "AGE",
-    "CN_ID_CARD",
-    "CN_BANK_CARD",
-)
-"""What can be found: the published types' names, and two of their kind for China."""
 
-_FEWEST_DIGITS: tuple[tuple[int, Callable[[PlainText], Iterator[PersonalDataSpan]]], ...] = (
-    (0, find_emails),
-    (0, find_domains),
-    (1, find_dates),
-    (0, find_ages),
-    (1, find_streets),
-    (2, find_ips),
-    (2, find_zips),
-    (4, find_licenses),
-    (6, find_phones),
-    (9, find_ssns),
-    (12, find_cards),
-    (12, find_ibans),
-    (15, find_cn_ids),
-)
-"""Each recogniser with the least number of digits in which there could be anything for it."""
+def _discover_recognisers() -> list[Recogniser]:
+    """Return what the modules of this package list in `RECOGNISERS`, those for texts without digits first."""
+    package = __name__.rpartition(".")[0]
+    modules = [
+        importlib.import_module(f"{package}.{module.name}")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    ]
+    found: list[Recogniser] = [each for module in modules for each in getattr(module, "RECOGNISERS", ())]
+    return sorted(found, key=lambda each: each.fewest_digits)
 
+
+_RECOGNISERS = _discover_recognisers()
+STRUCTURED_TYPES = tuple(name for each in _RECOGNISERS for name in each.types)
+"""Published names of the types that can be found, and two of their kind for China."""
 
 WINDOW, HALO = 32_768, 1_024
 """Characters that are read at a time, and on either side of them: no form with a word beside it is as long.
@@ -86,9 +59,8 @@ def find_structured_steps(text: str) -> Steps[list[PersonalDataSpan]]:
 
 def _find_in_window(text: str) -> list[PersonalDataSpan]:
     reading = to_plain_text(text)
-    found = [
-        finding for fewest, find in _FEWEST_DIGITS if reading.digits >= fewest for finding in find(reading)
-    ]
+    able = (each for each in _RECOGNISERS if reading.digits >= each.fewest_digits)
+    found = [finding for each in able for finding in each.find(reading)]
     return [_to_original(finding, reading) for finding in drop_overlaps(found)]
 
 
