@@ -1,4 +1,4 @@
-"""What whoever is blocked is told: an error, and the answer that stands for it in each protocol."""
+"""Replies to blocked requests: an error, and the answer that stands for it in each protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who finds personal data and who judges attacks, as it is configured."""
+"""Builds the personal data finder and the attack judge from the configuration."""
 
 from __future__ import annotations
 

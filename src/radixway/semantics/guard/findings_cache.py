@@ -1,4 +1,4 @@
-"""What was found in texts that may come again: the history of a conversation, a system prompt."""
+"""Cache of findings in texts that may come again: the history of a conversation, a system prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the guard did, in numbers: under the published names where there are any. Label values are bounded."""
+"""Metrics of the guard, under the published names where there are any. Label values are bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guard found and did, in a form that holds none of the text."""
+"""Incidents: findings of a guard and its action, in a form that holds none of the text."""
 
 from __future__ import annotations
 

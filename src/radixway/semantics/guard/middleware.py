@@ -1,7 +1,7 @@
-"""The first steps of the road: texts are read beside detection, and attacks end there.
+"""The guard's first middlewares: texts are scanned while signals are detected, and attacks end here.
 
-Guard ▸ detect ▸ Judging ▸ [cache, decision] ▸ Clearing ▸ …
-  └ reads, beside   └ attacks                   └ personal data, now that the model is known (`clearing.py`)
+Guard ▸ detect ▸ GuardEvaluation ▸ [cache, decision] ▸ ModelClearanceMiddleware ▸ …
+  └ starts scans   └ attacks                             └ personal data (`model_clearance.py`)
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Guard:
         self._clock = clock
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Everywhere but at endpoints that say why not."""
+        """Return whether `endpoint` is guarded, as all are that do not opt out."""
         return endpoint.guarded
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises GuardBlockedError where blocks are errors, GuardFailedError."""
+        """Guard `request`. Raises GuardBlockedError where blocks are errors, GuardFailedError."""
         book = self._rules()
         if not book.is_on:
             return await call_next(request)
@@ -111,11 +111,11 @@ class GuardEvaluation:
         self._states = states
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where the guard is."""
+        """Return whether `endpoint` is guarded."""
         return endpoint.guarded
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises GuardBlockedError for an attack, GuardFailedError."""
+        """Judge `request`. Raises GuardBlockedError for an attack, GuardFailedError."""
         review = of_this_request.get()
         if review is None:
             return await call_next(request)
@@ -205,14 +205,14 @@ def check_endpoint(endpoint: Endpoint) -> None:
         return
     if unread := SILENT.intersection(endpoint.text_fields):
         raise ConfigError(
-            f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.texts.SILENT)"
+            f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.passages.SILENT)"
         )
     form = endpoint.reply_form
     can_block, can_read = form in BLOCKED_REPLIES, form in FORMS or endpoint.is_in_session
     if endpoint.generates and not (can_block and can_read):
         raise ConfigError(
             f"endpoint {endpoint.name}: the guard cannot read or block answers of the form {form.value!r}"
-            " (guard.answers.forms.FORMS, guard.blocks.BLOCKED_REPLIES)"
+            " (guard.answers.answer_forms.FORMS, guard.block_replies.BLOCKED_REPLIES)"
         )
 
 

@@ -20,7 +20,7 @@ class ModelClearanceMiddleware:
     step_name = "Clearing"
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where the guard is."""
+        """Return whether `endpoint` is guarded."""
         return endpoint.guarded
 
     def __init__(self, counts: GuardMetrics, states: ModelStates) -> None:
@@ -28,7 +28,7 @@ class ModelClearanceMiddleware:
         self._states = states
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked, GuardFailedError."""
+        """Clear `request` for its model. Raises GuardBlockedError, GuardFailedError."""
         review = of_this_request.get()
         if review is None or not review.found:
             return await call_next(request)
@@ -83,7 +83,7 @@ class SessionClearanceMiddleware:
         self._states = states
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked, GuardFailedError."""
+        """Clear `request` for its model. Raises GuardBlockedError, GuardFailedError."""
         review, model = of_this_request.get(), request.model
         if review is None or model is None or not review.rules.pii.enabled:
             return await call_next(request)

@@ -1,4 +1,4 @@
-"""What a guard reads of a request: every text in it, who said it, and where it stands."""
+"""The texts of a request that a guard reads: each with its speaker and its place in the body."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TextPassage:
 
 @dataclass(slots=True)
 class RequestTexts:
-    """What a body says."""
+    """Texts of a request's body."""
 
     passages: list[TextPassage] = field(default_factory=list)
     """In the order of the body."""
@@ -62,7 +62,7 @@ class RequestTexts:
         self.passages.append(passage)
 
     def skip_value(self, place: Place) -> None:
-        """What stands there is no text. Raises TextTooLongError for too many of the kind."""
+        """Note that `place` holds no text. Raises TextTooLongError for too many of the kind."""
         if len(self.unread) >= MOST_PASSAGES:
             raise _too_long_error("pictures, files and lists of token ids", place)
         self.unread.append(place)
@@ -382,7 +382,7 @@ def _holds_ids(value: list[Any], kinds: set[type], place: Place) -> bool:
 
 
 def may_hold_ids(place: Place) -> bool:
-    """Whether token ids may stand in a list there; in `input` those of embeddings, not parts of messages."""
+    """Return whether a list at `place` may hold token ids; in `input` those of embeddings, not messages."""
     if place[0] == "input":
         return len(place) == 1 or (len(place) == 2 and isinstance(place[1], int))
     return place[0] in ID_FIELDS

@@ -1,4 +1,4 @@
-"""What stands in a text in place of personal data: stars, the name of its type, or a placeholder.
+"""Replacements of personal data in a text: stars, the name of its type, or a placeholder.
 
 "write to anna@example.org"   ─ Vault ──►  "write to [EMAIL_ADDRESS_1]"  ─►  the model
 "I wrote to anna@example.org" ◄─ Vault ──  "I wrote to [email address 1]" ◄──────┘
@@ -37,7 +37,7 @@ _decode_string = msgspec.json.Decoder(str).decode
 
 
 def mask_text(found: str, text: str, style: MaskStyle = "stars") -> str:
-    """What stands in place of `text`, which is personal data of the type `found`."""
+    """Return the replacement in `style` for `text`, which is personal data of the type `found`."""
     if style == "type":
         return f"<{found}>"
     return "*****" if style == "stars" else re.sub(r"\S", "*", text)
@@ -115,7 +115,7 @@ class PlaceholderVault:
         return self._by_key.get(_lookup_key(spelled))
 
     def is_prefix(self, spelled: str) -> bool:
-        """Whether more letters could make it a placeholder."""
+        """Return whether more letters could make `spelled` a placeholder."""
         flat = _flatten_spelling(spelled)
         at = bisect_left(self._flat, flat)
         return at < len(self._flat) and self._flat[at].startswith(flat)
@@ -144,14 +144,14 @@ class PlaceholderRestorer:
         self._held = ""
 
     def restore_delta(self, text: str) -> list[RestoredText]:
-        """What is certain with `text` added."""
+        """Return the parts that are certain once `text` has come."""
         text = self._held + text
         end = self._undecided_from(text)
         self._held = text[end:]
         return list(self._restored(text[:end]))
 
     def restore_rest(self) -> list[RestoredText]:
-        """What was held back; no more will come."""
+        """Return the parts that were held back; no more text will come."""
         held, self._held = self._held, ""
         return list(self._restored(held))
 

@@ -26,7 +26,7 @@ class LocatedPersonalData:
     found: PersonalDataSpan
 
     def as_finding(self) -> GuardFinding:
-        """Where it is and what, without the text."""
+        """Return its type and place, without the text."""
         found = self.found
         return GuardFinding(
             found.type, format_place(self.passage.place), found.begin, found.end, found.confidence
@@ -35,7 +35,7 @@ class LocatedPersonalData:
 
 @dataclass(frozen=True, slots=True)
 class PiiVerdict:
-    """What becomes of a request if a model is to answer it."""
+    """The action on a request if a model is to answer it."""
 
     action: PiiAction | None
     """The strictest of what its types call for; None where the model may be shown all of it."""
@@ -56,7 +56,7 @@ ALLOWED = PiiVerdict(None)
 
 
 def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> list[LocatedPersonalData]:
-    """What is looked for and sure enough."""
+    """Return those of `found` that `rules` look for and whose confidence suffices."""
     return [
         each
         for each in found
@@ -66,12 +66,12 @@ def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> li
 
 
 def finding_types(found: Iterable[LocatedPersonalData]) -> frozenset[str]:
-    """The types among findings."""
+    """Return the types in `found`."""
     return frozenset(each.found.type for each in found)
 
 
 def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiVerdict:
-    """What becomes of a request with these types if `model` is to answer it; None: not known yet which."""
+    """Judge a request that holds `types` if `model` is to answer it; None: not known yet which."""
     allowance = rules.allowance(model)
     denied = allowance.denied_types(types)
     if not denied:
@@ -103,7 +103,7 @@ class LocatedAttack:
         return most.strip().lower().replace(" ", "_").replace("-", "_")
 
     def as_finding(self) -> GuardFinding:
-        """Where it is and what, without the text."""
+        """Return its type and place, without the text."""
         passage = self.passage
         return GuardFinding(self.kind, format_place(passage.place), 0, len(passage.text), self.attack.risk)
 

@@ -38,7 +38,7 @@ class RequestTextReader:
         self._max_characters = max_characters
 
     async def read_request(self, request: Request) -> RequestTexts:
-        """Every text; the journal says what could not be read.
+        """Read every text of `request`; the journal says what could not be read.
 
         Raises BadRequest: the body is no JSON, or has two meanings. Raises TextTooLong.
         """
@@ -62,7 +62,7 @@ class RequestTextReader:
 
 
 async def run_on_body(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` on the whole body returns; where that is large, done in a thread, so that nobody waits."""
+    """Return what `work` on the body of `request` returns; a large body is handled in a thread."""
     if len(request.raw) <= _INLINE_BYTES:
         return work(*args, **kwargs)
     return await run_in_thread(work, *args, **kwargs)
@@ -92,7 +92,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> None:
 
 
 def is_token_ids(place: Place, body: Mapping[str, Any]) -> bool:
-    """Whether what stands there are token ids."""
+    """Return whether `place` in `body` holds token ids."""
     return may_hold_ids(place) and isinstance(_value_at(body, place), list)
 
 

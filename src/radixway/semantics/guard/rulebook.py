@@ -1,4 +1,4 @@
-"""What the guard is to do for one request: the configuration's many forms brought into one.
+"""The guard's rules for one request: the configuration's many forms brought into one.
 
 `guard` ◂ the tenant's policy ◂ the category ◂ the decision that won. The classic keys stand below `guard`.
 """
@@ -28,7 +28,7 @@ S = TypeVar("S", PiiConfig, JailbreakConfig)
 
 @dataclass(frozen=True, slots=True)
 class PiiAllowance:
-    """What personal data a model may be shown."""
+    """Personal data that a model may be shown."""
 
     everything: bool = False
     types: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class PiiAllowance:
     """Somebody said what may be shown; all else is denied by name."""
 
     def denied_types(self, types: frozenset[str]) -> frozenset[str]:
-        """Which of these it may not be shown."""
+        """Return those of `types` that it may not be shown."""
         return frozenset() if self.everything else types - self.types
 
 
@@ -71,8 +71,8 @@ class PiiRules:
         return PiiAllowance(types=frozenset.intersection(*narrow), is_given=given)
 
     def action_on(self, name: str, allowance: PiiAllowance) -> PiiAction:
-        """What becomes of a type that `allowance` denies. A soft one is masked only where somebody named it:
-        under `actions` or `types`, or by saying what the model may be shown.
+        """Return the action on the type `name`, which `allowance` denies. A soft type is masked only if it is
+        named: under `actions` or `types`, or by an explicit allowance for the model.
         """
         action = self.actions.get(name)
         if action is not None:
@@ -100,7 +100,7 @@ class GuardRules:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is to be looked for."""
+        """Return whether anything is to be looked for."""
         return self.pii.enabled or self.jailbreak.enabled
 
 

@@ -40,7 +40,7 @@ Sections = Callable[[], "SemanticConfig | None"]
 
 
 class GuardService(Component):
-    """What a gateway has of this room."""
+    """The guard of a gateway: its middlewares, scanner, answer guard and metrics."""
 
     name = "guard"
 
@@ -92,7 +92,7 @@ class GuardService(Component):
         return self._book[1]
 
     async def findings(self, text: str) -> GuardFindings:
-        """What is found in the request that is on its way here; where there is none, in `text`."""
+        """Return the findings of the request in progress; where there is none, those in `text`."""
         review = of_this_request.get()
         passages = [TextPassage(text, "user", ("text",))]
         found, judged = await asyncio.gather(

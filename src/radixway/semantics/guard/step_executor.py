@@ -1,4 +1,4 @@
-"""What takes long in a text, away from the event loop: a step at a time, in two threads for all requests.
+"""Long work on a text, away from the event loop: a step at a time, in two threads for all requests.
 
 loop       ─ await ─┬───────────────┬─ …      others are served meanwhile
 threads             └ step ┘ └ step ┘         whoever waits for nothing any more asks for no further step
@@ -26,12 +26,12 @@ _STEP_SIZE, _LEAST_SIZE = 32_768, 256
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` returns, done in one step."""
+    """Run `work` in a thread as one step, and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, lambda: work(*args, **kwargs))
 
 
 async def run_steps(steps: Steps[T]) -> T:
-    """What `steps` return, each done in a thread; others' steps come in between."""
+    """Run each of `steps` in a thread, others' steps in between, and return their result."""
     while True:
         done = await run_in_thread(_advance, steps)
         if done is not None:
@@ -41,7 +41,7 @@ async def run_steps(steps: Steps[T]) -> T:
 def steps_in_turn(
     texts: Iterable[S], steps_of: Callable[[S], Steps[T]], size_of: Callable[[S], int]
 ) -> Steps[list[T]]:
-    """What `steps_of` each of `texts` return, in order; several short ones are one step."""
+    """Run `steps_of` each of `texts`; those short by `size_of` share a step. Results are in order."""
     results: list[T] = []
     size = 0
     for each in texts:
@@ -54,7 +54,7 @@ def steps_in_turn(
 
 
 def run_steps_inline(steps: Steps[T]) -> T:
-    """What `steps` return, done here and now: for texts that are short."""
+    """Run all `steps` on the calling thread and return their result: for short texts."""
     while True:
         done = _advance(steps)
         if done is not None:

@@ -28,7 +28,7 @@ class ConversationJudge(AttackJudge, Protocol):
         ...
 
     async def judge_turns(self, texts: Sequence[str], alone: Sequence[AttackAssessment]) -> AttackAssessment:
-        """What a user's turns make together; `alone`: what each is by itself. Raises GuardUnavailable."""
+        """Judge a user's turns together; `alone`: what each of `texts` is. Raises GuardUnavailableError."""
         ...
 
 
@@ -95,7 +95,7 @@ class TextScanner:
             raise
 
     async def find_attacks(self, passages: Sequence[TextPassage]) -> list[LocatedAttack]:
-        """Every passage, judged. Raises ScanFailedError."""
+        """Judge each of `passages`. Raises ScanFailedError."""
         try:
             return await self._scan_timed("jailbreak", self._scan_attacks(passages))
         except ScanFailedError as failed:

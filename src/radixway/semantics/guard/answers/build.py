@@ -17,7 +17,7 @@ from radixway.semantics.guard.placeholders import PlaceholderVault
 
 
 class AnswerGuardService:
-    """What a gateway has of this room."""
+    """The answer guard of a gateway: its middlewares, moderation clients and metrics."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Whether an address carries something away: words of the conversation, or what looks like a code.
+"""Exfiltration by addresses that carry words of the conversation, or what looks like a code.
 
 Addresses that would carry what was said to a host that nobody allowed.
 """

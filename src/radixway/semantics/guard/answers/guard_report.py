@@ -1,4 +1,4 @@
-"""What was found in one reply, and what was done: metrics, the journal, the audit's incidents."""
+"""Reports on one reply, its findings and actions: metrics, the journal, the audit's incidents."""
 
 from __future__ import annotations
 

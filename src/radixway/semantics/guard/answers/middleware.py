@@ -1,4 +1,4 @@
-"""The step of the road that reads answers."""
+"""Middlewares that guard answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked for in the texts of one reply, and what of its request must be known for that."""
+"""Inspection of one reply: the judges of its texts, and what they must know of its request."""
 
 from __future__ import annotations
 

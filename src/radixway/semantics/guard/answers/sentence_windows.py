@@ -1,4 +1,4 @@
-"""Where a growing text is cut into windows to be judged, by what it says alone and not by how it came.
+"""Windows of a growing text: cut by what it says alone, and not by how it was divided.
 
 text   [ context ][ window ……………………………… . ][ next …      at the end of a sentence, if it comes within `most`
        [ context ][ window ……………… ][ overlap    ]          else before the last word that leaves an overlap

@@ -1,4 +1,4 @@
-"""Where a log ends, kept beside it in `head.json`: entries that are cut off at the end are missed.
+"""The head of a log, kept beside it in `head.json`: it shows when entries are cut off at the end.
 
 It is sealed as entries are. Without a key, whoever can write the files writes it anew. Under a key they can
 only put back an older one, with the log as it was then, which shows against a head kept elsewhere.

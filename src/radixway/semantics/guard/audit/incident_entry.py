@@ -1,4 +1,4 @@
-"""What an entry says of an incident. Of the text that was judged, nothing can get through here.
+"""Entries for incidents. Nothing of the text that was judged can get through here.
 
 Names that a client chooses could be text too: its request's id, the keys in a tool's arguments, the name of a
 model that there is not. What does not look like a name is therefore left out or written as its digest.

@@ -1,4 +1,4 @@
-"""Who the users in the audit log are: a pseudonym for each, and the only table that leads back.
+"""Pseudonyms of the users in the audit log, and the only table that leads back.
 
 A pseudonym is the hash of the user's name under a key of that user's own. Without the key nobody can tell
 whose it was, not even who has a list of all names to try: forgetting the key erases the user from the log,

@@ -1,4 +1,4 @@
-"""What rules of the semantic layer block is a guard's work too, and is written down with the rest."""
+"""Audit entries for requests that rules of the semantic layer block."""
 
 from __future__ import annotations
 

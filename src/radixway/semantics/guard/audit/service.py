@@ -1,4 +1,4 @@
-"""The audit log among the rooms of a gateway: opened, closed, in the way of requests where it is to be."""
+"""The audit log as a component of a gateway; where configured, requests wait for it."""
 
 from __future__ import annotations
 

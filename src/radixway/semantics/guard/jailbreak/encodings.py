@@ -113,22 +113,22 @@ def read_escapes(text: str) -> str | None:
 
 
 def read_base64(text: str) -> str | None:
-    """Runs of 16 letters and more that say text."""
+    """Decode runs of 16 or more base64 letters in `text` that hold readable text."""
     return _decode_matches(text, _BASE64, _from_base64)
 
 
 def read_hex(text: str) -> str | None:
-    """Eight bytes and more, with or without something between them."""
+    """Decode runs of eight or more hexadecimal bytes in `text`, with or without separators."""
     return _decode_matches(text, _HEX, lambda part: _as_text(bytes.fromhex("".join(_HEX_PAIR.findall(part)))))
 
 
 def read_binary(text: str) -> str | None:
-    """Six bytes and more as zeros and ones."""
+    """Decode runs of six or more bytes in `text` that are written as zeros and ones."""
     return _decode_matches(text, _BINARY, _from_binary)
 
 
 def read_morse(text: str) -> str | None:
-    """Eight letters and more."""
+    """Decode runs of eight or more Morse letters in `text`."""
     return _decode_matches(text, _IN_MORSE, _from_morse)
 
 
@@ -138,7 +138,7 @@ def read_rot13(text: str) -> str:
 
 
 def read_atbash(text: str) -> str:
-    """The alphabet turned around."""
+    """Return `text` with each Latin letter replaced by its mirror in the alphabet."""
     return text.translate(_ATBASH)
 
 
@@ -148,12 +148,12 @@ def read_backwards(text: str) -> str:
 
 
 def read_words_backwards(text: str) -> str:
-    """Every word from its end, in the order in which they stand."""
+    """Reverse the letters of each word of `text` and keep the order of the words."""
     return _WORD.sub(lambda word: word[0][::-1], text)
 
 
 def read_word_by_word_backwards(text: str) -> str:
-    """The words from the last to the first."""
+    """Reverse the order of the words of `text`."""
     return " ".join(reversed(text.split()))
 
 

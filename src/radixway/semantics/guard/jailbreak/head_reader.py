@@ -33,11 +33,11 @@ class HeadReader:
 
     @property
     def attack_kinds(self) -> tuple[str, ...]:
-        """See `Reader`."""
+        """See `AttackReader`."""
         return KINDS if self._head is None else self._head.labels
 
     async def read_attack(self, text: str, hits: Mapping[str, float]) -> AttackReading:
-        """See `Reader`."""
+        """See `AttackReader`."""
         head = self._head or await self._load_head()
         is_long = self.in_part_from is not None and len(text) >= self.in_part_from
         if is_long and not self._encoders.is_asked_for(text):
@@ -53,7 +53,7 @@ class HeadReader:
         return head.combine_readings(words, [await self._encoders.encode(each) for each in passages], hits)
 
     def describe(self) -> dict[str, object]:
-        """See `Reader`."""
+        """See `AttackReader`."""
         told: dict[str, object] = {"reads": self._path.name}
         return told if self._failure is None else told | {"failure": self._failure}
 

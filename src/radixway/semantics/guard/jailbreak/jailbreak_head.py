@@ -27,7 +27,6 @@ from radixway.semantics.encoders.base import Floats, Ints
 from radixway.semantics.encoders.heads import HeadFile
 from radixway.semantics.encoders.heads.domain_head import weighted_ngrams
 from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
-from radixway.semantics.guard.jailbreak import jailbreak_head
 from radixway.semantics.guard.jailbreak.attack_reader import AttackReading
 from radixway.semantics.guard.step_executor import Steps, run_steps_inline
 
@@ -40,7 +39,7 @@ HAN_ALONE = 0.5
 
 @dataclass(slots=True, frozen=True)
 class NgramReading:
-    """What the n-grams say of a text, passage by passage."""
+    """Logits that the n-grams give a text, passage by passage."""
 
     passages: Sequence[str]
     logits: Floats
@@ -62,7 +61,7 @@ class NgramReading:
 
 @dataclass(slots=True, frozen=True)
 class ReaderWeights:
-    """What logits of the readers count."""
+    """Weights of the readers' logits."""
 
     bias: float
     states: float
@@ -112,18 +111,18 @@ class JailbreakHead:
     def classify_steps(
         self, text: str, encoding: TextEncoding, hits: Mapping[str, float]
     ) -> Steps[AttackReading]:
-        """As `read`, pausing now and then."""
+        """Do `classify_text` in steps, so that a long `text` does not block others."""
         words = yield from self.classify_ngrams_steps(text)
         return self.combine_readings(words, [encoding], hits)
 
     def classify_text(self, text: str, encoding: TextEncoding, hits: Mapping[str, float]) -> AttackReading:
-        """Of the text whose encoding is `encoding`; `hits`: see `Reader.read`."""
+        """Read `text`, whose encoding is `encoding`; `hits`: see `AttackReader.read_attack`."""
         return self.combine_readings(self.classify_ngrams(text), [encoding], hits)
 
     def combine_readings(
         self, read: NgramReading, encodings: Sequence[TextEncoding], hits: Mapping[str, float]
     ) -> AttackReading:
-        """The same, from the n-grams of a whole text and encodings of the text, or of passages in it."""
+        """Combine the n-grams `read` of a text with `encodings` of it or of its passages, and `hits`."""
         words, han = read.most_likely_attack, read.han
         said = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
         states = max((logits for logits, _ in said), key=_attack_share, default=np.zeros_like(words))
@@ -144,21 +143,19 @@ class JailbreakHead:
         """Logits of the part that is likeliest to attack, and how many parts there are."""
         if not len(encoding.block_tokens):
             return np.zeros(len(self._states_bias), np.float32), 1
-        windows, closer = jailbreak_head.segment_spans(len(encoding.block_tokens))
-        rows = jailbreak_head.pool_segments(
-            encoding.blocks, encoding.block_tokens, np.concatenate([windows, closer])
-        )
+        windows, closer = segment_spans(len(encoding.block_tokens))
+        rows = pool_segments(encoding.blocks, encoding.block_tokens, np.concatenate([windows, closer]))
         logits = rows @ self._states + self._states_bias
         logits[len(windows) :, 0] += self._closer_bias
         return logits[int(logits[:, 0].argmax())], len(windows)
 
     def classify_ngrams(self, text: str) -> NgramReading:
-        """What needs no encoder."""
+        """Read `text` by its n-grams alone, without an encoder."""
         return run_steps_inline(self.classify_ngrams_steps(text))
 
     def classify_ngrams_steps(self, text: str) -> Steps[NgramReading]:
-        """The same, pausing now and then, so that a long text lets others pass."""
-        passages = jailbreak_head.split_passages(text)
+        """Do `classify_ngrams` in steps, so that a long `text` does not block others."""
+        passages = split_passages(text)
         rows, han_share = [], 0.0
         for at, passage in enumerate(passages):
             if at and at % _PASSAGES_A_STEP == 0:

@@ -60,7 +60,7 @@ _OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})
 
 @dataclass(slots=True, frozen=True)
 class PatternFindings:
-    """What was found in a text."""
+    """Known wordings that were found in a text."""
 
     hits: Mapping[str, PatternHit]
     """By the pattern's name, with the view's behind an `@` where it is not plain."""
@@ -73,7 +73,7 @@ class PatternFindings:
 
     @property
     def kinds(self) -> dict[Kind, float]:
-        """The same by kind."""
+        """Return the risk for each kind of attack."""
         best = self._best_hits().values()
         return {
             kind: combine_confidence(hit for hit in best if hit.kind == kind)
@@ -99,7 +99,7 @@ def find_patterns(text: str, *, data: bool = False) -> PatternFindings:
 
 
 def find_patterns_steps(text: str, *, data: bool = False) -> Steps[PatternFindings]:
-    """The same, pausing after every window: a long text lets others pass, and needs no more memory.
+    """Do `find_patterns` in steps, one for each window, so that a long `text` does not block others.
 
     Of a text of several windows, `views` are the text and the latest short ones, which the encoder reads.
     """
@@ -157,7 +157,7 @@ LONGEST = 4096
 
 
 def join_last_turns(texts: Sequence[str]) -> str:
-    """The last ones, as many as fit, joined as if they had been said at once."""
+    """Join the last of `texts`, up to `LONGEST` characters, as if they had been said at once."""
     kept: list[str] = []
     room = LONGEST
     for text in reversed(texts[-LAST_TURNS:]):
@@ -169,7 +169,7 @@ def join_last_turns(texts: Sequence[str]) -> str:
 
 
 def find_build_up(joined: str, texts: Sequence[str]) -> PatternFindings:
-    """Wordings across the turns' borders, and, from the third turn on, signs that turns lead somewhere."""
+    """Find wordings in `joined`, the last of `texts`, and from the third turn on signs of a build-up."""
     found = find_patterns(joined)
     if len(texts) < 3:
         return found

@@ -90,7 +90,7 @@ class PatternSet:
 
 
 def combine_confidence(hits: Iterable[PatternHit]) -> float:
-    """How sure all of them together make one: that not every one is mistaken (noisy or)."""
+    """Combine the confidences of `hits`: the probability that not all are mistaken (noisy or)."""
     mistaken = 1.0
     for hit in hits:
         mistaken *= 1 - hit.confidence
@@ -124,19 +124,19 @@ def _benign_context() -> Mapping[str, str]:
 
 @cache
 def patterns_for_any_text() -> PatternSet:
-    """What is an attack whoever says it."""
+    """Patterns that are an attack no matter who speaks."""
     return PatternSet([each for each in known_patterns() if not each.in_data_only])
 
 
 @cache
 def patterns_for_data() -> PatternSet:
-    """What is an attack only where a tool or a document says it."""
+    """Patterns that are an attack only in the output of a tool or in a document."""
     return PatternSet([each for each in known_patterns() if each.in_data_only])
 
 
 @cache
 def patterns_without_spaces() -> PatternSet:
-    """What is looked for where words stand without anything between them: what is sure even so."""
+    """Patterns for texts without spaces between words: only those that are sure even there."""
     sure = [each for each in known_patterns() if not each.in_data_only and each.confidence >= 0.8]
     return PatternSet([each for each in sure if _GAP_SIGN in each.source], squashed=True)
 

@@ -109,7 +109,7 @@ WORDS = frozenset(_WORDS.split())
 
 
 def fold_confusables(text: str) -> str | None:
-    """Without what nobody sees, and with Latin letters where others look like them or vary them."""
+    """Drop invisible characters from `text`, and replace letters that look like Latin ones by those."""
     if text.isascii() or not _SUSPICIOUS.search(text):
         return None
     folded = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
@@ -119,7 +119,7 @@ def fold_confusables(text: str) -> str | None:
 
 
 def is_mixed(text: str) -> bool:
-    """Whether letters that look Latin, or that nobody sees, stand among Latin ones: no language does that."""
+    """Return whether `text` mixes lookalike or invisible characters with Latin letters."""
     return bool(_MIXED.search(text))
 
 

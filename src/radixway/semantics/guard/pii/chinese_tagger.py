@@ -88,7 +88,7 @@ class CharacterUnits:
 
 
 class WritingScript(Enum):
-    """Who reads a text."""
+    """Scripts of a text, by which its tagger is chosen."""
 
     LATIN = auto()
     """No Chinese in it; Cyrillic and the like are meant too."""
@@ -99,7 +99,7 @@ class WritingScript(Enum):
 
 
 def detect_script(text: str) -> WritingScript:
-    """By characters of Chinese against words of other scripts."""
+    """Compare the Chinese characters of `text` with its words in other scripts."""
     chinese = len(_HAN.findall(text))
     if not chinese:
         return WritingScript.LATIN
@@ -110,12 +110,12 @@ def detect_script(text: str) -> WritingScript:
 
 
 def has_chinese(text: str) -> bool:
-    """Whether a character is Chinese."""
+    """Return whether `text` has a Chinese character."""
     return _HAN.search(text) is not None
 
 
 def split_units(text: str, begin: int = 0, end: int | None = None) -> CharacterUnits:
-    """What the tagger reads, of a part of `text` or of all of it."""
+    """Split `text[begin:end]` into the units that the tagger reads; `end` None: to the end."""
     matches = list(_UNIT.finditer(text, begin, len(text) if end is None else end))
     begins = [found.start() for found in matches]
     ends = [found.end() for found in matches]

@@ -46,16 +46,16 @@ class SoftTypeFinder(Protocol):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """What can be found; empty where that is not known yet."""
+        """Types that can be found; empty where they are not known yet."""
         ...
 
     @property
     def failure(self) -> str | None:
-        """Why nothing will be found."""
+        """The reason why nothing will be found; None while it works."""
         ...
 
     async def find_soft_types(self, text: str) -> list[PersonalDataSpan]:
-        """In order. Raises EncoderError."""
+        """Return the findings in `text`, in its order. Raises EncoderError."""
         ...
 
 
@@ -95,7 +95,7 @@ class DefaultPersonalDataFinder:
 
     @property
     def failure(self) -> str | None:
-        """Why only the recognisers could find anything."""
+        """The reason why only recognisers find anything; None while all works."""
         return self._soft.failure
 
     def describe(self) -> dict[str, object]:

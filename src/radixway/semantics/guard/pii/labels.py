@@ -1,4 +1,4 @@
-"""What models and corpora call the published types."""
+"""Names that models and corpora give the published types."""
 
 from __future__ import annotations
 

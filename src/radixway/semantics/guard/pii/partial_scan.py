@@ -44,7 +44,7 @@ def scan_partially(
 
 
 def most_doubtful_stretches(found: list[PersonalDataSpan], pieces: TextEncoding) -> list[int]:
-    """Which stretches leave most doubt, at most `MOST_READ`; in the text's order."""
+    """Return the stretches of `pieces` where `found` leaves most doubt: at most `MOST_READ`, in order."""
     if not found:
         return []
     at = np.searchsorted(pieces.offsets[:, 0], [each.begin for each in found], side="right") - 1

@@ -100,7 +100,7 @@ class PiiHead:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Whose states are read."""
+        """Layers of the encoder whose states are read."""
         return tuple(self._latin.states)
 
     def find_spans(self, text: str, encoding: TextEncoding) -> list[PersonalDataSpan]:
@@ -116,7 +116,7 @@ class PiiHead:
     def find_spans_steps(
         self, text: str, encoding: TextEncoding
     ) -> Generator[None, None, list[PersonalDataSpan]]:
-        """The same, pausing now and then, so that a long text lets others pass."""
+        """Do `find_spans` in steps, so that a long `text` does not block others; `encoding`: see there."""
         script = detect_script(text)
         found: list[PersonalDataSpan] = []
         if script is not WritingScript.CHINESE_ALONE:

@@ -86,7 +86,7 @@ def _first(
 
 
 def is_within_number(text: str, begin: int) -> bool:
-    """Whether digits and a separator stand right before the digits that begin there."""
+    """Return whether digits and a separator precede the digits at `begin` in `text`."""
     return begin > 1 and text[begin - 1] in ".-/:" and text[begin - 2].isdigit()
 
 

@@ -17,13 +17,13 @@ _KNOWN = frozenset(label for line in read_list("top_level_domains") for label in
 
 
 def is_top_level(label: str) -> bool:
-    """Whether names end so, in any case; punycode's names count."""
+    """Return whether `label`, in any case, is a top-level domain; names in punycode are."""
     label = label.lower()
     return label in _KNOWN or label.startswith("xn--")
 
 
 def known_length(name: str) -> int:
-    """How much of a dotted name ends in a top-level domain: `host.com` of `host.com.Thanks`; 0: nothing.
+    """Return the length of `name` up to a top-level domain: `host.com` of `host.com.Thanks`; 0: none.
 
     Linear: only as many labels are looked at as a name may have.
     """

@@ -13,7 +13,7 @@ _MOST_WORDS = 3
 
 
 def follows_place(text: str, begin: int) -> bool:
-    """Whether a capitalised name of one to three words that is a place's stands right before `begin`."""
+    """Return whether the one to three capitalised words before `begin` in `text` name a place."""
     before = text[max(0, begin - _WINDOW) : begin]
     name = before.rstrip(" ,")
     if len(name) == len(before):
@@ -23,7 +23,7 @@ def follows_place(text: str, begin: int) -> bool:
 
 
 def precedes_place(text: str, end: int) -> bool:
-    """Whether such a name, of one or two words, stands right after `end`."""
+    """Return whether the one or two words after `end` in `text` name a place."""
     match = _AFTER.match(text, end)
     return match is not None and (_is_place(match[1]) or _is_place(match[1].split(" ")[0]))
 

@@ -99,17 +99,17 @@ def to_plain_text(text: str) -> PlainText:
 
 
 def touches_letter(text: str, begin: int, end: int) -> bool:
-    """Whether a Latin letter or a digit stands right before or after `text[begin:end]`."""
+    """Return whether a Latin letter or a digit adjoins `text[begin:end]`."""
     return follows_letter(text, begin) or _is_latin(text[end : end + 1])
 
 
 def follows_letter(text: str, begin: int) -> bool:
-    """Whether a Latin letter or a digit stands right before `text[begin]`."""
+    """Return whether a Latin letter or a digit precedes `text[begin]`."""
     return begin > 0 and _is_latin(text[begin - 1])
 
 
 def is_fraction(text: str, begin: int) -> bool:
-    """Whether the digits from `begin` on are those after a decimal point."""
+    """Return whether the digits of `text` from `begin` on follow a decimal point."""
     return begin > 1 and text[begin - 1] in ".," and text[begin - 2].isdigit()
 
 
@@ -153,7 +153,7 @@ class ContextWords:
         self._after = after
 
     def near(self, text: str, begin: int, end: int) -> bool:
-        """Whether one of them is in the windows before and after `text[begin:end]`."""
+        """Return whether one of them is in the windows before and after `text[begin:end]`."""
         return self._has_word(text, max(0, begin - self._before), begin) or self._has_word(
             text, end, end + self._after
         )

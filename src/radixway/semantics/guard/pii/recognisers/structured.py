@@ -42,7 +42,7 @@ def find_structured(text: str) -> list[PersonalDataSpan]:
 
 
 def find_structured_steps(text: str) -> Steps[list[PersonalDataSpan]]:
-    """The same, pausing after every window: a long text lets others pass, and needs no more memory."""
+    """Do `find_structured` in steps, one for each window, so that a long `text` does not block others."""
     found: list[PersonalDataSpan] = []
     for begin in range(0, len(text), WINDOW):
         if begin:
