@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -172,26 +172,6 @@ class EmbeddingModels(ConfigSection):
     use_cpu: bool = True
 
 
-class BatchSize(ConfigSection):
-    """A label for batches of some sizes, `max` -1 without limit: read and not used."""
-
-    min: int
-    max: int
-    label: str
-
-
-class BatchMetrics(ConfigSection):
-    """`api.batch_classification.metrics`: read and not used; `/metrics` has its own buckets."""
-
-    enabled: bool = True
-    detailed_goroutine_tracking: bool = False
-    high_resolution_timing: bool = False
-    sample_rate: Share = 1.0
-    batch_size_ranges: tuple[BatchSize, ...] = ()
-    duration_buckets: tuple[float, ...] = ()
-    size_buckets: tuple[float, ...] = ()
-
-
 class BatchClassification(ConfigSection):
     """`api.batch_classification`."""
 
@@ -201,7 +181,8 @@ class BatchClassification(ConfigSection):
     """Smaller batches are read one text after the other."""
     max_concurrency: int = Field(default=8, ge=1)
     """Texts of a batch that are read at a time."""
-    metrics: BatchMetrics = BatchMetrics()
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    """Read and not used; `/metrics` has its own buckets."""
 
 
 class ClassicApi(ConfigSection):
@@ -210,82 +191,13 @@ class ClassicApi(ConfigSection):
     batch_classification: BatchClassification = BatchClassification()
 
 
-class ClassicExporter(ConfigSection):
-    """The destination of spans: read and not used; `telemetry.tracing` says it."""
-
-    type: Literal["otlp", "jaeger", "zipkin", "stdout"] = "stdout"
-    endpoint: str = ""
-    insecure: bool = False
-
-
-class ClassicSampling(ConfigSection):
-    """Which requests are traced: read and not used."""
-
-    type: Literal["always_on", "always_off", "probabilistic"] = "always_on"
-    rate: Share = 1.0
-
-
-class ClassicResource(ConfigSection):
-    """The service that spans are from: read and not used."""
-
-    service_name: str = ""
-    service_version: str = ""
-    deployment_environment: str = ""
-
-
-class ClassicTracing(ConfigSection):
-    """`observability.tracing`: read and not used; `telemetry.tracing` has ours."""
-
-    enabled: bool = False
-    provider: str = "opentelemetry"
-    exporter: ClassicExporter = ClassicExporter()
-    sampling: ClassicSampling = ClassicSampling()
-    resource: ClassicResource = ClassicResource()
-
-
-class MetricsSwitch(ConfigSection):
-    """`observability.metrics`: read and not used; metrics are always there."""
-
-    enabled: bool = True
-
-
 class ClassicObservability(ConfigSection):
     """`observability`."""
 
-    tracing: ClassicTracing = ClassicTracing()
-    metrics: MetricsSwitch = MetricsSwitch()
-
-
-class RouterTuning(ConfigSection):
-    """`router`: figures of the peer's own classifiers. Read, checked and not used here."""
-
-    high_confidence_threshold: Share | None = None
-    low_latency_threshold_ms: float | None = None
-    lora_baseline_score: float | None = None
-    traditional_baseline_score: float | None = None
-    embedding_baseline_score: float | None = None
-    success_confidence_threshold: Share | None = None
-    large_batch_threshold: int | None = None
-    lora_default_execution_time_ms: float | None = None
-    traditional_default_execution_time_ms: float | None = None
-    default_confidence_threshold: Share | None = None
-    default_max_latency_ms: float | None = None
-    default_batch_size: int | None = None
-    default_avg_execution_time_ms: float | None = None
-    lora_default_confidence: Share | None = None
-    traditional_default_confidence: Share | None = None
-    lora_default_success_rate: Share | None = None
-    traditional_default_success_rate: Share | None = None
-    multi_task_lora_weight: float | None = None
-    single_task_traditional_weight: float | None = None
-    large_batch_lora_weight: float | None = None
-    small_batch_traditional_weight: float | None = None
-    medium_batch_weight: float | None = None
-    high_confidence_lora_weight: float | None = None
-    low_confidence_traditional_weight: float | None = None
-    low_latency_lora_weight: float | None = None
-    high_latency_traditional_weight: float | None = None
-    performance_history_weight: float | None = None
+    tracing: dict[str, Any] = Field(default_factory=dict)
+    """Read and not used; `telemetry.tracing` has ours."""
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    """Read and not used; metrics are always there."""
 
 
 class ClassicListener(ConfigSection):

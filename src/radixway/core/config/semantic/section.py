@@ -19,7 +19,6 @@ from radixway.core.config.semantic.classic import (
     ClassicTools,
     EmbeddingModels,
     PromptGuard,
-    RouterTuning,
 )
 from radixway.core.config.semantic.decisions import DecisionRule, PolicyRule
 from radixway.core.config.semantic.model_choice import (
@@ -105,7 +104,8 @@ class SemanticConfig(ConfigSection):
     embedding_models: EmbeddingModels = EmbeddingModels()
     api: ClassicApi = ClassicApi()
     observability: ClassicObservability = ClassicObservability()
-    router: RouterTuning = RouterTuning()
+    router: dict[str, float | None] = Field(default_factory=dict)
+    """Figures of the peer's own classifiers: read and not used."""
     listeners: tuple[ClassicListener, ...] = ()
 
     @property
