@@ -1,6 +1,8 @@
-"""Requests found by what their clients call them."""
+"""Requests under way: found by what their clients call them, and ended when that is asked for."""
 
-from radixway.core.pipeline import ENDPOINTS, InFlightRequests, Request
+import asyncio
+
+from radixway.core.pipeline import ENDPOINTS, AbortedRequests, InFlightRequests, Request
 from radixway.core.telemetry import Journal
 
 
@@ -37,3 +39,32 @@ def test_a_request_that_never_began_can_end():
     in_hand = InFlightRequests()
     in_hand.remove_request(request("x-1"))
     assert len(in_hand) == 0
+
+
+async def test_an_abort_marks_the_requests_whose_id_begins_with_it():
+    aborts = AbortedRequests()
+    one, two, batch = (
+        aborts.register_request(["a-1"]),
+        aborts.register_request(["b-1"]),
+        aborts.register_request(["c_0", "c_1"]),
+    )
+    assert (
+        aborts.mark_aborted("a") == 1 and aborts.mark_aborted("c_1") == 1 and aborts.mark_aborted("zz") == 0
+    )
+    assert one.is_abort_requested and batch.is_abort_requested and not two.is_abort_requested
+    assert aborts.mark_all_aborted() == 3 and two.is_abort_requested
+
+
+async def test_what_has_ended_is_forgotten():
+    aborts = AbortedRequests()
+    running = aborts.register_request(["a"])
+    aborts.unregister_request(running)
+    aborts.unregister_request(running)
+    assert len(aborts) == 0 and aborts.mark_aborted("a") == 0 and not running.is_abort_requested
+
+
+async def test_an_abort_ends_a_wait():
+    running = AbortedRequests().register_request(["a"])
+    waiting = asyncio.create_task(running.wait_for_abort(3600))
+    running.request_abort()
+    await waiting
