@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from radixway.core.config import SemanticCacheConfig
     from radixway.core.config.semantic import SemanticConfig
     from radixway.semantics.cache import CacheRoom
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.decisions.service import SemanticService
     from radixway.semantics.encoders import EncoderService
     from radixway.semantics.guard.answers.guarded_parts import GuardedParts
     from radixway.semantics.guard.incident import IncidentRecorder
     from radixway.semantics.guard.service import GuardService
     from radixway.semantics.guard.text_scanner import ConversationJudge, TextScanner
+    from radixway.semantics.signals.question import RequestQuestion
 
 
 VSR = "vllm-semantic-router"

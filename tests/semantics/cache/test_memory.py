@@ -24,28 +24,28 @@ async def test_the_nearest_come_first_and_only_of_the_scope():
         entry("x", scope="other"),
     )
     store = await filled(far, near, elsewhere)
-    found = await store.nearest("s", unit(1, 0, 0), 5, now=1)
+    found = await store.find_nearest("s", unit(1, 0, 0), 5, now=1)
     assert [match.entry for match in found] == [near, far]
     assert found[0].similarity == pytest.approx(1 / np.sqrt(1.01))
-    assert await store.nearest("nowhere", unit(1, 0, 0), 5, now=1) == []
-    assert [m.entry for m in await store.nearest("s", unit(1, 0, 0), 1, now=1)] == [near]
+    assert await store.find_nearest("nowhere", unit(1, 0, 0), 5, now=1) == []
+    assert [m.entry for m in await store.find_nearest("s", unit(1, 0, 0), 1, now=1)] == [near]
 
 
 async def test_a_literal_repeat_is_found_without_a_vector():
     kept = entry("q", vector=None)
     store = await filled(kept)
-    assert await store.find("s", "q", now=1) is kept
-    assert await store.find("other", "q", now=1) is None
+    assert await store.find_exact("s", "q", now=1) is kept
+    assert await store.find_exact("other", "q", now=1) is None
 
 
 async def test_what_has_expired_is_never_given():
     store = await filled(entry("q", expires_at=10), entry("r", expires_at=30))
-    assert await store.find("s", "q", now=9.9) is not None
-    assert await store.find("s", "q", now=10) is None
-    assert len(await store.nearest("s", unit(1, 0, 0), 5, now=20)) == 1
-    assert await store.nearest("s", unit(1, 0, 0), 5, now=30) == []
+    assert await store.find_exact("s", "q", now=9.9) is not None
+    assert await store.find_exact("s", "q", now=10) is None
+    assert len(await store.find_nearest("s", unit(1, 0, 0), 5, now=20)) == 1
+    assert await store.find_nearest("s", unit(1, 0, 0), 5, now=30) == []
     store.check()
-    assert await store.size() == 0
+    assert await store.count_entries() == 0
 
 
 async def test_what_has_expired_already_is_not_kept():
@@ -56,7 +56,7 @@ async def test_what_has_expired_already_is_not_kept():
 async def test_a_newer_answer_replaces_the_older_one():
     older, newer = entry("q"), entry("q")
     store = await filled(older, newer)
-    assert await store.find("s", "q", now=1) is newer and len(store) == 1
+    assert await store.find_exact("s", "q", now=1) is newer and len(store) == 1
 
 
 @pytest.mark.parametrize(("eviction", "gone"), [("fifo", "a"), ("lru", "b"), ("lfu", "c")])
@@ -64,8 +64,8 @@ async def test_a_full_store_lets_go_in_its_order(eviction, gone):
     a, b, c = (entry(name) for name in "abc")
     store = await filled(a, b, c, size=3, eviction=eviction)
     for used in (b, b, c, a, a, a):
-        await store.used(used)
-    await store.put(entry("d"), now=1)
+        await store.mark_used(used)
+    await store.put_entry(entry("d"), now=1)
     assert {e.question for e in store} == set("abcd") - {gone}
     assert store.evicted == 1
     store.check()
@@ -84,7 +84,7 @@ async def test_a_full_store_lets_go_in_its_order(eviction, gone):
 )
 async def test_a_purge_takes_what_agrees_with_every_field(which, left):
     store = await filled(entry("a", user="u"), entry("b", model="n"), entry("c", tenant="v"))
-    assert await store.remove(which) == 3 - len(left)
+    assert await store.remove_entries(which) == 3 - len(left)
     assert {e.question for e in store} == left
     store.check()
 

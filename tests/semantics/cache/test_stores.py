@@ -54,25 +54,25 @@ async def test_what_is_kept_is_found_literally_and_by_its_vector(store):
     assert (found.id, found.question, found.answer) == (near.id, near.question, near.answer)
     assert np.allclose(found.vector, near.vector)
     assert found.expires_at == inf and found.created_at == near.created_at
-    matches = await store.nearest("s", unit(*wide(1)), 5, now=1)
+    matches = await store.find_nearest("s", unit(*wide(1)), 5, now=1)
     assert [match.entry.id for match in matches] == [near.id, far.id]
     assert matches[0].similarity == pytest.approx(1 / np.sqrt(1.01), abs=1e-5)
     assert matches[0].entry.question == near.question and matches[0].entry.answer == near.answer
-    assert len(await store.nearest("s", unit(*wide(1)), 1, now=1)) == 1
-    assert await store.size() == 3
+    assert len(await store.find_nearest("s", unit(*wide(1)), 1, now=1)) == 1
+    assert await store.count_entries() == 3
 
 
 async def test_an_entry_without_a_vector_is_found_literally_alone(store):
     await store.put_entry(entry("q", vector=None), now=0)
     assert (await store.find_exact("s", "q", now=1)).vector is None
-    assert await store.nearest("s", unit(*wide(1)), 5, now=1) == []
+    assert await store.find_nearest("s", unit(*wide(1)), 5, now=1) == []
 
 
 async def test_what_has_expired_is_not_given(store):
     await store.put_entry(entry("q", vector=wide(1), expires_at=10), now=0)
     assert await store.find_exact("s", "q", now=9) is not None
     assert await store.find_exact("s", "q", now=10) is None
-    assert await store.nearest("s", unit(*wide(1)), 5, now=10) == []
+    assert await store.find_nearest("s", unit(*wide(1)), 5, now=10) == []
 
 
 async def test_a_newer_answer_replaces_the_older_one(store):
@@ -80,7 +80,7 @@ async def test_a_newer_answer_replaces_the_older_one(store):
     await store.put_entry(older, now=0)
     await store.put_entry(newer, now=0)
     assert (await store.find_exact("s", "q", now=1)).answer == b"newer"
-    assert [match.entry.id for match in await store.nearest("s", unit(*wide(1)), 5, now=1)] == [newer.id]
+    assert [match.entry.id for match in await store.find_nearest("s", unit(*wide(1)), 5, now=1)] == [newer.id]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ async def test_a_purge_takes_what_agrees_with_every_field(store, which, left):
     ):
         await store.put_entry(each, now=0)
     assert await store.remove_entries(which) == 3 - len(left)
-    assert {m.entry.question for m in await store.nearest("s", unit(*wide(1)), 5, now=1)} == left
+    assert {m.entry.question for m in await store.find_nearest("s", unit(*wide(1)), 5, now=1)} == left
 
 
 async def test_one_entry_is_purged_by_its_id(store):

@@ -57,7 +57,7 @@ async def ask(running, text, model="auto"):
     status, answer, headers = await running.chat(model=model, messages=[{"role": "user", "content": text}])
     assert status == 200, answer
     if running.gateway.cache is not None:
-        await running.gateway.cache.middleware.settle()
+        await running.gateway.cache.middleware.wait_for_writes()
     return headers.get("x-vsr-cache-hit") == "true"
 
 

@@ -9,12 +9,12 @@ from radixway.semantics.decisions import MissingSignals
 from radixway.semantics.decisions.decision_plan import SelectionPreferences, make_plan
 from radixway.semantics.decisions.detection import BlockCheck, BlockedDecision
 from radixway.semantics.decisions.dry_run import every_model_is_ready
-from radixway.semantics.decisions.question import RequestQuestion
 from radixway.semantics.decisions.replay import SignalReplay, recorded_outcome, replay_decision
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import compile_snapshot
 from radixway.semantics.decisions.verdict import judge_blocks, judge_signals
+from radixway.semantics.signals.question import RequestQuestion
 
 TREE = {
     "default_model": "small",

@@ -9,12 +9,12 @@ from typing import Any
 
 from radixway.core.pipeline import ModelStates
 from radixway.semantics.decisions.decision_plan import DecisionPlan, SelectionPreferences, make_plan
-from radixway.semantics.decisions.question import RequestQuestion
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.verdict import DecisionVerdict, MissingSignals, judge_signals
 from radixway.semantics.signals.base import DomainValue, SignalSet, SignalValue
+from radixway.semantics.signals.question import RequestQuestion
 
 HIGH_CONFIDENCE = 0.7
 """From which a category is said to be sure, where the caller names no threshold; as published."""

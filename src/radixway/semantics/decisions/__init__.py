@@ -15,7 +15,6 @@ State, and the file that owns it:
 from radixway.semantics.decisions.cache_rules import CacheDefault
 from radixway.semantics.decisions.detection import Detect, RuleBlockedError
 from radixway.semantics.decisions.middleware import Semantic
-from radixway.semantics.decisions.question import RequestQuestion, read_question
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.service import SemanticService
 from radixway.semantics.decisions.signal_reader import SignalReader
@@ -28,6 +27,7 @@ from radixway.semantics.decisions.verdict import (
     MissingSignals,
     judge_signals,
 )
+from radixway.semantics.signals.question import RequestQuestion, read_question
 
 __all__ = [
     "CacheDefault",

@@ -16,7 +16,6 @@ from radixway.semantics.decisions.model_selection import (
     pick_ab_split,
     weigh_candidates,
 )
-from radixway.semantics.decisions.question import RequestQuestion
 from radixway.semantics.decisions.reasoning_mode import BY_RULE, ReasoningDecision, decide_reasoning
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.shipped_prompts import SHIPPED
@@ -25,6 +24,7 @@ from radixway.semantics.decisions.verdict import DecisionVerdict
 from radixway.semantics.signals.base import SignalSet
 from radixway.semantics.signals.context_length import estimate_tokens
 from radixway.semantics.signals.language import detect_language
+from radixway.semantics.signals.question import RequestQuestion
 
 
 @dataclass(frozen=True, slots=True)

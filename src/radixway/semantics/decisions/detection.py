@@ -10,11 +10,11 @@ from typing import Any
 
 from radixway.core.pipeline import Endpoint, GatewayError, Next, Reply, Request, SemanticContext
 from radixway.semantics.decisions.cache_rules import CacheDefault
-from radixway.semantics.decisions.question import RequestQuestion, question_of
 from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.verdict import DecisionVerdict, judge_blocks, judge_signals
 from radixway.semantics.signals.base import SignalSet
+from radixway.semantics.signals.question import RequestQuestion, question_of
 
 NOT_CACHED = "category"
 """`CacheContext.bypass_reason` where the category, or the rule, is not to be cached."""

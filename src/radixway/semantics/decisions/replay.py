@@ -24,7 +24,6 @@ from radixway.semantics.decisions.decision_plan import (
     rank_models,
 )
 from radixway.semantics.decisions.detection import BlockCheck, BlockedDecision
-from radixway.semantics.decisions.question import RequestQuestion
 from radixway.semantics.decisions.rule_compiler import (
     collect_categories,
     collect_embeddings,
@@ -36,6 +35,7 @@ from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.verdict import DecisionVerdict, MissingSignals, judge_blocks, judge_signals
 from radixway.semantics.signals.base import SignalSet, SignalValue
+from radixway.semantics.signals.question import RequestQuestion
 
 Recorded = DecisionPlan | BlockedDecision | BlockCheck
 """Entries of a journal that can be judged again."""

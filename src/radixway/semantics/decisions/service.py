@@ -22,10 +22,10 @@ from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import Encode, SemanticSnapshot
 from radixway.semantics.decisions.snapshot_store import SnapshotStore, watch_files
+from radixway.semantics.decisions.tool_middleware import ToolSelection
 from radixway.semantics.signals.guard_findings import GuardHook
 from radixway.semantics.tools import ToolProfileCache
 from radixway.semantics.tools.client_tools import ClientToolIndexes
-from radixway.semantics.tools.middleware import ToolSelection
 
 if TYPE_CHECKING:
     from radixway.semantics.encoders import EncoderService

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from radixway.semantics.decisions.question import RequestQuestion
 from radixway.semantics.decisions.snapshot import KINDS, Encode, SemanticSnapshot
 from radixway.semantics.decisions.verdict import MissingSignals
 from radixway.semantics.signals.base import SignalSet, SignalValue
 from radixway.semantics.signals.guard_findings import GUARD_KINDS, GuardHook, guard_signals
+from radixway.semantics.signals.question import RequestQuestion
 
 if TYPE_CHECKING:
     from radixway.semantics.encoders import TextEncoding

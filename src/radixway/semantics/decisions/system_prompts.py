@@ -12,9 +12,9 @@ import msgspec
 
 from radixway.core.config.semantic import BilingualText, CategoryConfig
 from radixway.core.config.semantic.categories import PromptMode
-from radixway.semantics.decisions.question import content_text
 from radixway.semantics.decisions.shipped_prompts import SHIPPED
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
+from radixway.semantics.signals.question import content_text
 
 _SYSTEM_ROLES = ("system", "developer")
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode

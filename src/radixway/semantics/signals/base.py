@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 Value = bool | float | str
 

@@ -10,11 +10,11 @@ from radixway.core.config.semantic import ComplexitySignalConfig
 from radixway.semantics.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
     from radixway.semantics.encoders.base import Floats
     from radixway.semantics.encoders.heads.quality_head import QualityHead
     from radixway.semantics.signals.embedding import Vectors
+    from radixway.semantics.signals.question import RequestQuestion
 
     Leaning = Callable[[Floats], float]
 

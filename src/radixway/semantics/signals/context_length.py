@@ -9,8 +9,8 @@ from radixway.core.config.semantic import ContextSignalConfig
 from radixway.semantics.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 _BYTES_PER_TOKEN = 4
 """Of UTF-8: English words are about that, a Chinese character (three bytes) is somewhat under a token."""

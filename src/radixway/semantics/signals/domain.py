@@ -10,8 +10,8 @@ from radixway.core.config.semantic import CategoryConfig, DomainSignalConfig
 from radixway.semantics.signals.base import DomainValue, SignalValue
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 
 class DomainEstimate(Protocol):

@@ -12,8 +12,8 @@ from radixway.core.config.semantic import EmbeddingSignalConfig
 from radixway.semantics.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 Vectors = NDArray[np.float32]
 """[sentences, size], each of unit length."""

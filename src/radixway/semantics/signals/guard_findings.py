@@ -15,8 +15,8 @@ from radixway.core.pipeline import (
     PersonalDataFinder,
     PersonalDataSpan,
 )
-from radixway.semantics.decisions.question import RequestQuestion
 from radixway.semantics.signals.base import SignalValue
+from radixway.semantics.signals.question import RequestQuestion
 
 GUARD_KINDS = ("jailbreak", "pii")
 

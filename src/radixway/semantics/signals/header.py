@@ -12,8 +12,8 @@ from radixway.core.config.semantic import HeaderSignalConfig
 from radixway.semantics.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 
 class HeaderDetector:

@@ -15,8 +15,8 @@ from radixway.semantics.signals.base import SignalValue
 from radixway.semantics.signals.text_normalization import is_unspaced, is_word_char, normalize_text
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 _LONGEST_FUZZY = 20_000
 """Characters of a prompt in which misspelt words are looked for."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from radixway.semantics.signals.base import SignalValue
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 _LONGEST = 4000
 """Characters that are looked at."""

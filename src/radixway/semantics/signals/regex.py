@@ -11,8 +11,8 @@ from radixway.semantics.signals.keyword import KeywordPatterns
 from radixway.semantics.signals.text_normalization import normalize_text
 
 if TYPE_CHECKING:
-    from radixway.semantics.decisions.question import RequestQuestion
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.signals.question import RequestQuestion
 
 
 class RegexDetector:

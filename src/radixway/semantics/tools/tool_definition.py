@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.semantics.decisions.question import filter_objects
+from radixway.semantics.signals.question import filter_objects
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from msgspec import UNSET
 from radixway.core.config.semantic import ClassicTools
 from radixway.core.pipeline import Endpoint, Next, Reply, Request
 from radixway.semantics.decisions.detection import RequestMeaning
-from radixway.semantics.decisions.question import read_question
 from radixway.semantics.decisions.snapshot import Encode, SemanticSnapshot
+from radixway.semantics.signals.question import read_question
 from radixway.semantics.tools.tool_definition import (
     ClientToolList,
     called_tools,
