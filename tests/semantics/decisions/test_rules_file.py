@@ -16,22 +16,22 @@ def file(tmp_path):
 
 
 def test_a_text_is_written_over_the_version_that_was_seen_alone(file):
-    seen = text_version(file.read())
-    file.write("a: 2\n", seen)
+    seen = text_version(file.read_text())
+    file.write_text("a: 2\n", seen)
     with pytest.raises(RulesFileChangedError):
-        file.write("a: 3\n", seen)
-    assert file.read() == "a: 2\n"
-    assert [file.find(each.version) for each in file.past()] == ["a: 2\n", "a: 1\n"]
+        file.write_text("a: 3\n", seen)
+    assert file.read_text() == "a: 2\n"
+    assert [file.find_version(each.version) for each in file.list_versions()] == ["a: 2\n", "a: 1\n"]
 
 
 def test_only_one_of_many_who_write_at_once_does(file):
-    seen, done = text_version(file.read()), []
+    seen, done = text_version(file.read_text()), []
     start = threading.Barrier(8)
 
     def write(number):
         start.wait()
         try:
-            file.write(f"a: {number + 10}\n", seen)
+            file.write_text(f"a: {number + 10}\n", seen)
         except RulesFileChangedError:
             return
         done.append(number)
@@ -41,17 +41,17 @@ def test_only_one_of_many_who_write_at_once_does(file):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(done) == 1 and file.read() == f"a: {done[0] + 10}\n"
+    assert len(done) == 1 and file.read_text() == f"a: {done[0] + 10}\n"
 
 
 def test_the_past_is_bounded_and_a_text_that_comes_again_is_there_once(file):
     for number in range(KEPT + 5):
-        file.write(f"a: {number + 2}\n", text_version(file.read()))
-    assert len(file.past()) == KEPT
-    file.write("a: 10\n", text_version(file.read()))
-    versions = [each.version for each in file.past()]
+        file.write_text(f"a: {number + 2}\n", text_version(file.read_text()))
+    assert len(file.list_versions()) == KEPT
+    file.write_text("a: 10\n", text_version(file.read_text()))
+    versions = [each.version for each in file.list_versions()]
     assert versions[0] == text_version("a: 10\n") and len(set(versions)) == len(versions) == KEPT
-    assert file.find("nothing") is None and file.find("../" * 5) is None
+    assert file.find_version("nothing") is None and file.find_version("../" * 5) is None
 
 
 def test_a_link_stays_one_and_a_file_keeps_its_mode(tmp_path):
@@ -71,6 +71,6 @@ def test_a_write_that_fails_leaves_the_text_and_nothing_beside_it(file, monkeypa
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        file.write("a: 2\n", text_version("a: 1\n"))
-    assert file.read() == "a: 1\n"
+        file.write_text("a: 2\n", text_version("a: 1\n"))
+    assert file.read_text() == "a: 1\n"
     assert [each.name for each in file.path.parent.iterdir() if each.is_file()] == ["rules.yaml"]

@@ -54,7 +54,7 @@ def test_the_end_of_a_long_text_is_read(minilm):
 
 
 def test_a_long_text_is_read_in_steps(minilm):
-    steps = minilm.steps(LONG)
+    steps = minilm.encode_steps(LONG)
     assert sum(1 for _ in steps) == pytest.approx(minilm.encode([LONG])[0].tokens / 222, abs=1)
 
 
@@ -101,5 +101,5 @@ def test_states_that_nobody_asked_for_are_let_go_window_by_window(minilm, monkey
         return states
 
     monkeypatch.setattr(minilm._backbone, "run", watched)
-    alive = [sum(one() is not None for one in known) for _ in minilm.steps(LONG * 4)]
+    alive = [sum(one() is not None for one in known) for _ in minilm.encode_steps(LONG * 4)]
     assert len(alive) > 5 and max(alive) <= 3, "a megabyte has two gigabytes of them"

@@ -36,7 +36,7 @@ class Gated:
     def steps(self, text, *, layers=()):
         self.begun.set()
         self.gate.wait(30)
-        steps = self.encoder.steps(text, layers=layers)
+        steps = self.encoder.encode_steps(text, layers=layers)
         while True:
             try:
                 next(steps)

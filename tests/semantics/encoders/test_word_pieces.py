@@ -47,7 +47,7 @@ def test_a_directory_without_tokenizer_is_refused_by_its_name(tmp_path: Path):
     ["", "one two " * 3000, "word\n\n" * 2000, " " * 10_000, "定理与证明。" * 1500, "x\ud800 y " * 2000],
 )
 def test_a_long_text_is_split_part_by_part_into_the_pieces_it_has_as_a_whole(word_pieces, text):
-    pauses = sum(1 for _ in word_pieces.steps(text))
+    pauses = sum(1 for _ in word_pieces.split_text_steps(text))
     assert pauses >= len(text) // 4096, "nobody else runs while a part is split"
     pieces, whole = word_pieces.split(text), word_pieces._encode(text)
     np.testing.assert_array_equal(pieces.ids, whole.ids)

@@ -24,7 +24,7 @@ def head(minilm):
 
 
 def test_a_head_is_loaded_as_it_was_saved(head, tmp_path, minilm, int8):
-    head.save(tmp_path / "head.npz")
+    head.save_file(tmp_path / "head.npz")
     loaded = HeadFile.load_file(tmp_path / "head.npz", kind="domain")
     assert replace(loaded, arrays={}) == replace(head, arrays={})
     for name, array in head.arrays.items():
@@ -35,8 +35,8 @@ def test_a_head_is_loaded_as_it_was_saved(head, tmp_path, minilm, int8):
 
 
 def test_equal_heads_make_equal_files(head, tmp_path):
-    head.save(tmp_path / "one.npz")
-    replace(head, arrays=dict(reversed(head.arrays.items()))).save(tmp_path / "two.npz")
+    head.save_file(tmp_path / "one.npz")
+    replace(head, arrays=dict(reversed(head.arrays.items()))).save_file(tmp_path / "two.npz")
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
 
 
@@ -46,14 +46,14 @@ def test_a_head_of_other_weights_is_refused_in_words(head, minilm):
 
 
 def test_a_head_of_another_kind_is_refused(head, tmp_path):
-    head.save(tmp_path / "head.npz")
+    head.save_file(tmp_path / "head.npz")
     with pytest.raises(EncoderError, match="head for domain, not for jailbreak"):
         HeadFile.load_file(tmp_path / "head.npz", kind="jailbreak")
 
 
 def test_a_damaged_head_is_refused(head, tmp_path):
     path = tmp_path / "head.npz"
-    head.save(path)
+    head.save_file(path)
     with np.load(path) as file:
         entries = {name: file[name] for name in file.files}
     np.savez(path, **{**entries, "weight": entries["weight"] + 1})
@@ -71,7 +71,7 @@ def test_a_file_that_is_no_head_is_refused_by_its_name(tmp_path, content):
 
 def test_a_format_of_the_future_is_refused(head, tmp_path):
     path = tmp_path / "head.npz"
-    head.save(path)
+    head.save_file(path)
     with np.load(path) as file:
         entries = {name: file[name] for name in file.files}
     about = json.loads(entries["about"].tobytes()) | {"format": 2}

@@ -20,7 +20,7 @@ def rows():
 
 def test_a_head_tells_who_answers_well_from_the_vector_and_the_domain(rows, minilm, tmp_path):
     vectors, domains, right = rows
-    to_quality_head(fit_quality(vectors, domains, right, 1.0), ["a", "b"], minilm, "made up").save(
+    to_quality_head(fit_quality(vectors, domains, right, 1.0), ["a", "b"], minilm, "made up").save_file(
         tmp_path / "quality.npz"
     )
     head = QualityHead.read_file(tmp_path / "quality.npz")
