@@ -33,7 +33,7 @@ class Gated:
         self.finished = []
         self.windows = 0
 
-    def steps(self, text, *, layers=()):
+    def encode_steps(self, text, *, layers=()):
         self.begun.set()
         self.gate.wait(30)
         steps = self.encoder.encode_steps(text, layers=layers)
