@@ -56,7 +56,7 @@ class LocalTokenEncoder:
     ) -> bytes | Awaitable[bytes]:
         """The ids of the prompt in a body of `size` bytes (little-endian uint32), or a wait for them.
 
-        Either raises CannotTokenize.
+        Either raises TokenizationError.
         """
         key = body.prompt_digest() + id(tokenizer).to_bytes(8, "little") if tokenizer.timeless else b""
         if key and (packed := self._cache.get(key)) is not None:
@@ -156,7 +156,7 @@ class WorkerTokenizer:
     ) -> bytes | Awaitable[bytes] | None:
         """The tokens as little-endian uint32, or a wait for them; None where nobody can be asked.
 
-        The wait raises CannotTokenize.
+        The wait raises TokenizationError.
         """
         now, not_before = self._clock(), self._not_before
         askable = [

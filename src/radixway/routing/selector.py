@@ -85,8 +85,8 @@ class WorkerChoice:
 class Selector:
     """Applies a model's policy and keeps what policies need to know. Synchronous and free of I/O.
 
-    `pick` chooses and changes nothing but whose turn it is; `reserve` takes the place, which the lease it
-    returns gives back. The lowest cost wins, of equals the one chosen least recently. With a temperature T
+    `select_worker` chooses and changes only the order of turns; `reserve` takes the place, and the lease it
+    returns gives it back. The lowest cost wins, of equals the one chosen least recently. With a temperature T
     the worker is drawn instead, with probability ~ exp(-c / T), the finite costs scaled to c in [0, 1].
     """
 

@@ -37,8 +37,8 @@ class DiscoverySource(Protocol):
         """Call `tell` with the whole set as soon as it is known, and again whenever it has changed.
 
         A worker that is to get nothing new is told as `draining`, and left out once it is gone. Ends when
-        nothing will change any more. After SourceFailed it is called again, following anew, with growing
-        pauses; what was told last holds meanwhile. Is cancelled in the end.
+        nothing will change any more. After DiscoverySourceError it is called again, with growing pauses; the
+        last report holds meanwhile. Is cancelled in the end.
         """
         ...
 
@@ -50,7 +50,7 @@ WorkerFactory = Callable[[str, int], WorkerSettings]
 
 
 def make_worker_factory(scheme: str, traits: FoundTraits) -> WorkerFactory:
-    """For one source. It raises SourceFailed for what is no address.
+    """For one source. It raises DiscoverySourceError for what is no address.
 
     Sources tell all workers again whenever one has changed: a worker that was made before is the same object,
     which takes a twentieth of the time of making it.

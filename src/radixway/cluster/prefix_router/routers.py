@@ -54,7 +54,9 @@ class ExpectedTimeRouter(IndexedRouter):
 
 
 class PrefixAffinityRouter(IndexedRouter):
-    """Requests go where their prompt's beginning has been seen, unless that replica is overrun (`tiers.py`).
+    """Requests go where their prompt's beginning has been seen, unless that replica is overrun.
+
+    `PrefixTiers` decides.
 
     Source of the behaviour, names and defaults: Ray's guide to `PrefixCacheAffinityRouter`.
     """

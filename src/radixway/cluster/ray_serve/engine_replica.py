@@ -25,7 +25,7 @@ class EngineReplica:
     async def ask(self, body: dict[str, Any], path: str = "/v1/chat/completions") -> AsyncIterator[bytes]:
         """The server's answer, piece by piece as it comes, for others in the cluster who have a handle.
 
-        Raises Refused.
+        Raises ServerRefusedError.
         """
         async for piece in self._server.stream_answer(path, body):
             yield piece

@@ -1,7 +1,8 @@
-"""KV events: what workers say that they hold, from their ZeroMQ messages to the block index.
+"""KV events: the blocks that workers publish as cached, from their ZeroMQ messages to the block index.
 
-`wire` decodes, `blocks` names, `follower` orders one publisher's batches, `following` speaks for a worker;
-all of that is free of I/O. `subscriber` has the sockets, `addresses` knows where, `service` does it for all.
+Start with `service`, which follows all workers. `subscription` knows the addresses, `subscriber` has
+the sockets. Free of I/O are `event_decoder` (one batch), `batch_sequencer` (a publisher's batches in order),
+`engine_blocks` (from an engine's hashes to index names) and `worker_feed` (all publishers of one worker).
 """
 
 from radixway.routing.kv_events.batch_sequencer import BatchSequencer

@@ -101,10 +101,11 @@ class AdmissionController:
         """A place for `request` at one of the workers that serve its model; release its lease.
 
         Raises:
-            ModelNotFound: no worker that we know serves the model.
-            WorkerNotFound: the request is pinned to a worker that we do not know.
-            NoWorkers: none of those that do can answer now, or (WeightsTooOld) with weights new enough.
-            Overloaded: all are at their limits and the queue is full, or the wait takes too long.
+            ModelNotServedError: no known worker serves the model.
+            WorkerNotFoundError: the request is pinned to an unknown worker.
+            NoWorkersError: none of them can answer now.
+            WeightsTooOldError: none of them has weights that are new enough.
+            OverloadedError: all are at their limits and the queue is full, or the wait takes too long.
         """
         began_s = request.journal.elapsed_s()
         candidates = self._ready_workers(request)

@@ -91,8 +91,8 @@ class RequestDispatcher:
         """Assign a worker, send the request (hedged if configured), and journal the answer.
 
         Raises:
-            ModelNotFound, WorkerNotFound, NoWorkers, Overloaded: see `AdmissionController.assign_worker`.
-            WorkerFailed: the chosen one broke off before the first byte.
+            GatewayError: see `AdmissionController.assign_worker`.
+            WorkerFailedError: the chosen one broke off before the first byte.
         """
         asked, refusal, began_s = request.model, None, request.journal.elapsed_s()
         if self._fallbacks:
