@@ -1,4 +1,4 @@
-"""Builds the objects of a `TransformerModel`'s pool, as deploy/kubernetes/pools has them by
+"""Builds the objects of a `Model`'s pool, as deploy/kubernetes/pools has them by
 hand.
 """
 
@@ -26,7 +26,7 @@ def _load_templates() -> dict[str, KubernetesObject]:
 
 
 def build_pool_objects(owner: KubernetesObject, spec: ModelSpec) -> list[KubernetesObject]:
-    """The objects that `owner`, a `TransformerModel`, wants, in the order in which they are to be there.
+    """The objects that `owner`, a `Model`, wants, in the order in which they are to be there.
 
     The StatefulSet names no replicas: see `replicas_of`.
     """
@@ -69,7 +69,7 @@ def stateful_set_name(model: str) -> str:
 
 
 def _owner_reference(owner: KubernetesObject) -> KubernetesObject:
-    """With it what belongs to a `TransformerModel` goes when it goes, without a finalizer."""
+    """With it what belongs to a `Model` goes when it goes, without a finalizer."""
     metadata = owner["metadata"]
     return {
         "apiVersion": f"{GROUP}/{VERSION}",

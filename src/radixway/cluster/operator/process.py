@@ -22,7 +22,7 @@ _DELAY_S = 5.0
 
 
 def register_handlers(registry: kopf.OperatorRegistry, reconciler: Reconciler) -> None:
-    """Nothing here needs a finalizer: what a `TransformerModel` owns is collected with it, and rules stay."""
+    """Nothing here needs a finalizer: what a `Model` owns is collected with it, and rules stay."""
 
     async def model(namespace: str | None, name: str, **_: Any) -> None:
         try:

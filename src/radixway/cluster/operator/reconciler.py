@@ -37,7 +37,7 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile_model(self, namespace: str, name: str) -> None:
-        """A `TransformerModel`: its pool is applied, and its status says how that is."""
+        """A `Model`: its pool is applied, and its status says how that is."""
         subject = await self._cluster.get("Model", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return

@@ -35,7 +35,7 @@ class ModelStorage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
-    """Spec of a `TransformerModel`."""
+    """Spec of a `Model`."""
 
     model: str
     image: str | None = None
@@ -56,7 +56,7 @@ class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
 
 _Spec = TypeVar("_Spec")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,45}[a-z0-9])?")
-"""Of a `TransformerModel`: `vllm-` before it, a hyphen and the ten characters of a revision behind it are a
+"""Of a `Model`: `vllm-` before it, a hyphen and the ten characters of a revision behind it are a
 label of its
 pods, which holds 63 (kubernetes/kubernetes#64023): no pod is made of a StatefulSet whose name is longer."""
 

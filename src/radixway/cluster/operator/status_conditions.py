@@ -36,7 +36,7 @@ def merge_conditions(
 
 
 def model_conditions(spec: ModelSpec, stateful_set: KubernetesObject | None) -> list[StatusCondition]:
-    """Of a `TransformerModel` whose pool has been applied, by what its StatefulSet says."""
+    """Of a `Model` whose pool has been applied, by what its StatefulSet says."""
     reconciled = StatusCondition("Reconciled", "True", "Applied", "all objects of the pool are as wanted")
     if stateful_set is None or "status" not in stateful_set:
         waiting = StatusCondition(
