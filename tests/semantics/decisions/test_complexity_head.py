@@ -37,7 +37,7 @@ def head(encoder, tmp_path):
     vectors = np.stack([each.vector for each in encoder.encode([*PROOFS, *GREETINGS])])
     right = np.array([[0, 1]] * 4 + [[1, 1]] * 4, np.float32)
     arrays = fit_quality(vectors, None, right, strength=0.1)
-    to_quality_head(arrays, ["weak", "strong"], encoder, "eight sentences").save(tmp_path / "tier.npz")
+    to_quality_head(arrays, ["weak", "strong"], encoder, "eight sentences").save_file(tmp_path / "tier.npz")
     return tmp_path / "tier.npz"
 
 
@@ -81,7 +81,7 @@ async def test_a_head_that_cannot_be_used_is_refused_with_the_rules_name(head, e
         await compile_snapshot(section(head), other, None)
     vectors = np.eye(encoder.size, dtype=np.float32)[:9]
     reads_domains = fit_quality(vectors, np.ones((9, 14), np.float32), np.ones((9, 2), np.float32))
-    to_quality_head(reads_domains, ["weak", "strong"], encoder, "").save(tmp_path / "domains.npz")
+    to_quality_head(reads_domains, ["weak", "strong"], encoder, "").save_file(tmp_path / "domains.npz")
     with pytest.raises(ConfigError, match="tier: .*the vector alone"):
         await compile_snapshot(section(tmp_path / "domains.npz"), encode, None)
 

@@ -90,7 +90,7 @@ def test_the_summary_is_of_the_layers_at_each_third(minilm):
 
 def test_states_that_nobody_asked_for_are_let_go_window_by_window(minilm, monkeypatch):
     known = []
-    run = minilm._backbone.run
+    run = minilm._backbone.run_window
 
     class States(np.ndarray):
         pass
@@ -100,6 +100,6 @@ def test_states_that_nobody_asked_for_are_let_go_window_by_window(minilm, monkey
         known.extend(weakref.ref(each) for each in states)
         return states
 
-    monkeypatch.setattr(minilm._backbone, "run", watched)
+    monkeypatch.setattr(minilm._backbone, "run_window", watched)
     alive = [sum(one() is not None for one in known) for _ in minilm.encode_steps(LONG * 4)]
     assert len(alive) > 5 and max(alive) <= 3, "a megabyte has two gigabytes of them"

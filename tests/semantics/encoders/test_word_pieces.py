@@ -28,7 +28,7 @@ def test_windows_own_every_piece_once_and_in_order(word_pieces, count):
 
 
 def test_every_window_begins_and_ends_with_the_special_tokens(word_pieces):
-    for window in word_pieces.windows(word_pieces.split("apples and pears " * 300)):
+    for window in word_pieces.windows(word_pieces.split_text("apples and pears " * 300)):
         assert (window.ids[0], window.ids[-1]) == (101, 102)
 
 
@@ -49,11 +49,11 @@ def test_a_directory_without_tokenizer_is_refused_by_its_name(tmp_path: Path):
 def test_a_long_text_is_split_part_by_part_into_the_pieces_it_has_as_a_whole(word_pieces, text):
     pauses = sum(1 for _ in word_pieces.split_text_steps(text))
     assert pauses >= len(text) // 4096, "nobody else runs while a part is split"
-    pieces, whole = word_pieces.split(text), word_pieces._encode(text)
+    pieces, whole = word_pieces.split_text(text), word_pieces._tokenize(text)
     np.testing.assert_array_equal(pieces.ids, whole.ids)
     np.testing.assert_array_equal(pieces.offsets, np.array(whole.offsets).reshape(-1, 2))
 
 
 def test_a_run_without_spaces_is_split_too(word_pieces):
-    pieces = word_pieces.split("a" * 10_000)
+    pieces = word_pieces.split_text("a" * 10_000)
     assert pieces.offsets[0][0] == 0 and pieces.offsets[-1][1] == 10_000

@@ -21,9 +21,9 @@ class Counting:
     def __getattr__(self, name):
         return getattr(self._encoder, name)
 
-    def steps(self, text, *, layers=()):
+    def encode_steps(self, text, *, layers=()):
         self.texts.append(text)
-        return self._encoder.steps(text, layers=layers)
+        return self._encoder.encode_steps(text, layers=layers)
 
 
 @pytest.fixture
