@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-import radixway.cli.worker
 from radixway.chat.worker import machine_info
 from radixway.cli import app
 from radixway.core.telemetry.gpus import GpuMonitor, parse_nvidia_smi
+
+worker_module = sys.modules["radixway.cli.worker"]
 
 TWO = (
     "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c\n"
@@ -63,8 +65,8 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     own = (
-        inspect.signature(radixway.cli.worker._run_replicas),
-        inspect.signature(radixway.cli.worker._served_model),
+        inspect.signature(worker_module._run_replicas),
+        inspect.signature(worker_module._served_model),
     )
     known = {name for each in own for name in each.parameters} - {"serving", "served"}
 
@@ -72,7 +74,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         assert set(given) == known
         found.append(given)
 
-    monkeypatch.setattr(radixway.cli.worker, "_run_replicas", note)
+    monkeypatch.setattr(worker_module, "_run_replicas", note)
     return found
 
 

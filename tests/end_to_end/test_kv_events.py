@@ -12,7 +12,7 @@ from support.running_gateway import running_gateway
 
 async def until_heard(running, engine_url):
     """Wait until the gateway has applied every batch that the engine has published."""
-    worker = running.gateway.registry.get(engine_url)
+    worker = running.gateway.registry.get_worker(engine_url)
     changed = asyncio.Event()
     running.gateway.kv_events.on_change.append(lambda _: changed.set())
     async with asyncio.timeout(20):
@@ -29,7 +29,7 @@ async def until_heard(running, engine_url):
 
 def another_that_may_come(running):
     """A worker that is down: without another one there is nothing to choose, and no prompt is read."""
-    running.gateway.registry.add(WorkerSettings(url="http://127.0.0.1:1"))
+    running.gateway.registry.add_worker(WorkerSettings(url="http://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("form", ["map", pytest.param("array", marks=pytest.mark.slow)])

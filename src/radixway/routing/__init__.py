@@ -24,7 +24,7 @@ State, and the file that owns it:
   the worker counts as `degraded` and only sent prompts are assumed (`recent_blocks.py`)
 - `load_ledger.py`: requests in flight per worker; a `WorkerLease` begins before the connect and is released
   on every way out. It also learns each worker's prefill rate from first tokens (not exact)
-- `circuit_breakers.py`: failures per worker; the dispatcher reports the end of every attempt
+- `fleet_breakers.py`: failures per worker; the dispatcher reports the end of every attempt
 - `reservations.py`: leases taken over HTTP; each is freed once, by `/free`, by its time, or when the
   gateway stops
 - `weight_versions.py`: versions of workers' weights and the expected one; `check()` compares who waits with

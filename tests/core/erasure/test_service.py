@@ -166,8 +166,8 @@ async def test_recorded_paths_go_as_far_as_nobody_else_is_on_them() -> None:
 
 
 async def test_of_too_many_sessions_it_is_still_known_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners_module, "_MOST_OWNERS", 2)
-    monkeypatch.setattr(owners_module, "_TIDIED_EVERY", 1)
+    monkeypatch.setattr(owners_module, "_MAX_OWNERS", 2)
+    monkeypatch.setattr(owners_module, "_TIDY_INTERVAL", 1)
     store, owners = TrajectoryStore(), PathOwners()
     for session in "abcde":
         record(store, owners, PathOwner("acme", "alice", session), f"{session}: alice's secret")

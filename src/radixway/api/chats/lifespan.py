@@ -270,4 +270,5 @@ async def _import_in_thread() -> None:
 
 
 def _import_dependencies() -> None:
-    import radixway.api.chats.app  # noqa: F401
+    import radixway.api.chats.app
+    import radixway.chat.service  # noqa: F401

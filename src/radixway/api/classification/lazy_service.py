@@ -80,4 +80,5 @@ class LazyClassificationService(Component):
 
 
 def _import_dependencies() -> None:
-    import radixway.semantics.classification  # noqa: F401
+    import radixway.semantics.classification
+    import radixway.semantics.encoders  # noqa: F401

@@ -6,8 +6,8 @@ data finder (`pii/finder.py`) and the attack judge (`jailbreak/attack_judge.py`)
 `audit/` keeps the log, and `service.py` puts it all together for a gateway.
 
 To add a recogniser of personal data, write one module in `pii/recognisers/` that lists it in `RECOGNISERS`
-(see `emails.py`), and its test. To add a known wording of attacks, add a `[[patterns]]` table to a file of
-`bundled/attack_patterns/`.
+(see `pii/recognisers/emails.py`), and its test. To add a known wording of attacks, add a `[[patterns]]`
+table to a file of `bundled/attack_patterns/`.
 
 State, and the file that owns it:
 
