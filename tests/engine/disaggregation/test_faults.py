@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.conftest import Reference
-from radixway.engine.disaggregation import bootstrap_server
+from radixway.engine.disaggregation import prefill_kv_manager
 from radixway.engine.engine_request import BootstrapRoom
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.generation_stream import GenerationStream
@@ -50,7 +50,7 @@ async def held(engines: Pair) -> AsyncIterator[tuple[Relay, GenerationStream, Ge
     with pytest.MonkeyPatch.context() as patch:
         # In small pieces layers take turns: half of the bytes are half of the tokens, however far ahead the
         # prefill was when the other engine came.
-        patch.setattr(bootstrap_server, "MAX_CHUNK_BYTES", 1024)
+        patch.setattr(prefill_kv_manager, "MAX_CHUNK_BYTES", 1024)
         async with relay(room.port, hold_after=HALF) as half:
             prefilling = engines.prefill.submit_request(PROMPT, GREEDY, room=room)
             answering = engines.decode.submit_request(PROMPT, GREEDY, room=half.towards(room))
