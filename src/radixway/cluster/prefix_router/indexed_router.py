@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 import weakref
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -72,13 +73,13 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self._doubted: set[ReplicaID] = set()
         """Could not be reached, and have not said since how long their queue is."""
 
+    @abstractmethod
     def make_policy(self) -> Policy:
-        """By what a replica is chosen."""
-        raise NotImplementedError
+        """Return the policy that chooses a replica."""
 
+    @abstractmethod
     def hash_blocks(self, data: bytes, seed: int) -> list[int]:
-        """The names of a prompt's blocks."""
-        raise NotImplementedError
+        """Return the names of the blocks of `data`, a prompt; `seed` sets namespaces apart."""
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
