@@ -109,6 +109,18 @@ def test_who_alone_wanted_it_to_go_on_leaves_and_it_drains(house):
     assert house.states() == {A: "draining"}
 
 
+def test_one_that_leaves_and_is_named_as_draining_belongs_to_its_new_source(house):
+    house.members.join_worker(API, WorkerSettings(url=A))
+    lease = LoadLedger().reserve(house.registry.get_worker(A))
+    house.members.remove_member(API, A)
+    house.members.set_members("kubernetes", found(A, draining=True))
+    lease.release()
+    house.members.remove_drained()
+    assert house.states() == {A: "draining"}
+    house.members.set_members("kubernetes", [])
+    assert house.states() == {}
+
+
 def test_the_same_set_again_leaves_alone_what_an_administrator_did(house):
     house.members.set_members("dns", found(A, B))
     house.registry.set_state(house.registry.get_worker(A), WorkerState.DRAINING)

@@ -112,6 +112,7 @@ class FleetMembership:
                 self.changes["returned"] += 1
             self._register_worker(now.section)
         elif worker is not None:  # one that drains as it is first heard of has nothing for us
+            self._leaving.discard(worker)
             self._note_sources(worker)
             if self._is_drained_by_all(url):
                 self._drain_unnamed(worker)
