@@ -124,6 +124,7 @@ class Rollout:
             assert prompt.keeps(dialogue.known), "history was not kept as it was sampled"
         params = self.sampling()
         made: list[int] = []
+        longest = ""
         for last in self.rng.choice([[True], [True], [True], [False, True]]):
             ids, answer = self.sample(params, made, last=last)
             if self.rng.random() < 0.05:
@@ -135,6 +136,7 @@ class Rollout:
             self.engine.calls.append(call)
             prompt, made = prompt.and_made(call), made + ids
             self.insert(text + answer, prompt, dialogue.session)
+            longest = max(longest, answer, key=len)
             if ids[-1] in self.tokenizer.eos_token_ids or self.stopped:
                 break
             if not last and self.rng.random() < 0.5:
@@ -142,6 +144,8 @@ class Rollout:
         dialogue.text, dialogue.known = text + answer, prompt
         dialogue.answers.append((len(dialogue.text), len(prompt)))
         self.ask_finished(dialogue)
+        if answer != longest:  # a stop string took back what the aborted part had shown
+            dialogue.alone = False
 
     def sampling(self) -> SamplingParams:
         stop = self.rng.choice([(), (), ("\n\n",), (" international", "树"), (" ",)])
