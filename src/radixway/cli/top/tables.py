@@ -95,7 +95,7 @@ TILES = (
         lambda now: now.between_tokens_p50_s,
     ),
     FigureTile(
-        "in hand / queued",
+        "in flight / queued",
         lambda now: _join_pair(format_number(now.in_flight), format_number(now.queued)),
         lambda now: now.in_flight,
     ),
