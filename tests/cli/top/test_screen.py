@@ -62,7 +62,7 @@ async def test_the_page_shows_figures_workers_and_requests_in_a_small_terminal()
                 await pilot.pause()
                 shown = words(app)
                 assert "2 of 2 workers ready" in shown
-                assert "requests/s" in shown and "in hand / queued" in shown
+                assert "requests/s" in shown and "in flight / queued" in shown
                 for worker in (a, b):
                     assert worker.url.removeprefix("http://") in shown
                 assert "20/12/2" in shown
