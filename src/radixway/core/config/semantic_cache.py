@@ -10,11 +10,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from radixway.core.config.base import ConfigSection, RedisUrl
+from radixway.core.config.base import ConfigSection, RedisUrl, Share
 
 _KEY_BYTES = (16, 24, 32)
-
-Similarity = Annotated[float, Field(ge=0, le=1)]
 
 
 def _check_key(key: SecretStr) -> SecretStr:
@@ -88,12 +86,12 @@ class SemanticCacheConfig(ConfigSection):
     """Whether answers are kept and given again."""
     backend: Literal["memory", "milvus", "valkey"] = "memory"
     """Where they are kept."""
-    similarity_threshold: Similarity = 0.85
+    similarity_threshold: Share = 0.85
     """Least cosine of two questions; the verifier still has to agree."""
-    ngram_threshold: Similarity = 0.94
+    ngram_threshold: Share = 0.94
     """The same for what is not plainly English, which is all that the shipped encoder and the verifier were
     made for. Questions in other than Latin letters are compared by characters."""
-    category_thresholds: dict[str, Similarity] = Field(default_factory=dict)
+    category_thresholds: dict[str, Share] = Field(default_factory=dict)
     """The same for single categories, where the model is left to the semantic layer; 1 keeps a category to
     literal repeats."""
     verify: bool = True

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any
 
 from radixway.core.config import QuotasConfig, RatesConfig
-from radixway.core.config.pricing import format_cost
+from radixway.core.config.tenants import format_cost
 from radixway.core.pipeline import LimitReachedError
 
 

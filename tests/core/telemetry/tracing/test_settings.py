@@ -121,7 +121,7 @@ def test_messages_that_another_package_has_written_over_are_told_with_their_cure
         "import sys, types\n"
         "name = 'opentelemetry.proto.common.v1.common_pb2'\n"
         "sys.modules[name] = types.ModuleType(name)\n"
-        "from radixway.core.config.telemetry import TracingConfig\n"
+        "from radixway.core.config.gateway import TracingConfig\n"
         "from radixway.core.telemetry.tracing import build_tracing\n"
         "build_tracing(TracingConfig(endpoint='http://127.0.0.1:4318'))\n"
     )

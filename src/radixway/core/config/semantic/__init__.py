@@ -1,7 +1,5 @@
 """The `semantic` section, by idea; it reads a vLLM-Semantic-Router `config.yaml` as it is."""
 
-from radixway.core.config.pricing import ModelPricing
-from radixway.core.config.semantic.categories import CATEGORIES, BilingualText, CategoryConfig, ModelScore
 from radixway.core.config.semantic.classic import ClassicTools, local_model_paths
 from radixway.core.config.semantic.compatibility import (
     has_guard_by_category,
@@ -18,8 +16,16 @@ from radixway.core.config.semantic.loader import (
     merge_semantic_file,
     parse_semantic,
 )
-from radixway.core.config.semantic.model_choice import AbSplit, FeedbackConfig, FusionConfig, Preference
-from radixway.core.config.semantic.models import ModelParams, ReasoningFamily, VllmEndpoint
+from radixway.core.config.semantic.models import (
+    CATEGORIES,
+    AbSplit,
+    BilingualText,
+    CategoryConfig,
+    FeedbackConfig,
+    FusionConfig,
+    Preference,
+    ReasoningFamily,
+)
 from radixway.core.config.semantic.section import SemanticConfig
 from radixway.core.config.semantic.signals import (
     ComplexitySignalConfig,
@@ -28,10 +34,10 @@ from radixway.core.config.semantic.signals import (
     EmbeddingSignalConfig,
     HeaderSignalConfig,
     KeywordSignalConfig,
-    LanguageSignalConfig,
     RegexSignalConfig,
     SignalsConfig,
 )
+from radixway.core.config.tenants import ModelPricing
 
 __all__ = [
     "CATEGORIES",
@@ -48,11 +54,8 @@ __all__ = [
     "FusionConfig",
     "HeaderSignalConfig",
     "KeywordSignalConfig",
-    "LanguageSignalConfig",
-    "ModelParams",
     "ModelPricing",
     "ModelRef",
-    "ModelScore",
     "PolicyRule",
     "Preference",
     "ReasoningFamily",
@@ -60,7 +63,6 @@ __all__ = [
     "SemanticConfig",
     "SignalCondition",
     "SignalsConfig",
-    "VllmEndpoint",
     "file_mistakes_at",
     "find_contradictions",
     "has_guard_by_category",

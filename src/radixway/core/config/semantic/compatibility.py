@@ -1,7 +1,4 @@
-"""The cache that a vLLM-Semantic-Router `config.yaml` asks for, as the `semantic_cache` section.
-
-What keys of a vLLM-Semantic-Router configuration say of a guard.
-"""
+"""What keys of a vLLM-Semantic-Router `config.yaml` ask of the cache and of the guard, in our own terms."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import ConfigDict, Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 
 from radixway.core.config.base import ConfigError, ConfigSection
 from radixway.core.config.semantic.section import SemanticConfig
 from radixway.core.config.semantic_cache import MilvusConfig, SemanticCacheConfig, ValkeyConfig
-from radixway.core.config.yaml_file import describe_validation_error, line_of, read_yaml
+from radixway.core.config.yaml_file import ConfigFileError, locate_mistakes, places_of_mistakes, read_yaml
 
 
 def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> SemanticCacheConfig:
@@ -27,16 +24,16 @@ def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> S
     if classic is None:
         return own
     threshold = classic.similarity_threshold
-    said: dict[str, Any] = {
+    given: dict[str, Any] = {
         "enabled": classic.enabled or any(each.semantic_cache_enabled for each in semantic.categories),
         "similarity_threshold": semantic.bert_model.threshold if threshold is None else threshold,
         "max_entries": max(classic.max_entries, 1),
         "ttl_s": float(classic.ttl_seconds),
         "eviction": classic.eviction_policy,
     }
-    said |= _backend_settings(classic.backend_type, classic.backend_config_path)
-    said |= {name: getattr(own, name) for name in own.model_fields_set}
-    return SemanticCacheConfig.model_validate(said)
+    given |= _backend_settings(classic.backend_type, classic.backend_config_path)
+    given |= {name: getattr(own, name) for name in own.model_fields_set}
+    return SemanticCacheConfig.model_validate(given)
 
 
 def is_cached_by_default(own: SemanticCacheConfig, semantic: SemanticConfig) -> bool:
@@ -46,23 +43,20 @@ def is_cached_by_default(own: SemanticCacheConfig, semantic: SemanticConfig) -> 
 
 
 def _backend_settings(kind: str, path: str | None) -> dict[str, Any]:
-    """The backend, and its settings from the file that is named."""
     if kind == "memory":
         return {"backend": "memory"}
     if kind == "qdrant":
         raise ConfigError(
             "semantic: semantic_cache.backend_type: qdrant is not supported: memory, milvus, hybrid or valkey"
         )
-    file = _read_file(Path(path)) if path else _StoreFile()
+    file = _read_store_file(Path(path)) if path else _StoreFile()
     if kind in ("milvus", "hybrid"):  # memory stands beside Milvus in any case
         return {"backend": "milvus", "milvus": file.as_milvus()}
     return {"backend": "valkey", "valkey": file.as_valkey()}
 
 
-class _Lenient(ConfigSection):
+class _Lenient(ConfigSection, extra="ignore"):
     """What else stands there tunes the peer's own client and index, and has no effect here."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class _Login(_Lenient):
@@ -121,20 +115,12 @@ class _StoreFile(_Lenient):
         )
 
 
-def _read_file(path: Path) -> _StoreFile:
-    """Raises ConfigError with path and line."""
+def _read_store_file(path: Path) -> _StoreFile:
     tree, root = read_yaml(path)
     try:
-        return _StoreFile.model_validate({name: said for name, said in tree.items() if said is not None})
+        return _StoreFile.model_validate({name: value for name, value in tree.items() if value is not None})
     except ValidationError as error:
-        told = []
-        for mistake in error.errors():
-            line = line_of(mistake["loc"], root)
-            at = ".".join(str(part) for part in mistake["loc"])
-            told.append(
-                f"{path}{'' if line is None else f':{line}'}: {at}: {describe_validation_error(mistake)}"
-            )
-        raise ConfigError("\n".join(told)) from None
+        raise ConfigFileError(path, locate_mistakes(places_of_mistakes(error), root)) from None
 
 
 _PLUGINS = frozenset({"pii", "jailbreak"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from radixway.core.config.base import ConfigSection
-from radixway.core.config.semantic.models import ModelName, Share
-from radixway.core.config.semantic.signals import SignalName
+from radixway.core.config.base import ConfigSection, Share
+from radixway.core.config.semantic.models import Comment, ModelName, SignalName
+from radixway.core.config.semantic.signals import UPPER_CASE
 
 Action = Literal["route", "block", "boost_category", "fallthrough"]
 
@@ -37,10 +37,7 @@ class SignalCondition(ConfigSection):
     """The kind of a signal."""
     name: SignalName | None = None
     """The signal's name."""
-    operator: Annotated[
-        Literal["AND", "OR", "NOT"] | None,
-        BeforeValidator(lambda said: said.upper() if isinstance(said, str) else said),
-    ] = None
+    operator: Annotated[Literal["AND", "OR", "NOT"] | None, UPPER_CASE] = None
     """Over `conditions`."""
     conditions: tuple[SignalCondition, ...] = ()
 
@@ -110,20 +107,24 @@ class JailbreakPlugin(ConfigSection):
     threshold: Share | None = None
 
 
-class PiiPlugin(ConfigSection):
+class PiiPlugin(JailbreakPlugin):
     """`configuration` of `pii`."""
 
-    enabled: bool = True
-    threshold: Share | None = None
     pii_types_allowed: tuple[str, ...] = ()
     """All that the decision's models may be shown, whatever their own policies say."""
 
 
-class DecisionPlugin(ConfigSection):
-    """A plugin: an additional effect of a decision.
+_PLUGIN_CONFIGURATIONS: dict[str, type[ConfigSection]] = {
+    "system_prompt": SystemPromptPlugin,
+    "semantic-cache": CachePlugin,
+    "header_mutation": HeaderMutation,
+    "jailbreak": JailbreakPlugin,
+    "pii": PiiPlugin,
+}
 
-    `pii` and `jailbreak` are for the guard; `hallucination` is not done.
-    """
+
+class DecisionPlugin(ConfigSection):
+    """An additional effect of a decision. `pii` and `jailbreak` are the guard's; `hallucination` has none."""
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
     """What is done beside the choice of a model."""
@@ -131,17 +132,9 @@ class DecisionPlugin(ConfigSection):
     """What that plugin takes."""
 
     @model_validator(mode="after")
-    def _check_plugin_type(self) -> Self:
-        if self.type == "system_prompt":
-            SystemPromptPlugin.model_validate(self.configuration)
-        elif self.type == "header_mutation":
-            HeaderMutation.model_validate(self.configuration)
-        elif self.type == "jailbreak":
-            JailbreakPlugin.model_validate(self.configuration)
-        elif self.type == "pii":
-            PiiPlugin.model_validate(self.configuration)
-        elif self.type == "semantic-cache":
-            CachePlugin.model_validate(self.configuration)
+    def _check_configuration(self) -> Self:
+        if self.type in _PLUGIN_CONFIGURATIONS:
+            _PLUGIN_CONFIGURATIONS[self.type].model_validate(self.configuration)
         return self
 
 
@@ -151,9 +144,7 @@ class DecisionRule(ConfigSection):
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
     name: SignalName
-    """How rules and journals call it."""
-    description: str = ""
-    """For people; nothing reads it."""
+    description: Comment = ""
     priority: int = 0
     """The highest that holds wins."""
     rules: SignalCondition = SignalCondition()
@@ -173,9 +164,7 @@ class PolicyRule(ConfigSection):
     """One of `policy_rules`: an expression over signals, and what follows from it."""
 
     name: SignalName
-    """How rules and journals call it."""
-    description: str = ""
-    """For people; nothing reads it."""
+    description: Comment = ""
     condition: str = Field(min_length=1, max_length=4096)
     """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
     action: Action

@@ -1,12 +1,10 @@
-"""Checks between keys: names that refer to nothing, names that come twice.
-
-A `semantic` section from a file of its own, with its mistakes told by path and line.
-"""
+"""Loads a `semantic` section from a file of its own, and checks that the names in it refer to something."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -18,29 +16,26 @@ from radixway.core.config.yaml_file import (
     ConfigFileError,
     FileMistake,
     Place,
-    describe_validation_error,
     locate_mistakes,
     parse_yaml,
+    places_of_mistakes,
     read_text,
 )
 
 PlacedMistake = tuple[Place, str]
 
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
 GUARD_FINDS = {
     "jailbreak": {"prompt_injection", "instruction_override", "adversarial_prompt", "social_engineering"},
     "pii": {
-        *(
-            "PERSON",
-            "AGE",
-            "NRP",
-            "EMAIL_ADDRESS",
-            "PHONE_NUMBER",
-            "STREET_ADDRESS",
-            "ZIP_CODE",
-            "CREDIT_CARD",
-        ),
+        *("PERSON", "AGE", "NRP", "EMAIL_ADDRESS", "PHONE_NUMBER", "STREET_ADDRESS", "ZIP_CODE"),
         *("IBAN_CODE", "US_SSN", "US_DRIVER_LICENSE", "IP_ADDRESS", "DOMAIN_NAME", "ORGANIZATION", "GPE"),
-        *("DATE_TIME", "CN_ID_CARD", "CN_BANK_CARD"),
+        *("DATE_TIME", "CN_ID_CARD", "CN_BANK_CARD", "CREDIT_CARD"),
     },
 }
 """What conditions may name without a signal of that name: what ships finds these."""
@@ -86,17 +81,10 @@ def _check_categories(section: SemanticConfig) -> Iterator[PlacedMistake]:
 
 
 def _named_lists(section: SemanticConfig) -> Iterator[tuple[Place, list[str]]]:
-    signals = section.signals
-    yield ("categories",), [each.name for each in section.categories]
-    yield ("vllm_endpoints",), [each.name for each in section.vllm_endpoints]
-    yield ("decisions",), [each.name for each in section.decisions]
-    yield ("policy_rules",), [each.name for each in section.policy_rules]
-    yield ("ab_splits",), [each.name for each in section.ab_splits]
-    yield ("signals", "keywords"), [each.name for each in signals.keywords]
-    yield ("signals", "embeddings"), [each.name for each in signals.embeddings]
-    yield ("signals", "headers"), [each.name for each in signals.headers]
-    yield ("signals", "context"), [each.name for each in signals.context]
-    yield ("signals", "complexity"), [each.name for each in signals.complexity]
+    for name in ("categories", "vllm_endpoints", "decisions", "policy_rules", "ab_splits"):
+        yield (name,), [each.name for each in getattr(section, name)]
+    for name in ("keywords", "embeddings", "headers", "context", "complexity"):
+        yield ("signals", name), [each.name for each in getattr(section.signals, name)]
 
 
 def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake]:
@@ -109,22 +97,22 @@ def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake
 
 def _known_signals(section: SemanticConfig) -> dict[str, set[str]]:
     signals = section.signals
-    domains = {each.name for each in signals.domains} | {each.name for each in section.categories}
+    levels = [f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")]
     return {
-        "keyword": {each.name for each in (*signals.keywords, *section.keyword_rules)},
-        "regex": {each.name for each in (*signals.regexes, *section.regex_rules)},
-        "embedding": {
-            each.name for each in (*signals.embeddings, *section.embedding_rules, *section.concepts)
-        },
-        "domain": domains,
-        "context": {each.name for each in signals.context},
-        "header": {each.name for each in signals.headers},
-        "complexity": {
-            f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")
-        },
-        "jailbreak": {each.name for each in signals.jailbreak} | GUARD_FINDS["jailbreak"],
-        "pii": {each.name for each in signals.pii} | GUARD_FINDS["pii"],
+        "keyword": _names(signals.keywords, section.keyword_rules),
+        "regex": _names(signals.regexes, section.regex_rules),
+        "embedding": _names(signals.embeddings, section.embedding_rules, section.concepts),
+        "domain": _names(signals.domains, section.categories),
+        "context": _names(signals.context),
+        "header": _names(signals.headers),
+        "complexity": set(levels),
+        "jailbreak": _names(signals.jailbreak) | GUARD_FINDS["jailbreak"],
+        "pii": _names(signals.pii) | GUARD_FINDS["pii"],
     }
+
+
+def _names(*sections: Iterable[_Named]) -> set[str]:
+    return {each.name for section in sections for each in section}
 
 
 def _check_conditions(
@@ -148,10 +136,9 @@ def _check_action(
 
 
 def load_semantic(path: Path) -> SemanticConfig:
-    """The section in a file: a vLLM-Semantic-Router `config.yaml`, or the same keys of ours.
+    """Load a vLLM-Semantic-Router `config.yaml`, or a file with the same keys of ours.
 
-    Raises:
-        ConfigError: one line per mistake, each with path and line.
+    Raises ConfigError: one line per mistake, each with path and line.
     """
     return parse_semantic(read_text(path), path)
 
@@ -164,7 +151,7 @@ def parse_semantic(text: str, path: Path) -> SemanticConfig:
     for name in tuple(tree):
         if tree[name] is None:  # all its keys are commented out
             del tree[name]
-    found: list[tuple[Place, str]] = []
+    found: list[PlacedMistake] = []
     if "config" in tree:
         found = [(("config",), "a semantic file cannot name another one")]
     else:
@@ -172,13 +159,13 @@ def parse_semantic(text: str, path: Path) -> SemanticConfig:
             section = SemanticConfig.model_validate(tree)
             found = list(find_contradictions(section))
         except ValidationError as error:
-            found = [(mistake["loc"], describe_validation_error(mistake)) for mistake in error.errors()]
+            found = places_of_mistakes(error)
     if found:
         raise ConfigFileError(path, locate_mistakes(found, root))
     return section
 
 
-def file_mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]]) -> ConfigFileError | None:
+def file_mistakes_at(path: Path, text: str, mistakes: Iterable[PlacedMistake]) -> ConfigFileError | None:
     """Mistakes in the text of a file, each with its line; None where there are none."""
     root = parse_yaml(text, path)[1]
     found = list(mistakes)
@@ -195,10 +182,7 @@ def merge_semantic_file(section: SemanticConfig, text: str | None = None) -> Sem
     below = parse_semantic(read_text(section.config) if text is None else text, section.config)
     own = {name: getattr(section, name) for name in section.model_fields_set}
     whole = below.model_copy(update=own)
-    if mistakes := [f"semantic: {_dotted_path(at)}: {said}" for at, said in find_contradictions(whole)]:
-        raise ConfigError("\n".join(mistakes))
+    mistakes = [FileMistake(text, at=at) for at, text in find_contradictions(whole)]
+    if mistakes:
+        raise ConfigError("\n".join(f"semantic: {each.path}: {each.text}" for each in mistakes))
     return whole
-
-
-def _dotted_path(at: Place) -> str:
-    return ".".join(str(part) for part in at)

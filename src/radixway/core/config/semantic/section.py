@@ -8,7 +8,6 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from radixway.core.config.base import ConfigSection
-from radixway.core.config.semantic.categories import CategoryConfig
 from radixway.core.config.semantic.classic import (
     BertModel,
     ClassicApi,
@@ -21,18 +20,17 @@ from radixway.core.config.semantic.classic import (
     PromptGuard,
 )
 from radixway.core.config.semantic.decisions import DecisionRule, PolicyRule
-from radixway.core.config.semantic.model_choice import (
-    AbSplit,
-    BlockConfig,
-    FeedbackConfig,
-    FusionConfig,
-    PreferenceConfig,
-    ReasoningConfig,
-)
 from radixway.core.config.semantic.models import (
     REASONING_FAMILIES,
+    AbSplit,
+    BlockConfig,
+    CategoryConfig,
+    FeedbackConfig,
+    FusionConfig,
     ModelName,
     ModelParams,
+    PreferenceConfig,
+    ReasoningConfig,
     ReasoningFamily,
     VllmEndpoint,
 )

@@ -8,36 +8,31 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from radixway.core.config.base import ConfigSection
-from radixway.core.config.semantic.models import ModelName, Share
+from radixway.core.config.base import ConfigSection, Share
+from radixway.core.config.semantic.models import Comment, ModelName, SignalName, Unused
 
-SignalName = Annotated[str, Field(min_length=1, max_length=128)]
 _MULTIPLES = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
-def _parse_token_count(said: object) -> object:
+def _parse_token_count(value: object) -> object:
     """`32K` and `1.5M` as numbers."""
-    if isinstance(said, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", said)
-        if found is None:
-            raise ValueError(f"a number of tokens is like 500, 32K or 1.5M, not {said!r}")
-        return int(float(found[1]) * _MULTIPLES[found[2].upper()])
-    return said
-
-
-def _upper_case(said: object) -> object:
-    return said.upper() if isinstance(said, str) else said
+    if not isinstance(value, str):
+        return value
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", value)
+    if found is None:
+        raise ValueError(f"a number of tokens is like 500, 32K or 1.5M, not {value!r}")
+    return int(float(found[1]) * _MULTIPLES[found[2].upper()])
 
 
 Tokens = Annotated[int, BeforeValidator(_parse_token_count), Field(ge=0)]
-Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], BeforeValidator(_upper_case)]
+UPPER_CASE = BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)
+Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], UPPER_CASE]
 
 
 class KeywordSignalConfig(ConfigSection):
     """Words and phrases in the prompt."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
-    """How rules and journals call it."""
     operator: Operator = "OR"
     """All of them, any, or none (NOT and NOR are the same)."""
     keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
@@ -58,7 +53,6 @@ class RegexSignalConfig(ConfigSection):
     """A pattern of the prompt, and what is done about it."""
 
     name: SignalName
-    """How rules and journals call it."""
     pattern: str = Field(min_length=1)
     """A regular expression (RE2)."""
     case_sensitive: bool = False
@@ -77,7 +71,6 @@ class EmbeddingSignalConfig(ConfigSection):
     """Sentences that the prompt may be like."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
-    """How rules and journals call it."""
     threshold: Share = 0.75
     """Least likeness that matches."""
     candidates: tuple[str, ...] = Field(
@@ -98,23 +91,22 @@ class EmbeddingSignalConfig(ConfigSection):
     """By how much that is multiplied."""
     priority: int = 100
     """Of its action, among the rules."""
-    model: str | None = None
-    """The peer's choice of encoder for this rule, and its next three: read and not used."""
-    dimension: int | None = None
-    """Read and not used."""
-    quality_priority: Share | None = None
-    """Read and not used."""
-    latency_priority: Share | None = None
-    """Read and not used."""
+    model: Unused[str | None] = None
+    dimension: Unused[int | None] = None
+    quality_priority: Unused[Share | None] = None
+    latency_priority: Unused[Share | None] = None
 
 
-class DomainSignalConfig(ConfigSection):
-    """Labels of the domain head under a name of one's own."""
+class NamedSignalConfig(ConfigSection):
+    """A signal of the peer that is known by its name alone."""
 
     name: SignalName
-    """How rules and journals call it."""
-    description: str = ""
-    """For people; nothing reads it."""
+    description: Comment = ""
+
+
+class DomainSignalConfig(NamedSignalConfig):
+    """Labels of the domain head under a name of one's own."""
+
     mmlu_categories: tuple[str, ...] = ()
     """Labels of the domain head that count as this one."""
 
@@ -123,40 +115,29 @@ class DomainSignalConfig(ConfigSection):
         return self.mmlu_categories or (self.name,)
 
 
-class LanguageSignalConfig(ConfigSection):
-    """The prompt's language, by its ISO 639-1 code."""
-
-    name: SignalName
-    """`zh`, `en` …"""
-    description: str = ""
-    """For people; nothing reads it."""
+class LanguageSignalConfig(NamedSignalConfig):
+    """The prompt's language; its `name` is an ISO 639-1 code: `zh`, `en` …"""
 
 
-class ContextSignalConfig(ConfigSection):
+class ContextSignalConfig(NamedSignalConfig):
     """The length of the conversation."""
 
-    name: SignalName
-    """How rules and journals call it."""
     min_tokens: Tokens = 0
     """It matches from so many on …"""
     max_tokens: Tokens | None = None
     """… up to so many."""
-    description: str = ""
-    """For people; nothing reads it."""
 
 
 class ExampleSentences(ConfigSection):
-    """Examples."""
+    """Sentences that stand for one side of a comparison."""
 
     candidates: tuple[str, ...] = Field(min_length=1)
     """The sentences."""
 
 
-class ComplexitySignalConfig(ConfigSection):
+class ComplexitySignalConfig(NamedSignalConfig):
     """The difficulty of a prompt, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
 
-    name: SignalName
-    """How rules and journals call it."""
     threshold: Share = 0.1
     """By how much likeness to hard examples must pass that to easy ones, or the other way round; with a head,
     by how much the strong model must be likelier to answer well."""
@@ -164,8 +145,6 @@ class ComplexitySignalConfig(ConfigSection):
     easy: ExampleSentences | None = None
     head: Path | None = None
     """Instead of examples: what `tools/train_quality_head.py` learnt of who answers which question well."""
-    description: str = ""
-    """For people; nothing reads it."""
 
     @model_validator(mode="after")
     def _check_examples_or_head(self) -> Self:
@@ -179,7 +158,6 @@ class HeaderSignalConfig(ConfigSection):
     """A header of the request."""
 
     name: SignalName
-    """How rules and journals call it."""
     header: Annotated[str, Field(pattern=r"^[Xx]-[A-Za-z0-9-]+$")]
     """One that begins with x-, as all that travel on do; none that only a trusted hop may send."""
     values: tuple[str, ...] = ()
@@ -188,34 +166,17 @@ class HeaderSignalConfig(ConfigSection):
     """Or a regular expression (RE2) for the whole value."""
 
 
-class NamedSignalConfig(ConfigSection):
-    """A signal of the peer that is known by its name alone."""
-
-    name: SignalName
-    """How rules and journals call it."""
-    description: str = ""
-    """For people; nothing reads it."""
-
-
-class GuardSignalConfig(ConfigSection):
+class GuardSignalConfig(NamedSignalConfig):
     """The guard's findings, which the guard itself reads."""
 
-    name: SignalName
-    """How rules and journals call it."""
     threshold: Share = 0.7
     """A finding that is less sure than this does not match."""
-    description: str = ""
-    """For people; nothing reads it."""
-    method: str | None = None
-    """Read and not used."""
-    include_history: bool = False
-    """Read and not used."""
+    method: Unused[str | None] = None
+    include_history: Unused[bool] = False
     pii_types_allowed: tuple[str, ...] = ()
     """Types that do not match."""
-    jailbreak_patterns: tuple[str, ...] = ()
-    """Read and not used."""
-    benign_patterns: tuple[str, ...] = ()
-    """Read and not used."""
+    jailbreak_patterns: Unused[tuple[str, ...]] = ()
+    benign_patterns: Unused[tuple[str, ...]] = ()
 
 
 class SignalsConfig(ConfigSection):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from logging.handlers import QueueHandler
 
-from radixway.core.config.telemetry import LogsConfig
+from radixway.core.config.gateway import LogsConfig
 from radixway.core.telemetry.logs.line_format import (
     LogFields,
     console_renderer,

@@ -11,7 +11,7 @@ from typing import Any
 
 from radixway.core.component import Component
 from radixway.core.config import ConfigError
-from radixway.core.config.telemetry import TracingConfig
+from radixway.core.config.gateway import TracingConfig
 from radixway.core.telemetry.metrics import MetricsRegistry
 from radixway.core.telemetry.trace_record import (
     TRACEPARENT,
