@@ -19,7 +19,7 @@ from radixway.core.component import running
 from radixway.core.config import QuotasConfig, RatesConfig, SharedLimitsConfig
 from radixway.core.pipeline import LimitReachedError
 from radixway.core.tenants import TenantAccount, UsageEstimate
-from radixway.core.tenants.shared import SharedLimits
+from radixway.core.tenants.shared_limits import SharedLimits
 from support.gateway_process import gateway_process
 from support.running_gateway import running_gateway
 from support.scripted_worker import scripted_worker

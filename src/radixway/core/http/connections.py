@@ -4,14 +4,85 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+import resource
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from starlette.routing import Route, WebSocketRoute
+
+from radixway.core.http.asgi import App, Receive, Scope, Send
 from radixway.core.http.errors import HttpError
-from radixway.core.http.limits import ServerCounts, ServerLimits
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 log = logging.getLogger(__name__)
+
+
+_OWN_FILES = 64
+"""Files that a process needs beside its connections: databases, logs, pipes, what it follows."""
+_MAX_CONNECTIONS = 16_384
+"""By default, however many files may be open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Limits on what a client may send, and on the time it may take.
+
+    The section `limits.server` says what each means.
+    """
+
+    max_header_bytes: int = 64 * 2**10
+    max_header_count: int = 128
+    header_timeout_s: float = 30
+    body_timeout_s: float = 30
+    min_body_bytes_per_s: int = 256
+    keep_alive_s: float = 75
+    send_timeout_s: float = 60
+    max_connections: int | None = None
+    max_body_bytes_in_flight: int = 256 * 2**20
+
+    def effective_max_connections(self) -> int:
+        """`max_connections`, or what the number of files allows that this process may have open.
+
+        Half of them are for connections to workers, so that whoever is served can be served to the end.
+        """
+        if self.max_connections is not None:
+            return self.max_connections
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files == resource.RLIM_INFINITY:
+            return _MAX_CONNECTIONS
+        return min(max((files - _OWN_FILES) // 2, 8), _MAX_CONNECTIONS)
+
+
+@dataclass(slots=True)
+class ServerCounts:
+    """Counts of the times that a server has met each limit."""
+
+    large_heads: int = 0
+    slow_heads: int = 0
+    slow_bodies: int = 0
+    slow_readers: int = 0
+    bodies_without_memory: int = 0
+    closed_idle: int = 0
+    """Idle connections that were closed for new ones."""
+    refused_connections: int = 0
+    files_exhausted: int = 0
+    """Seconds in which no more files could be opened."""
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as it may: the lower limit is for programs that use select().
+
+    Where the system allows less than it says (macOS: no limit at all), the limit stays as it is.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
 
 _STATE = "radixway.connections"
 """Where a scope holds the state of the server that it came to."""
@@ -161,3 +232,34 @@ def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
     return True
+
+
+def include_routes(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
+    """`whole` answers on the routes of `parts`, too. Its own prefix and dependencies are not theirs.
+
+    FastAPI's `include_router` makes each route anew for the application that includes it, when the first
+    request looks for its own: half of what it took to open a gateway, and the first caller waited for it.
+
+    `guard`: told of each of their requests first, before its body is read; it raises what `whole` answers. A
+    request that is cancelled because the server ends raises ServerStopping, for `whole` to answer likewise.
+    """
+    for part in parts:
+        for route in part.routes:
+            if not isinstance(route, Route | WebSocketRoute):
+                raise TypeError(f"{route!r} cannot be guarded")
+            route.app = _guard_app(route.app, guard)
+        whole.routes.extend(part.routes)
+
+
+def _guard_app(app: App, guard: Callable[[Scope], None] | None) -> App:
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if guard is not None:
+            guard(scope)
+        try:
+            await app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not uncancel_at_end(scope):
+                raise
+            raise ServerStoppingError from None
+
+    return guarded

@@ -13,7 +13,7 @@ from radixway.core.http.asgi import App, Receive, Scope, Send
 from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope
 from radixway.core.http.errors import HttpError, send_error
 from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
-from radixway.core.http.incoming_body import IncomingBody
+from radixway.core.http.request_body import IncomingBody
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10

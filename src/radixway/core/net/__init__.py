@@ -3,8 +3,8 @@
 Whatever fetches or calls what a user or a stranger's document points at goes through `UrlFetcher`.
 """
 
-from radixway.core.net.addresses import AddressAllowlist, is_public
 from radixway.core.net.fetcher import (
+    AddressAllowlist,
     BadUrlError,
     FetchedResource,
     FetchError,
@@ -13,6 +13,7 @@ from radixway.core.net.fetcher import (
     NotPublicAddressError,
     TooManyRedirectsError,
     UrlFetcher,
+    is_public,
 )
 
 __all__ = [

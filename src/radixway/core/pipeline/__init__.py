@@ -13,6 +13,8 @@ from radixway.core.pipeline.contexts import (
     DataPlane,
     RoutingContext,
     SemanticContext,
+    TenantPolicy,
+    model_pattern,
 )
 from radixway.core.pipeline.endpoints import (
     CHAT_COMPLETIONS,
@@ -63,12 +65,11 @@ from radixway.core.pipeline.middleware import (
     is_asgi_middleware,
     load_middlewares,
     resolve_slime_path,
+    trace_step,
 )
 from radixway.core.pipeline.reply import Chunks, Reply, TokenUsage
 from radixway.core.pipeline.request import ANY_MODEL, Request
 from radixway.core.pipeline.retry import Retry
-from radixway.core.pipeline.step_timers import trace_step
-from radixway.core.pipeline.tenant_policy import TenantPolicy, model_pattern
 from radixway.core.pipeline.usage import MeteredChunks, count_text_deltas, read_usage
 
 __all__ = [

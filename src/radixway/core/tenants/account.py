@@ -1,7 +1,4 @@
-"""A tenant's limits and its use of them: sliding minutes, daily and monthly quotas.
-
-One tenant's account: what it has in hand and has used, and whether one more request may come in.
-"""
+"""A tenant's account: what it has in hand and has used, and whether one more request may come in."""
 
 from __future__ import annotations
 
@@ -254,3 +251,26 @@ def _exceeds_limit(used: float, reserved: float, estimate: float, most: float) -
 def _next_month(now: float) -> float:
     first = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return (first + timedelta(days=32)).replace(day=1).timestamp()
+
+
+class LimitsBackend:
+    """Lets requests in, and is told what became of them. `now` is seconds since the epoch.
+
+    This one keeps limits in this process; `SharedLimits` keeps those of all gateways.
+    """
+
+    async def admit_request(
+        self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
+    ) -> None:
+        """Let a request in and reserve `estimate`; one `settle_usage` follows. Raises LimitReachedError."""
+        account.admit_request(now, estimate)
+
+    def settle_usage(
+        self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
+    ) -> None:
+        """Replace the `estimate` of a request that is over by its `tokens` and `cost`. Never waits."""
+        account.settle_usage(now, estimate, tokens, cost)
+
+    async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
+        """Return every limit of `account`, and how much of it is used."""
+        return account.describe_limits(now)

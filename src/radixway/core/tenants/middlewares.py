@@ -1,7 +1,4 @@
-"""The middleware that stands first: lets a tenant's requests in, and counts what they use.
-
-The middleware that keeps a tenant's prefixes apart from others' in the workers' caches.
-"""
+"""Middlewares that let a tenant's requests in, count what they use, and keep its prefixes apart."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ from radixway.core.pipeline import (
     TokenUsage,
     read_usage,
 )
-from radixway.core.tenants.account import NOTHING, TenantAccount, UsageEstimate
-from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
+from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.pricing import (
     PriceList,
     estimate_prompt_tokens,
@@ -45,13 +41,13 @@ class TenantLimits:
         prices: PriceList,
         is_auto: Callable[[str], bool] = lambda model: model == ANY_MODEL,
         clock: Callable[[], float] = time,
-        home: LimitsBackend | None = None,
+        limits: LimitsBackend | None = None,
     ) -> None:
         """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
 
-        `home`: where limits are kept; by default in this process.
+        `limits`: where they are kept; by default in this process.
         """
-        self._home = home or InProcessLimits()
+        self._limits = limits or LimitsBackend()
         self._accounts = accounts
         self._book = book
         self._prices = prices
@@ -71,7 +67,7 @@ class TenantLimits:
         account = self._accounts[tenancy.name]
         self._check_model(request, tenancy)
         estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
-        await self._home.admit_request(account, self._clock(), estimate)
+        await self._limits.admit_request(account, self._clock(), estimate)
         try:
             reply = await call_next(request)
         except BaseException as failure:
@@ -124,7 +120,7 @@ class TenantLimits:
             figures.cost, currency = self._prices.cost_of(model, used.prompt_tokens, used.completion_tokens)
             request.journal.add("usage", ChargedUsage(figures, model, currency))
         counts = figures.cost if currency == account.quotas.currency else 0.0
-        self._home.settle_usage(
+        self._limits.settle_usage(
             account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts
         )
         self._book.record_usage(

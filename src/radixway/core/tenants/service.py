@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -19,17 +19,14 @@ from radixway.core.config import (
 )
 from radixway.core.pipeline import ANY_MODEL, Middleware, TenantPolicy, model_pattern
 from radixway.core.telemetry import MetricsRegistry
-from radixway.core.tenants.account import TenantAccount
+from radixway.core.tenants.account import LimitsBackend, TenantAccount
 from radixway.core.tenants.keys import KeyRing
-from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
-from radixway.core.tenants.metrics import publish_tenants
 from radixway.core.tenants.middlewares import CacheSalting, SessionAdmission, TenantLimits
 from radixway.core.tenants.pricing import PriceList, PricingOf
-from radixway.core.tenants.usage_ledger import UsageLedger, day_of, summarize_usage
-from radixway.core.tenants.usage_writer import UsageWriter
+from radixway.core.tenants.usage_ledger import UsageLedger, UsageTotals, UsageWriter, day_of, summarize_usage
 
 if TYPE_CHECKING:
-    from radixway.core.tenants.shared import SharedLimits
+    from radixway.core.tenants.shared_limits import SharedLimits
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +63,7 @@ class TenantService(Component):
             )
         self.clock = clock
         self._shared = None if shared is None else _build_shared_limits(shared, self.accounts, clock)
-        self._home: LimitsBackend = InProcessLimits() if self._shared is None else self._shared
+        self._limits: LimitsBackend = self._shared or LimitsBackend()
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
@@ -92,7 +89,7 @@ class TenantService(Component):
             prices,
             is_auto or (lambda model: model == ANY_MODEL),
             self.clock,
-            self._home,
+            self._limits,
         )
         salted = any(each.cache_salt is not None for each in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
@@ -131,7 +128,7 @@ class TenantService(Component):
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
-        return await self._home.limits_of(self.accounts[tenant], self.clock())
+        return await self._limits.limits_of(self.accounts[tenant], self.clock())
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
@@ -169,7 +166,7 @@ def _build_shared_limits(
     section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount], clock: Callable[[], float]
 ) -> SharedLimits:
     try:
-        from radixway.core.tenants.shared import SharedLimits
+        from radixway.core.tenants.shared_limits import SharedLimits
     except ModuleNotFoundError as error:
         needed = f"scale.limits.redis needs the package {error.name}: pip install 'radixway[redis]'"
         raise ConfigError(needed) from None
@@ -196,3 +193,55 @@ def _check_currencies(section: TenantsConfig) -> None:
                     f"tenants.{name}.quotas.currency: is {tenant.quotas.currency}, and"
                     f" tenants.pricing.{model} in {pricing.currency}"
                 )
+
+
+Children = Iterator[tuple[tuple[str, ...], float]]
+
+
+def publish_tenants(
+    metrics: MetricsRegistry,
+    accounts: Mapping[str, TenantAccount],
+    totals: Mapping[tuple[str, str, str], UsageTotals],
+) -> None:
+    """Publish counts since the start; `totals`: by tenant, model and currency."""
+
+    def whole() -> Iterator[tuple[tuple[str, str], UsageTotals]]:
+        by_model: dict[tuple[str, str], UsageTotals] = {}
+        for (tenant, model, _), figures in totals.items():
+            by_model.setdefault((tenant, model), UsageTotals()).add_totals(figures)
+        yield from by_model.items()
+
+    def requests() -> Children:
+        for labels, figures in whole():
+            answered = figures.requests - figures.failed - figures.kept_answers
+            yield (*labels, "answered"), answered
+            yield (*labels, "kept_answer"), figures.kept_answers
+            yield (*labels, "failed"), figures.failed
+
+    def tokens() -> Children:
+        for labels, figures in whole():
+            yield (*labels, "prompt"), figures.prompt_tokens
+            yield (*labels, "cached"), figures.cached_tokens
+            yield (*labels, "completion"), figures.completion_tokens
+
+    def cost() -> Children:
+        for labels, figures in totals.items():
+            if labels[2]:
+                yield labels, figures.cost
+
+    def refused() -> Children:
+        for tenant, account in accounts.items():
+            for limit, count in account.refused.items():
+                yield (tenant, limit), count
+
+    counters = metrics.counters_by
+    counters("radixway_tenant_requests", "Requests of tenants", ("tenant", "model", "outcome"), requests)
+    counters("radixway_tenant_tokens", "Tokens of tenants' requests", ("tenant", "model", "kind"), tokens)
+    counters("radixway_tenant_cost", "What tenants' tokens cost", ("tenant", "model", "currency"), cost)
+    counters("radixway_tenant_refused", "Requests of tenants over a limit", ("tenant", "limit"), refused)
+    metrics.gauges(
+        "radixway_tenant_in_hand",
+        "Requests in hand",
+        "tenant",
+        lambda: [(tenant, account.in_hand) for tenant, account in accounts.items()],
+    )

@@ -4,8 +4,7 @@ Built on the `tokenizers` library alone, so that loading costs milliseconds; res
 """
 
 from radixway.core.tokenizer.chat_template import ChatTemplate, Message, TemplateError
-from radixway.core.tokenizer.message_match import count_common_messages, is_same_message
-from radixway.core.tokenizer.messages import render_chat
+from radixway.core.tokenizer.messages import count_common_messages, is_same_message, render_chat
 from radixway.core.tokenizer.piecewise import PartialEncoding, PiecewiseEncoder
 from radixway.core.tokenizer.template_probe import CannotContinueError
 from radixway.core.tokenizer.tokenizer import Tokenizer, TokenizerError

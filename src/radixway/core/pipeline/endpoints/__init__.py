@@ -10,15 +10,16 @@ from radixway.core.pipeline.endpoints.base import (
     ReplyForm,
     RequestBody,
 )
-from radixway.core.pipeline.endpoints.generate import GENERATE
-from radixway.core.pipeline.endpoints.openai import CHAT_COMPLETIONS, COMPLETIONS
-from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS, RERANK, SCORE
-from radixway.core.pipeline.endpoints.sessions import (
+from radixway.core.pipeline.endpoints.generation import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    GENERATE,
     SESSION_CHAT,
     SESSION_COMPLETIONS,
     SESSION_MESSAGES,
     SESSION_RESPONSES,
 )
+from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS, RERANK, SCORE
 
 ENDPOINTS = EndpointRegistry(
     (

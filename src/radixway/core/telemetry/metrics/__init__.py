@@ -11,9 +11,14 @@ from radixway.core.telemetry.metrics.attempt_metrics import (
     Outcome,
     UsagePrediction,
 )
-from radixway.core.telemetry.metrics.exposition import MergeMode, MetricsExposition, render_exposition
 from radixway.core.telemetry.metrics.metrics import MetricsRegistry
-from radixway.core.telemetry.metrics.primitives import HistogramBuckets, LabeledCounter
+from radixway.core.telemetry.metrics.primitives import (
+    HistogramBuckets,
+    LabeledCounter,
+    MergeMode,
+    MetricsExposition,
+    render_exposition,
+)
 from radixway.core.telemetry.metrics.request_metrics import StepMetrics
 
 __all__ = [

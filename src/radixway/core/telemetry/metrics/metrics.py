@@ -19,14 +19,14 @@ from prometheus_client.registry import Collector
 from radixway.core.component import Component
 from radixway.core.config import ConfigError
 from radixway.core.telemetry.metrics.attempt_metrics import AttemptMetrics
-from radixway.core.telemetry.metrics.exposition import (
+from radixway.core.telemetry.metrics.multiprocess import DIRECTORY, MultiprocessMetrics
+from radixway.core.telemetry.metrics.primitives import (
     CallbackCollector,
+    LabeledHistogram,
     MergeMode,
     MetricsExposition,
     render_exposition,
 )
-from radixway.core.telemetry.metrics.multiprocess import DIRECTORY, MultiprocessMetrics
-from radixway.core.telemetry.metrics.primitives import LabeledHistogram
 from radixway.core.telemetry.metrics.request_metrics import RequestMetrics, StepMetrics
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)

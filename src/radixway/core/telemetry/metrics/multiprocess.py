@@ -1,7 +1,7 @@
 """Several gateways, one scrape: with `PROMETHEUS_MULTIPROC_DIR` set, each answers for all in that directory.
 
 prometheus_client keeps the values of its own counters there, in files that all processes map. What is counted
-or read here (`gateway_stats.py`, `scrapes.py`) each process writes there beside them, at every scrape of its
+or read here each process writes there beside them, at every scrape of its
 own and once a second. A process that has ended is known by the lock that it no longer has: its counters go
 on counting, its gauges do not.
 """
@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from radixway.core.telemetry.metrics.exposition import MergeMode
+from radixway.core.telemetry.metrics.primitives import MergeMode
 
 log = logging.getLogger(__name__)
 

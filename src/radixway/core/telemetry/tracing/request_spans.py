@@ -13,7 +13,7 @@ from typing import Any
 
 from radixway.core.telemetry.journal import Journal
 from radixway.core.telemetry.trace_record import TimedStage, TraceRecord
-from radixway.core.telemetry.tracing.span import Kind, SpanEvent, TraceSpan, Value, build_spans
+from radixway.core.telemetry.tracing.spans import Kind, SpanEvent, TraceSpan, Value, build_spans
 
 _EVENTS: Mapping[str, tuple[str, ...]] = {
     "client_left": (),
