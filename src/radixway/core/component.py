@@ -22,15 +22,12 @@ class CannotErase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The person or tenant whose data is to be erased: of a tenant, all that agrees with every other field
-    that is given.
-    """
+    """The person or tenant whose data is to be erased: all that agrees with every field that is given."""
 
     tenant: str
     user: str | None = None
     session: str | None = None
     request: str | None = None
-    """A request's id."""
     workers: bool = False
     """What workers keep in their prefix caches too: everybody's, for there it is nobody's in particular."""
 
@@ -55,10 +52,7 @@ class Component:
         """Let go of everything that `start` opened."""
 
     async def erase(self, subject: Subject) -> int:
-        """Forget all of `subject`; return how many entries there were. May be called again.
-
-        Raises CannotErase: something is out of reach for now.
-        """
+        """Forget all of `subject`, return how many entries there were. Raises CannotErase: ask again."""
         return 0
 
     def describe(self) -> dict[str, Any]:
@@ -68,10 +62,7 @@ class Component:
 
 @asynccontextmanager
 async def running(components: Iterable[Component]) -> AsyncIterator[None]:
-    """Start `components` in order; at the end stop those that were started, in reverse.
-
-    Each is stopped even if another fails at it. The first error of all is raised, later ones are logged.
-    """
+    """Start `components` in order, stop each in reverse. Raises the first error of all, logs the others."""
     started: list[Component] = []
     first: BaseException | None = None
     try:

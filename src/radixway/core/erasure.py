@@ -92,7 +92,6 @@ class TargetOutcome:
     why: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For the answer."""
         return {"status": self.status, "entries": self.entries} | ({"why": self.why} if self.why else {})
 
 
@@ -111,7 +110,6 @@ class ErasureOutcome:
         return all(target.status != "pending" for target in self.rooms.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """For the answer."""
         rooms = {name: target.to_dict() for name, target in self.rooms.items()}
         return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": rooms}
 
@@ -145,7 +143,6 @@ class ErasureService(Component):
         self._pending: dict[str, PendingErasure] = {}
         self._retrying: asyncio.Task[None]
         self._asking: set[str] = set()
-        """Erasures whose targets are being asked now."""
 
     async def start(self) -> None:
         """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""

@@ -65,10 +65,7 @@ _MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
 
 
 def convert_published_keys(chat: Any, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Convert these keys to a tree of our own keys. `chat`: that section as it was given.
-
-    Raises ConfigError, which names the place: the file cannot be read, or a value is no number.
-    """
+    """Convert these keys, below the section `chat` as given, to a tree of ours. Raises ConfigError."""
     own = chat if isinstance(chat, Mapping) else {}
     file = own.get("env_file")
     given = {} if not isinstance(file, str | Path) else read_env_file(Path(file))

@@ -66,10 +66,7 @@ class StickyLeastLoadedPolicyConfig(ConfigSection):
 
 
 class PrefixAffinityPolicyConfig(ConfigSection):
-    """Ray Serve's three tiers: are queues balanced, who has seen such a text, whose cache is smallest.
-
-    Names and defaults as in Ray's guide to `PrefixCacheAffinityRouter`.
-    """
+    """Ray Serve's `PrefixCacheAffinityRouter`: balanced queues, then seen text, then the emptiest cache."""
 
     name: Literal["prefix_affinity"] = "prefix_affinity"
     imbalanced_threshold: float = Field(default=10, ge=0)

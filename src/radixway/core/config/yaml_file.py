@@ -68,10 +68,7 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """Return the mapping in the file at `path`, empty for an empty file, and the nodes that know its lines.
-
-    Raises ConfigError: it cannot be read, is not YAML, or is no mapping.
-    """
+    """Return the mapping in the file (empty: `{}`), and the nodes that know its lines. Raises ConfigError."""
     return parse_yaml(read_text(path), path)
 
 

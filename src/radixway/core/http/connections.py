@@ -30,10 +30,7 @@ _MAX_CONNECTIONS = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """Limits on what a client may send, and on the time it may take.
-
-    The section `limits.server` says what each means.
-    """
+    """Limits on what a client may send and how long it may take: the section `limits.server`."""
 
     max_header_bytes: int = 64 * 2**10
     max_header_count: int = 128
@@ -68,17 +65,13 @@ class ServerCounts:
     slow_readers: int = 0
     bodies_without_memory: int = 0
     closed_idle: int = 0
-    """Idle connections that were closed for new ones."""
     refused_connections: int = 0
     files_exhausted: int = 0
     """Seconds in which no more files could be opened."""
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as it may: the lower limit is for programs that use select().
-
-    Where the system allows less than it says (macOS: no limit at all), the limit stays as it is.
-    """
+    """Let this process open as many files as the system allows: the lower limit is for select()."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -145,10 +138,7 @@ class ConnectionState:
         self._warned_at = -_LOG_EVERY_S
 
     def admit_connection(self, connections: int) -> bool:
-        """Return whether a new connection may stay; `connections` are open, with it.
-
-        Where there are too many, the one that has been idle longest is closed for it.
-        """
+        """Return whether one more of `connections` may stay; the longest idle one is closed to make room."""
         if connections - self.refused <= self.max_connections:
             return True
         if self.idle:
@@ -213,20 +203,13 @@ def mark_scope(scope: MutableMapping[str, Any], state: ConnectionState) -> None:
 
 
 def is_server_stopping(scope: MutableMapping[str, Any]) -> bool:
-    """Return whether the request's server ends what is under way: why a task was cancelled that nobody else
-    ended.
-
-    Whoever is cancelled then has a few seconds to say so to its client.
-    """
+    """Return whether the request's server ends what is under way: why its task was cancelled."""
     state: ConnectionState | None = scope.get(_STATE)
     return state is not None and state.is_ending
 
 
 def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
-    """Take back the cancellation of this task if it comes from the end of the request's server.
-
-    Returns whether it does; what cancelled the task otherwise is raised again by the caller.
-    """
+    """Take back this cancellation, and return True, if it comes from the end of the server."""
     if not is_server_stopping(scope):
         return False
     if (task := asyncio.current_task()) is not None:

@@ -14,10 +14,7 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
 class HttpError(Exception):
-    """A status, a code for programs and a sentence for people.
-
-    Written in OpenAI's shape, which SGLang's clients read too.
-    """
+    """A status, a code for programs and a sentence for people, in the shape of OpenAI's errors."""
 
     status = 500
     code: str | None = "internal_error"

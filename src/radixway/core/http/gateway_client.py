@@ -65,16 +65,11 @@ class ListedWorker(msgspec.Struct):
 
     @property
     def trouble(self) -> str:
-        """Implement `describe_trouble`."""
         return describe_trouble(self.state, self.last_error, self.error_kind)
 
 
 def describe_trouble(state: str, last_error: str | None, error_kind: str | None) -> str:
-    """Return why a worker of `/list_workers` does not answer, or nothing.
-
-    `last_error` may be history: it is not while the latest probe failed (`error_kind` says how), or while
-    the worker waits for weights.
-    """
+    """Return why a worker does not answer, or nothing: `last_error` may be history."""
     return last_error or "" if error_kind is not None or state == "stale" else ""
 
 
@@ -190,9 +185,7 @@ async def stream_chat(
 async def stream_lines(
     url: str, path: str, key: str | None = None, began: Callable[[], None] = lambda: None
 ) -> AsyncIterator[bytes]:
-    """The lines of a call that answers for as long as it is read; `began` once it does. Raises
-    GatewayCallError.
-    """
+    """Yield the lines of an endless answer; `began` is called once it comes. Raises GatewayCallError."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         async with (

@@ -61,7 +61,6 @@ class HttpProtocol(HttpToolsProtocol):
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Implement `asyncio.Protocol`."""
         super().connection_made(transport)
         if self._state.admit_connection(len(self.connections)):
             self._state.idle[self] = None
@@ -111,12 +110,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._start_send_timer()
 
     def resume_writing(self) -> None:
-        """Implement `asyncio.Protocol`."""
         super().resume_writing()
         self._cancel_send_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`."""
         if self._discards_input:
             self._discard_bytes(len(data))
             return
@@ -143,7 +140,6 @@ class HttpProtocol(HttpToolsProtocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
-        """Implement a callback of httptools."""
         self._head.begin_message()
         self._in_head = True
         super().on_message_begin()
@@ -173,7 +169,6 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.resume_reading()  # else nobody would notice that the client leaves
 
     def on_body(self, body: bytes) -> None:
-        """Implement a callback of httptools."""
         self._head.mark_progress()
         if self._discards_input:
             return
@@ -182,7 +177,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_reading_requests()
 
     def on_message_complete(self) -> None:
-        """Implement a callback of httptools."""
         self._head.mark_progress()
         if not self._discards_input and not self.parser.should_upgrade():
             super().on_message_complete()

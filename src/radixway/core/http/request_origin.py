@@ -96,9 +96,7 @@ class OriginCheck:
             )
 
     def is_cross_site(self, scope: Scope) -> bool:
-        """Return whether a page of another site sent it, in `origins` or not; of what only shows, as far as
-        told.
-        """
+        """Return whether a page of another site sent it, in `origins` or not, as far as its headers tell."""
         headers = dict(scope["headers"])
         return (may_change(scope) or b"origin" in headers) and self._is_cross_site(headers, ())
 
@@ -199,7 +197,6 @@ class LoopGuard:
     def __init__(self) -> None:
         self._name = f"radixway-{secrets.token_hex(6)}".encode("ascii")
         self.value = b"1.1 " + self._name
-        """The header's value."""
 
     def check_loop(self, scope: Scope) -> None:
         """Raise LoopDetectedError if the request's `scope` bears our own mark."""

@@ -67,11 +67,7 @@ class EventBuffer:
 
 
 def _end_of_events(text: bytearray, start: int) -> int:
-    """Where the last blank line from `start` on ends; 0 if there is none.
-
-    An LF behind the CR that ends a blank line belongs to it. Behind CR CR it may come later, for then lines
-    end with CR alone; behind LF CR it is waited for.
-    """
+    """Return where the last blank line from `start` on ends; 0 if there is none."""
     end = max(text.rfind(line, start) + 2 for line in (b"\n\n", b"\r\r"))
     mixed = text.rfind(b"\n\r", start, len(text) - 1) + 2
     end = max(end, mixed)
@@ -127,10 +123,7 @@ def iterate_data(chunk: bytes) -> Iterator[bytes]:
 async def read_events(
     chunks: AsyncIterable[bytes], max_event_bytes: int | None = None
 ) -> AsyncGenerator[bytes]:
-    """Iterate over the events of a stream, however `chunks` cut them, but for a last one cut in a line.
-
-    Raises EventTooLargeError for an event of more than `max_event_bytes`.
-    """
+    """Yield the events of a stream, but for a last one cut in a line. Raises EventTooLargeError."""
     buffer = EventBuffer(max_event_bytes)
     async for chunk in chunks:
         for event in split_events(buffer.take_events(chunk)):

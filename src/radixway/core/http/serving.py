@@ -55,10 +55,7 @@ def cancel_process_exit() -> None:
 
 
 def run_until_exit(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEAVE_WITHIN_S) -> _T:
-    """Run a server under uvloop, as the last thing that this process does; returns or raises what it does.
-
-    From then on the process has `leave_within_s` to go. SIGTERM ends it at once, Ctrl-C does nothing more.
-    """
+    """Run a server under uvloop as the last thing this process does, then leave within `leave_within_s`."""
 
     async def serve_to_end() -> _T:
         try:
@@ -178,9 +175,7 @@ class AppServer:
         )
 
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Call `on_ready`, and answer requests until stopped; then let running ones finish for `drain_s`
-        seconds.
-        """
+        """Call `on_ready`, answer requests until stopped, then give running ones `drain_s` to finish."""
         self._starting = None
         self._server.on_ready = on_ready
         await self._server.serve(sockets=[self._listener])

@@ -9,14 +9,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn closes a connection once all is sent that was written: never, to somebody who does not read."""
 
     async def run_asgi(self) -> None:
-        """Implement `WebSocketsSansIOProtocol`."""
         try:
             await super().run_asgi()
         finally:
             self._schedule_abort()
 
     def keepalive_timeout(self) -> None:
-        """Implement `WebSocketsSansIOProtocol`."""
         super().keepalive_timeout()
         self._schedule_abort()
 

@@ -26,10 +26,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Return whether it is a unicast address of the public internet, all the way down.
-
-    An address of IPv6 that carries one of IPv4 is as public as that one.
-    """
+    """Return whether it is a public unicast address, as is, in IPv6, the address of IPv4 that it carries."""
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast and not address.is_reserved
     carried = embedded_ipv4_address(address)

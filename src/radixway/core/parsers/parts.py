@@ -1,6 +1,4 @@
-"""Parts that a parser makes of an answer's text, and a tool that all parsers need: to hold back what is
-undecided.
-"""
+"""Parts of an answer that a parser finds, the scanner that holds back what is undecided, and thinking."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,10 +55,7 @@ class MarkerScanner:
         self.space = ""
 
     def scan_text(self, text: str) -> tuple[str, str | None, str]:
-        """Text that is certain, the marker that ended it (None: none yet) and what comes after the marker.
-
-        The space before a marker is not in the text but in `space`.
-        """
+        """Return the text before a marker (space before it goes to `space`), the marker, and the rest."""
         text = self._held + text
         found = [(at, marker) for marker in self._markers if (at := text.find(marker)) >= 0]
         if found:
@@ -80,9 +75,7 @@ class MarkerScanner:
 
 
 def partial_match_start(text: str, stop: str) -> int:
-    """Return the place where the longest tail of `text` starts that is a beginning of `stop`; its length if
-    there is none.
-    """
+    """Return where the longest tail of `text` starts that begins `stop`; its length if there is none."""
     at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while at >= 0 and not stop.startswith(text[at:]):
         at = text.find(stop[0], at + 1)

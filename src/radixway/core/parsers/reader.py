@@ -63,9 +63,7 @@ class ModelFamily:
 
 
 def detect_tool_family(template: str) -> ToolFamily | None:
-    """Return the way a model with this chat `template` writes tool calls; None if in no way that is known
-    here.
-    """
+    """Return how a model with this chat `template` writes tool calls; None if in no way known here."""
     if "<tool_call>" in template and "<function=" not in template and "<arg_key>" not in template:
         return "hermes"
     if "[TOOL_CALLS]" in template:
@@ -85,9 +83,7 @@ def detect_thinking_style(template: str) -> ThinkingStyle | None:
 
 
 def detect_thinking_place(style: ThinkingStyle | None, prompt: str, continued: str | None) -> ThinkingPlace:
-    """Return the place where the answer to this prompt begins; `continued` is what of the message is there
-    already.
-    """
+    """Return where the answer to `prompt` begins; `continued`: what of the message is there already."""
     if style is None:
         return "after"
     if continued is not None:

@@ -25,9 +25,7 @@ class JsonValueScanner:
         self._escaped = False
 
     def find_end(self, text: str, start: int = 0, *, depth: int = 0) -> int | None:
-        """Return the place in `text` (read from `start`) where the nesting first comes back to `depth`: the
-        index after it.
-        """
+        """Return the index in `text`, read from `start`, where the nesting first comes back to `depth`."""
         for at in range(start, len(text)):
             character = text[at]
             if self._escaped:

@@ -137,10 +137,7 @@ class StreamEndDetector:
         return rest if is_event else b""
 
     def has_end_marker(self) -> bool:
-        """Return whether the stream has said itself that nothing follows, by `[DONE]` or an error.
-
-        How its connection ends does not matter then.
-        """
+        """Return whether the stream has ended itself, by `[DONE]` or an error: its connection may break."""
         return any(marks is None for marks in self._last_marks())
 
     def _all_finished(self) -> bool:

@@ -22,14 +22,11 @@ class TenantPolicy(SharedObject):
     pools: frozenset[str] = frozenset()
     """Its workers belong to one of these; empty: all workers."""
     cache_namespace: str = ""
-    """Whose kept answers it is given."""
     cache_salt: str | None = None
     """What keeps its prefixes apart in engines' caches."""
     guard: str | None = None
-    """The guard's policy for it."""
 
     def explain(self) -> dict[str, str]:
-        """For the journal."""
         return {"tenant": self.name}
 
     @property
@@ -49,9 +46,7 @@ class TenantPolicy(SharedObject):
 
 
 def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:
-    """Return one regular expression for `patterns`, names or globs (`qwen-*`), letter case included; None
-    where there are none.
-    """
+    """Return one regular expression for `patterns`, names or globs (`qwen-*`); None where there are none."""
     return re.compile("|".join(map(translate, patterns))) if patterns else None
 
 

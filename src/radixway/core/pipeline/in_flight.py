@@ -10,9 +10,7 @@ from radixway.core.pipeline.request import Request
 
 
 class RunningRequest:
-    """One request, from its first attempt to the end of its answer; made by
-    `AbortedRequests.register_request`.
-    """
+    """One request, from its first attempt to the end of its answer; `AbortedRequests` makes it."""
 
     __slots__ = ("_asked", "request_id", "rids")
 
@@ -106,7 +104,5 @@ class InFlightRequests:
         return len(self._requests)
 
     def match_requests(self, name: str) -> list[Request]:
-        """Return those whose `rid` or request id begins with `name`, which is how SGLang finds what to
-        abort.
-        """
+        """Return those whose `rid` or request id begins with `name`, as SGLang finds what to abort."""
         return [request for own, found in self._requests.items() if own.startswith(name) for request in found]

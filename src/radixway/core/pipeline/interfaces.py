@@ -1,7 +1,4 @@
-"""Interfaces between layers: what others may ask of the guard, and know of a model's workers.
-
-The composition root (`gateway/app.py`) passes the implementations.
-"""
+"""Interfaces between layers; the composition root (`gateway/app.py`) passes the implementations."""
 
 from __future__ import annotations
 
@@ -79,10 +76,7 @@ class PersonalDataFinder(Protocol):
         ...
 
     async def find(self, text: str) -> Sequence[PersonalDataSpan]:
-        """Every finding of any confidence, in the order of the text, none overlapping another.
-
-        Raises GuardUnavailableError.
-        """
+        """Return all findings in the order of `text`, none overlapping. Raises GuardUnavailableError."""
         ...
 
 
@@ -113,9 +107,7 @@ class ModelState(Protocol):
         ...
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
-        """Return the seconds until the first token of `prompt_tokens` at the fastest worker: what waits
-        there, and how fast it was measured to be.
-        """
+        """Return the seconds until the first token at the fastest worker, its queue included."""
         ...
 
 

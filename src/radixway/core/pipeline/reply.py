@@ -17,10 +17,7 @@ class Chunks(Protocol):
         ...
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
-        """Await `send` for every chunk, in order, to the end. Raises StreamBroken.
-
-        A stream that can do better than a loop over itself overrides this.
-        """
+        """Await `send` for every chunk to the end; a stream may know a faster way. Raises StreamBroken."""
         async for chunk in self:
             await send(chunk)
 
@@ -48,7 +45,6 @@ class TokenUsage:
         return self.prompt_tokens + self.completion_tokens
 
     def explain(self) -> dict[str, Any]:
-        """For the journal."""
         told: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,

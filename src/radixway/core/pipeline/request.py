@@ -124,10 +124,7 @@ class Request:
         return self._body
 
     def edit(self, **fields: Any) -> None:
-        """Set top-level fields; `msgspec.UNSET` removes one. The other fields keep their bytes.
-
-        Raises BadRequest if the body is no JSON object.
-        """
+        """Set top-level fields (`msgspec.UNSET` removes one); others keep their bytes. Raises BadRequest."""
         parts = _decode_body(_split, self.raw)
         for name, value in fields.items():
             if value is msgspec.UNSET:

@@ -25,9 +25,7 @@ class Retry:
         self._metrics = services.metrics
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Return the answer of `call_next`; when every attempt failed, what the last worker said, or its
-        WorkerFailed is raised.
-        """
+        """Return the answer of `call_next` or, after the last attempt, what the worker said, if anything."""
         failure: WorkerFailedError | None = None
         for attempt in range(self._attempts):
             if failure is not None:

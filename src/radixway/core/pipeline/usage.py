@@ -55,11 +55,7 @@ _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!"
 
 
 def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
-    """Return the usage that a whole reply reports, all its answers together; None where it says nothing of
-    sense.
-
-    `generates`: whether a model writes the reply; else the prompt is all that is counted.
-    """
+    """Return the usage that a whole reply reports, or None. `generates`: False where the prompt is all."""
     if not generates:
         return _used_by_prompt(body)
     found = _decode_answers(body)
@@ -105,10 +101,7 @@ def _used_by_prompt(body: bytes) -> TokenUsage | None:
 
 
 class MeteredChunks(Chunks):
-    """A stream, and what it used: by the worker's last report, or else by its events that bring text.
-
-    `done` is told once, when the stream is closed, however it ended.
-    """
+    """A stream and what it used, reported or counted by events with text; its close tells `done` once."""
 
     def __init__(self, chunks: Chunks, done: Callable[[TokenUsage], None], *, several: bool = False) -> None:
         """`several`: there may be events of several answers, each with its `index` and figures of its own."""

@@ -60,19 +60,13 @@ class Journal:
         """Told of what is added once the request is over."""
 
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
-        """Append what `step` found or decided: a decision, or fields, which must be JSON values.
-
-        Neither may hold prompt text.
-        """
+        """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
         self.entries.append((step, perf_counter() - self._origin, decision or fields))
         if self._book is not None:
             self._book.update_journal(self)
 
     def record_timing(self, name: str, began_s: float, **fields: Any) -> None:
-        """Note how long what began at `began_s` (see `elapsed_s`) took, where the request is traced.
-
-        `fields` as of `add`.
-        """
+        """Note how long took what began at `began_s` (see `elapsed_s`), where the request is traced."""
         if self.trace is not None:
             self.trace.add_stage(name, began_s, self.elapsed_s(), **fields)
             if self._book is not None:
@@ -159,16 +153,12 @@ class JournalStore(Component):
         self._pages: deque[_JournalBlock] = deque()
         self._numbers: dict[JournalKey, int] = {}
         self.size_bytes = 0
-        """Of all pages."""
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def save_journal(self, journal: Journal) -> None:
-        """Remember a journal; beyond the capacity the oldest is forgotten.
-
-        What is added to it later is kept too, as long as it is.
-        """
+        """Remember a journal and what is added to it later; beyond the capacity the oldest is forgotten."""
         self._kept += 1
         journal.number, journal._book = self._kept, self
         self._open.append(journal)
@@ -207,7 +197,6 @@ class JournalStore(Component):
         return gone
 
     async def erase(self, subject: Subject) -> int:
-        """Implement `Component`."""
 
         def is_meant(journal: Journal) -> bool:
             said = {
@@ -221,10 +210,7 @@ class JournalStore(Component):
         return self.forget_journals(is_meant)
 
     def journals_before(self, number: int | None, most: int) -> list[Journal]:
-        """The latest `most` journals kept before the one of that number; None: of all. Newest first.
-
-        Those that a newer one of the same id hides are among them. Takes no longer in a book that is full.
-        """
+        """Return the latest `most` journals before number `number` (None: of all), the newest first."""
         found: list[Journal] = []
         end = self._kept + 1 if number is None else min(number, self._kept + 1)
         while end > self._oldest and len(found) < most:
@@ -244,10 +230,7 @@ class JournalStore(Component):
         return _unpack_blocks(parts, self._oldest, most)
 
     def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
-        """The newest journal of that id, if it is still remembered.
-
-        `tenant`: whose it must be; None: of whoever used the id first, so that who repeats it hides nothing.
-        """
+        """Return the newest journal of that id, of `tenant` or (None) of whoever used the id first."""
         if tenant is not None:
             number = self._numbers.get((tenant, request_id))
         else:
@@ -351,7 +334,6 @@ class _OpenBlock:
         self._journals = journals
 
     def unpack(self) -> list[Journal | None]:
-        """All of them."""
         return self._journals
 
 

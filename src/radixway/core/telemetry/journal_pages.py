@@ -122,7 +122,6 @@ class _Unpickler(pickle.Unpickler):
         self._shared = shared
 
     def find_class(self, module: str, name: str) -> Any:
-        """Implement `pickle.Unpickler`."""
         if name == _SharedReference.__name__ and module == __name__:
             return self._shared.__getitem__
         return super().find_class(module, name)

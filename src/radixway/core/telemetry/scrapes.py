@@ -98,10 +98,7 @@ class ScrapeDelta:
         return self.increase(f"{histogram}_sum", **having) / count if count else None
 
     def quantile(self, q: float, histogram: str, /, **having: str) -> float | None:
-        """The `q`-quantile (0 to 1) of what was observed in between; None where nothing was.
-
-        As `histogram_quantile` has it: linear within a bucket, and of the last one its lower bound.
-        """
+        """Return the `q`-quantile, as `histogram_quantile` has it; None where nothing was observed."""
         buckets = _sum_by_label("le", _select_series(self._increases_of(f"{histogram}_bucket"), having))
         return _histogram_quantile(
             q, sorted((float(bound), count) for bound, count in buckets.items() if bound)

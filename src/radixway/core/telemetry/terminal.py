@@ -1,7 +1,4 @@
-"""A console for processes that outlive the reader of their output.
-
-Tables for a terminal of any width, in which no figure is ever cut.
-"""
+"""A console that survives the reader of its output, and tables for terminals of any width."""
 
 from __future__ import annotations
 

@@ -129,9 +129,7 @@ class TenantLimits:
 
 
 class SessionAdmission:
-    """A `pipeline.Middleware` before what reads calls of sessions, whose limits are kept further down:
-    for whoever could not be let in anyway nobody reads.
-    """
+    """Refuses calls of sessions, whose limits are kept further down, before anybody reads them."""
 
     step_name = "Door"
 

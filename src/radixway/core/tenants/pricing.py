@@ -1,7 +1,4 @@
-"""Prices of tokens by model, and estimates of usage.
-
-What a request will probably use, before anybody has counted: reserved, and replaced by what it did use.
-"""
+"""Prices of tokens by model, and estimates of usage that are reserved until usage is known."""
 
 from __future__ import annotations
 

@@ -77,11 +77,7 @@ class TenantService(Component):
     def middlewares(
         self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None
     ) -> list[Middleware]:
-        """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
-
-        `is_auto`: whether a name leaves the choice of a model to the gateway. `pricing_of`: models that the
-        section gives no price.
-        """
+        """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache."""
         prices = PriceList(self._pricing, pricing_of)
         limits = TenantLimits(
             self.accounts,
@@ -131,7 +127,6 @@ class TenantService(Component):
         return await self._limits.limits_of(self.accounts[tenant], self.clock())
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
         return (
             {"tenants": len(self.tenancies), "keys": len(self.ring)}
             | ({} if self.keeping is None else {"usage": self.keeping.describe()})

@@ -146,10 +146,7 @@ class BatchedLimiter:
             self._stepping = asyncio.get_running_loop().create_task(self._run_steps(on_failure))
 
     async def run_step(self) -> dict[str, float]:
-        """Tell, ask, and answer those who wait; returns what is used of each limit, by its name.
-
-        Raises what a server that is away raises; whoever waited is told the same.
-        """
+        """Send usage, judge those who wait; return what is used of each limit. Raises what `ERRORS` has."""
         async with self._one:
             waiting, self._waiting = self._waiting, []
             try:
@@ -241,7 +238,6 @@ class SharedLimits(Component, LimitsBackend):
             for name, account in accounts.items()
             if account.is_limited
         }
-        """Of the tenants that have limits."""
 
     async def start(self) -> None:
         """Renew what is in hand from now on."""
@@ -300,11 +296,9 @@ class SharedLimits(Component, LimitsBackend):
         return [each | {"used": type(each["used"])(round(used[each["name"]], 9))} for each in told]
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
         return {"over": self.name, "state": "down" if self.problem else "ok", "problem": self.problem}
 
     def metrics_state(self) -> tuple[str, float]:
-        """For metrics."""
         return self.name, 0.0 if self.problem else 1.0
 
     @property

@@ -1,4 +1,4 @@
-"""Usage by day, tenant, model and category: bounded, and written to a file in deltas."""
+"""Usage by day, tenant, model and category: bounded, and written to a SQLite file in deltas."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class UsageTotals:
     cost: float = 0.0
 
     def add_totals(self, other: UsageTotals) -> None:
-        """Count the other's too."""
         self.requests += other.requests
         self.failed += other.failed
         self.kept_answers += other.kept_answers
@@ -203,10 +202,7 @@ class UsageFile:
     """One file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file at `path`, or make it.
-
-        Raises OSError, sqlite3.Error, ValueError for another version's.
-        """
+        """Open or make the file at `path`. Raises OSError, sqlite3.Error, ValueError (another version's)."""
         self._db = open_sqlite(path, _MIGRATIONS)
 
     def read_rows(self, since: str) -> Iterator[tuple[UsageKey, UsageTotals]]:
@@ -226,7 +222,6 @@ class UsageFile:
         self._db.execute("DELETE FROM usage WHERE day < ?", (day,))
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
 

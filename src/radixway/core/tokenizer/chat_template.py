@@ -34,10 +34,7 @@ _RENDER_ERRORS = (
 
 
 class TemplateError(ValueError):
-    """The messages cannot be rendered by this template; the text says why and is safe to show to a client.
-
-    `param` names the field of the request that is at fault, `code` the kind of fault.
-    """
+    """These messages do not fit this template; the text may be shown to a client, `param` names the field."""
 
     def __init__(self, message: str, *, param: str = "messages", code: str = "template_error") -> None:
         super().__init__(message)

@@ -111,11 +111,7 @@ def render_chat(
     continue_final_message: bool | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> str:
-    """The prompt of a chat request whose fields are as the client sent them; None where it left one out.
-
-    To be encoded without special tokens: the template has written them. Raises TemplateError, which names
-    the field at fault.
-    """
+    """Return the prompt of a chat request, to be encoded without special tokens. Raises TemplateError."""
     continues = bool(continue_final_message)
     return tokenizer.render(
         to_template_messages(messages, knows_developer=has_developer_role(tokenizer)),

@@ -16,11 +16,7 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 class TokenBytes(dict[int, bytes]):
-    """Token id → the bytes it adds to a text already begun, filled in as ids are met.
-
-    A token keeps its leading space, as it does when decoded after others. An id outside the vocabulary stands
-    for nothing.
-    """
+    """Token id → the bytes it adds to a text already begun, its space included; none for an unknown id."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         super().__init__()
@@ -247,9 +243,7 @@ class Tokenizer:
         )
 
     def token_id(self, name: str) -> int | None:
-        """Return the id of the special token `name` (`bos_token`, `eos_token`, …), or None where the model
-        has none.
-        """
+        """Return the id of the special token `name` (`eos_token`, …), or None where the model has none."""
         text = self.special_tokens.get(name)
         return None if text is None else self.backend.token_to_id(text)
 

@@ -38,10 +38,7 @@ _MAX_CACHED_ENDINGS = 512
 
 @dataclass(frozen=True, slots=True)
 class TurnContinuation:
-    """Text and ids to put after a prompt and the reply sampled from it.
-
-    No model sampled any of it: loss mask 0.
-    """
+    """Ids to put after a prompt and its sampled reply. No model sampled any of them: loss mask 0."""
 
     ids: list[int]
     boundary: int
@@ -70,10 +67,7 @@ class TurnRenderer:
         tools: Sequence[dict[str, Any]] | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Return the template's own prompt for the whole of `messages`.
-
-        Raises TemplateError, which names the field.
-        """
+        """Return the template's prompt for all `messages`. Raises TemplateError, which names the field."""
         text = render_chat(self._tokenizer, messages, tools=tools, arguments=arguments)
         return self._tokenizer.encode(text, add_special_tokens=False)
 

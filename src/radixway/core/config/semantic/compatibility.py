@@ -16,10 +16,7 @@ from radixway.core.config.yaml_file import ConfigFileError, locate_mistakes, pla
 
 
 def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> SemanticCacheConfig:
-    """Return the section `semantic_cache`, completed with the classic key of the same name.
-
-    Enabled also where only single categories or decisions want it. Raises ConfigError.
-    """
+    """Return the section `semantic_cache`, completed with the classic key of its name. Raises ConfigError."""
     classic = semantic.semantic_cache
     if classic is None:
         return own

@@ -136,10 +136,7 @@ def _check_action(
 
 
 def load_semantic(path: Path) -> SemanticConfig:
-    """Load a vLLM-Semantic-Router `config.yaml`, or a file with the same keys of ours.
-
-    Raises ConfigError: one line per mistake, each with path and line.
-    """
+    """Load a vLLM-Semantic-Router `config.yaml`, or the same keys of ours. Raises ConfigError by line."""
     return parse_semantic(read_text(path), path)
 
 
@@ -173,10 +170,7 @@ def file_mistakes_at(path: Path, text: str, mistakes: Iterable[PlacedMistake]) -
 
 
 def merge_semantic_file(section: SemanticConfig, text: str | None = None) -> SemanticConfig:
-    """The section together with the file that it names; its own keys go before the file's.
-
-    `text`: what is to stand in the file. Raises ConfigError, also for what the two say of each other.
-    """
+    """Return the section above the file that it names (or above `text` in its place). Raises ConfigError."""
     if section.config is None:
         return section
     below = parse_semantic(read_text(section.config) if text is None else text, section.config)

@@ -43,10 +43,7 @@ from radixway.core.config.semantic.signals import (
 
 
 class SemanticConfig(ConfigSection):
-    """The semantic layer: meaning of requests, and the model that answers them.
-
-    Off until it is configured.
-    """
+    """The meaning of requests, and the model that answers them. Off until it is configured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
@@ -119,10 +116,7 @@ class SemanticConfig(ConfigSection):
         return list(dict.fromkeys((*default, *self.models, *scored, *refs)))
 
     def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
-        """Return the models of that endpoint; empty: those that its server lists.
-
-        Where models name it among their `preferred_endpoints`: these, and those that name none.
-        """
+        """Return the models of `endpoint`, its own or by `preferred_endpoints`; empty: those it lists."""
         if endpoint.models:
             return endpoint.models
         prefer = {name: params.preferred_endpoints for name, params in self.models.items()}

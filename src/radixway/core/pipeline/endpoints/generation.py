@@ -117,9 +117,7 @@ class SamplingParams(msgspec.Struct):
 
 
 class GenerateBody(RequestBody, kw_only=True):
-    """The fields that the gateway reads of a body for `/generate`; all other fields travel on as they are.
-    SGLang's names no model.
-    """
+    """What the gateway reads of a body for `/generate`, which names no model; the rest travels on."""
 
     # Token ids can be many and are the worker's to check: they are skipped over, not built.
     text: str | list[str] | None = None

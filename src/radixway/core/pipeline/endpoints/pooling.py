@@ -49,9 +49,7 @@ class RerankBody(PoolingBody, kw_only=True):
 
 
 class ScoreBody(PoolingBody, kw_only=True):
-    """The fields that the gateway reads of a score request: two texts or lists of them, under one of
-    `_SCORE_PAIRS`.
-    """
+    """What the gateway reads of a score request: two texts or lists of them, by one of `_SCORE_PAIRS`."""
 
     text_1: _Contents | None = None
     text_2: _Contents | None = None

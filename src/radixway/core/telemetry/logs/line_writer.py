@@ -105,10 +105,7 @@ class LineWriter:
         self._write_waiting()
 
     def _reset_after_fork(self) -> None:
-        """The process was forked: it has neither the thread nor what others did with locks.
-
-        It may end at any moment without a word (`os._exit`), so nothing waits in it.
-        """
+        """The process was forked and has no thread. It may end at any moment (`os._exit`): nothing waits."""
         self._waiting.clear()  # the parent writes these
         self._make_locks()
         self._writes_directly = True

@@ -22,20 +22,14 @@ FIELDS = "radixway_fields"
 
 
 def log_fields(log: logging.Logger, level: int, event: str, fields: Mapping[str, Any]) -> None:
-    """Log `event` with these fields, JSON values that hold no text of a request; None is left out.
-
-    As `log.log(level, event, extra=…)`, in a third of its time: nobody wants to know from which line it came.
-    """
+    """Log `event` with JSON `fields` (None is left out), in a third of the time of `log.log(extra=…)`."""
     record = logging.LogRecord(log.name, level, __file__, 0, event, None, None)
     record.__dict__[FIELDS] = fields
     log.handle(record)
 
 
 def format_redacted(error: BaseException) -> str:
-    """The error and what led to it, the first cause first, without words: those may quote a request.
-
-    An operating system's error has its words: they name files and hosts.
-    """
+    """Format the error and its causes without their words, which may quote a request, but for OSError's."""
     return "".join(_redacted_parts(error)).rstrip("\n")
 
 

@@ -155,7 +155,6 @@ class AttemptMetrics:
         self._known: dict[tuple[str, str, str], AttemptSeries] = {}
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Collectors of these metrics."""
         return (
             self._outcomes,
             self._first_token,

@@ -153,10 +153,7 @@ class MetricsRegistry(Component):
         self._as_text(reason).inc()
 
     def register(self, collector: Collector, together: MergeMode = "sum") -> None:
-        """Publish metrics that a component counts itself.
-
-        `together`: its gauges, where several gateways are told of.
-        """
+        """Publish what a component counts itself. `together`: how gauges of several gateways are merged."""
         self.registry.register(collector)
         self._ours.append((collector, together))
 
@@ -209,9 +206,7 @@ class MetricsRegistry(Component):
     def histogram(
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
     ) -> Callable[..., Histogram]:
-        """Publish the histogram `name` with these `buckets`; return what finds its child by the labels'
-        values.
-        """
+        """Publish the histogram `name`; return what finds its child by the values of `labels`."""
         return _children(Histogram(name, text, labels, buckets=buckets, registry=self.registry), labels)
 
     async def start(self) -> None:

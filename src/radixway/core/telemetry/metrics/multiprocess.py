@@ -75,10 +75,7 @@ class MultiprocessMetrics:
         return own
 
     def merge_processes(self, own: list[FamilySnapshot], names: Collection[str]) -> Iterator[Metric]:
-        """All processes' families, from any thread, once the others know what this one does.
-
-        `names`: of a gateway's; an engine may have its own in that directory.
-        """
+        """Yield the families `names` of all processes, after telling others `own`. From any thread."""
         self.publish_snapshot(own)
         others = list(self._other_snapshots())
         living = [own, *(families for families, lives in others if lives)]

@@ -36,7 +36,6 @@ class CallbackCollector(Collector):
     values: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Implement `Collector`."""
         family = self.kind(self.name, self.text, labels=self.labels)
         for labels, value in self.values():
             family.add_metric(labels, value)
@@ -57,7 +56,6 @@ class _StrippedFamilies(Collector):
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """Implement `Collector`."""
         for family in self._families:
             made = f"{family.name}_created"
             if any(sample.name == made for sample in family.samples):
@@ -131,7 +129,6 @@ class LabeledCounter(Collector):
             del self._counts[labels]
 
     def collect(self) -> Iterator[Metric]:
-        """Implement `Collector`."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
         for labels, count in self._counts.items():
             family.add_metric(labels, count.value)

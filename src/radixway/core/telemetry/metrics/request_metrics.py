@@ -1,7 +1,4 @@
-"""One exchange with a client, whatever it took to answer it.
-
-Times of pipeline steps, each by itself.
-"""
+"""Metrics of exchanges with clients, and of the time that each pipeline step takes by itself."""
 
 from __future__ import annotations
 
@@ -67,7 +64,6 @@ class RequestMetrics:
         self._kinds: set[str] = set()
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Collectors of these metrics."""
         return (
             self._requests,
             self._latency,
@@ -154,13 +150,10 @@ class StepMetrics:
         )
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Collectors of these metrics."""
         return self._middlewares, self._selections
 
     def middleware_buckets(self, middleware: object) -> HistogramBuckets:
-        """Return the buckets in which times of `middleware` are counted: under `semantic_cache`, if it is a
-        `SemanticCache`.
-        """
+        """Return the buckets for times of `middleware`: `semantic_cache` for a `SemanticCache`."""
         return self._middlewares.with_labels(middleware_label(middleware))
 
     def selection_buckets(self, policy: str) -> HistogramBuckets:
@@ -174,9 +167,7 @@ def middleware_label(middleware: object) -> str:
 
 
 def step_name_of(middleware: object) -> str:
-    """Return the `step_name` of `middleware`, which outlives renames of its class, or else its class's
-    name.
-    """
+    """Return its `step_name`, which outlives renames of the class, or the name of its class."""
     name: str | None = getattr(middleware, "step_name", None)
     kind = middleware if isinstance(middleware, type) else type(middleware)
     return name or kind.__name__

@@ -30,7 +30,6 @@ _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
 )
 _MAX_MESSAGE_CHARS = 300
-"""Characters of an exporter's complaint."""
 _PROVIDERS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
@@ -51,7 +50,6 @@ class OtlpExporter:
             logging.getLogger(name).addFilter(self._complaints)
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
-        """Implement `Exporter`."""
         with self._complaints:
             result = self._exporter.export([self._to_readable_span(span) for span in spans])
         posting = self._posting
@@ -66,7 +64,6 @@ class OtlpExporter:
         return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], min(posting.rejected, len(spans)))
 
     def close(self) -> None:
-        """Implement `Exporter`."""
         self._exporter.shutdown()
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._complaints)
@@ -137,7 +134,6 @@ class _ExporterLogFilter(logging.Filter):
         self._thread = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Implement `logging.Filter`."""
         if record.thread != self._thread:
             return True
         if record.levelno >= logging.WARNING:

@@ -72,7 +72,6 @@ class FinishedRequest:
     """The client's; or what kind of job it is."""
     tenant: str
     model: str | None
-    """As asked for."""
     resolved_model: str | None
     """Who of its worker's models answers, where that is known."""
     workers: tuple[str, ...]

@@ -119,7 +119,6 @@ def _sampler_from_environ(section: TracingConfig, environ: Mapping[str, str]) ->
 Header = tuple[bytes, bytes]
 
 _EXIT_FLUSH_S = 3.0
-"""How long what waits at the end may take."""
 
 
 class RequestTracer(Component):
@@ -157,7 +156,6 @@ class RequestTracer(Component):
         await asyncio.to_thread(self.exporting.stop, _EXIT_FLUSH_S)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
         return {"to": self._told} | self.exporting.describe()
 
     def export_counts(self) -> list[tuple[str, float]]:

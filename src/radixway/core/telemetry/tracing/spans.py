@@ -58,10 +58,7 @@ _BESIDE = 2**20
 def build_spans(
     trace: TraceRecord, root: TraceSpan, stretches: Sequence[TimedStage], epoch_ns: int, draw: Drawn
 ) -> list[TraceSpan]:
-    """The root and, within it, the stretches: each in the narrowest that holds it.
-
-    `epoch_ns`: when the request began; no stretch leaves the root's time.
-    """
+    """Return the root and, within it, the stretches. `epoch_ns`: when the request began."""
 
     def place(began_s: float, ended_s: float | None) -> tuple[int, int]:
         began = min(max(epoch_ns + int(began_s * 1e9), root.began_ns), root.ended_ns)
@@ -117,7 +114,6 @@ class RejectedSpans(NamedTuple):
 
     why: str
     spans: int
-    """How many of those that were sent."""
 
 
 class TraceExporter(Protocol):
@@ -137,9 +133,7 @@ class SpanExportQueue:
 
     def __init__(self, exporter: TraceExporter, *, most: int, interval_s: float) -> None:
         self.exported = 0
-        """Spans that were taken."""
         self.failed = 0
-        """Spans that were not."""
         self.dropped = 0
         """Requests dropped because the queue was full."""
         self.problem: str | None = None
@@ -177,7 +171,6 @@ class SpanExportQueue:
         self._exporter.close()
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
         return {"error": self.problem, "waiting": len(self), "dropped": self.dropped, "failed": self.failed}
 
     def _export_loop(self) -> None:
