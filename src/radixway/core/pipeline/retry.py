@@ -29,7 +29,7 @@ class Retry:
         failure: WorkerFailedError | None = None
         for attempt in range(self._attempts):
             if failure is not None:
-                self._metrics.record_retry(failure.reason)
+                self._metrics.retries(failure.reason).inc()
                 request.journal.add("retry", attempt=attempt, worker=failure.worker, reason=failure.reason)
             try:
                 return await call_next(request)

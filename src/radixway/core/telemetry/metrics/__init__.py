@@ -5,7 +5,6 @@ own words, served models, configured tenants, workers of the fleet.
 """
 
 from radixway.core.telemetry.metrics.attempt_metrics import (
-    AttemptMetrics,
     AttemptSeries,
     AttemptUsage,
     Outcome,
@@ -15,20 +14,15 @@ from radixway.core.telemetry.metrics.metrics import MetricsRegistry
 from radixway.core.telemetry.metrics.primitives import (
     HistogramBuckets,
     LabeledCounter,
-    MergeMode,
-    MetricsExposition,
     render_exposition,
 )
 from radixway.core.telemetry.metrics.request_metrics import StepMetrics
 
 __all__ = [
-    "AttemptMetrics",
     "AttemptSeries",
     "AttemptUsage",
     "HistogramBuckets",
     "LabeledCounter",
-    "MergeMode",
-    "MetricsExposition",
     "MetricsRegistry",
     "Outcome",
     "StepMetrics",

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from prometheus_client.registry import Collector
-
 from radixway.core.telemetry.metrics.primitives import (
     CounterValue,
     HistogramBuckets,
     LabeledCounter,
     LabeledHistogram,
+    MetricGroup,
 )
 
 Outcome = Literal[
@@ -110,7 +109,7 @@ class AttemptSeries:
             self._cost(currency).value += cost
 
 
-class AttemptMetrics:
+class AttemptMetrics(MetricGroup):
     """Workers come and go: one that has gone takes its series along."""
 
     def __init__(self) -> None:
@@ -153,18 +152,6 @@ class AttemptMetrics:
         self.price_of: PriceOf | None = None
         """Set where models have prices."""
         self._known: dict[tuple[str, str, str], AttemptSeries] = {}
-
-    def collectors(self) -> tuple[Collector, ...]:
-        return (
-            self._outcomes,
-            self._first_token,
-            self._gaps,
-            self._tokens,
-            self._prompts,
-            self._cached,
-            self._off,
-            self._cost,
-        )
 
     def series_for(self, worker: str, model: str, policy: str) -> AttemptSeries:
         """Return the series in which attempts at that worker are counted."""

@@ -80,14 +80,14 @@ class MetricsRegistry(Component):
         self.attempts = AttemptMetrics()
         self.steps = StepMetrics()
         self._garbage_pauses = GarbagePauses()
-        self._queue_time = LabeledHistogram(
+        self.queue_time = LabeledHistogram(
             "radixway_queue_seconds", "Seconds that requests waited for a worker with room", ("model",)
         )
         for collector in (
             *self.exchanges.collectors(),
             *self.attempts.collectors(),
             *self.steps.collectors(),
-            self._queue_time,
+            self.queue_time,
             self._garbage_pauses,
         ):
             self.register(collector)
@@ -102,55 +102,27 @@ class MetricsRegistry(Component):
                 raise ConfigError(f"{DIRECTORY}: {directory}: {error.strerror}") from None
         else:
             ProcessCollector(registry=self.registry)
-        self._retries = self.counter("radixway_retries", "Requests tried again on another worker", "reason")
-        self._refusals = self.counter(
+        self.retries = self.counter("radixway_retries", "Requests tried again on another worker", "reason")
+        self.refusals = self.counter(
             "radixway_refused", "Requests refused because workers are busy", "reason"
         )
-        self._hedges = self.counter(
+        self.hedges = self.counter(
             "radixway_hedges", "Second copies of requests, by what became of them", "outcome"
         )
-        self._fallbacks = self.counter(
+        self.fallbacks = self.counter(
             "radixway_fallbacks", "Requests answered by another model than asked for", "model", "fallback"
         )
-        self._split = self.counter(
+        self.prefills = self.counter(
             "radixway_prefills",
             "Prompts that a pair of workers might have shared, by who prefilled them and why",
             "where",
             "reason",
         )
-        self._as_text = self.counter(
+        self.prompts_as_text = self.counter(
             "radixway_prompts_as_text",
             "Prompts known by their text because they could not be tokenized",
             "reason",
         )
-
-    def record_retry(self, reason: str) -> None:
-        """Count one attempt that failed before its first byte and was made again."""
-        self._retries(reason).inc()
-
-    def record_refusal(self, reason: str) -> None:
-        """Count one request that was not given to any worker, because they are busy."""
-        self._refusals(reason).inc()
-
-    def record_queue_time(self, model: str, waited_s: float) -> None:
-        """Count one request that had to wait, and got its place now."""
-        self._queue_time.with_labels(model).observe_value(waited_s)
-
-    def record_prefill_choice(self, *, elsewhere: bool, reason: str) -> None:
-        """Count one prompt for whose prefill there were two places; `reason` as in the journal."""
-        self._split("elsewhere" if elsewhere else "alone", reason).inc()
-
-    def record_hedge(self, outcome: str) -> None:
-        """Count one second copy of a request by `outcome`: it `won`, `lost` or `failed`."""
-        self._hedges(outcome).inc()
-
-    def record_fallback(self, model: str, fallback: str) -> None:
-        """Count one request given to another model; both names are of the configuration."""
-        self._fallbacks(model, fallback).inc()
-
-    def record_untokenized_prompt(self, reason: str) -> None:
-        """Count one prompt that could not be tokenized, by `reason`."""
-        self._as_text(reason).inc()
 
     def register(self, collector: Collector, together: MergeMode = "sum") -> None:
         """Publish what a component counts itself. `together`: how gauges of several gateways are merged."""

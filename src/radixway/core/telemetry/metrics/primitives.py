@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import time
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -108,55 +109,54 @@ class HistogramBuckets:
             self.exemplars[at] = Exemplar({"trace_id": trace_id}, value, time())
 
 
-class LabeledCounter(Collector):
-    """Counts by labels."""
+ChildT = TypeVar("ChildT", CounterValue, HistogramBuckets)
 
-    def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
-        """`name`: without `_total`."""
+
+class _LabeledFamily(Collector, Generic[ChildT]):
+    """Counts by labels, each made when it is first asked for."""
+
+    def __init__(self, name: str, text: str, labels: Labels, make: Callable[[], ChildT]) -> None:
         self._name, self._text, self._labels = name, text, labels
-        self._counts: dict[Labels, CounterValue] = {}
+        self._make: Callable[[], ChildT] = make
+        self._children: dict[Labels, ChildT] = {}
 
-    def with_labels(self, *labels: str) -> CounterValue:
+    def with_labels(self, *labels: str) -> ChildT:
         """The one of these labels. Keep it where it is asked for often."""
-        count = self._counts.get(labels)
-        if count is None:
-            count = self._counts[labels] = CounterValue()
-        return count
-
-    def remove_labels(self, which: Callable[[Labels], bool]) -> None:
-        """Drop the children with the labels `which`; later counts on them are not published."""
-        for labels in [labels for labels in self._counts if which(labels)]:
-            del self._counts[labels]
-
-    def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
-        for labels, count in self._counts.items():
-            family.add_metric(labels, count.value)
-        yield family
-
-
-class LabeledHistogram(Collector):
-    """Histograms by labels."""
-
-    def __init__(self, name: str, text: str, labels: Labels = (), bounds: Sequence[float] = SECONDS) -> None:
-        self._name, self._text, self._labels, self._bounds = name, text, labels, bounds
-        self._written = [*map(repr, bounds), "+Inf"]
-        self._children: dict[Labels, HistogramBuckets] = {}
-
-    def with_labels(self, *labels: str) -> HistogramBuckets:
-        """The one of these labels. Keep it where it is asked for often."""
-        buckets = self._children.get(labels)
-        if buckets is None:
-            buckets = self._children[labels] = HistogramBuckets(self._bounds)
-        return buckets
+        child = self._children.get(labels)
+        if child is None:
+            child = self._children[labels] = self._make()
+        return child
 
     def remove_labels(self, which: Callable[[Labels], bool]) -> None:
         """Drop the children with the labels `which`; later counts on them are not published."""
         for labels in [labels for labels in self._children if which(labels)]:
             del self._children[labels]
 
+
+class LabeledCounter(_LabeledFamily[CounterValue]):
+    """Counts by labels."""
+
+    def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
+        """`name`: without `_total`."""
+        super().__init__(name, text, labels, CounterValue)
+
     def collect(self) -> Iterator[Metric]:
-        """Implement `Collector`. Where values may be negative there is no sum: it could fall."""
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, count in self._children.items():
+            family.add_metric(labels, count.value)
+        yield family
+
+
+class LabeledHistogram(_LabeledFamily[HistogramBuckets]):
+    """Histograms by labels."""
+
+    def __init__(self, name: str, text: str, labels: Labels = (), bounds: Sequence[float] = SECONDS) -> None:
+        super().__init__(name, text, labels, partial(HistogramBuckets, bounds))
+        self._bounds = bounds
+        self._written = [*map(repr, bounds), "+Inf"]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the family, without a sum where values may be negative: it could fall."""
         family = Metric(self._name, self._text, "histogram")
         bucket, samples = f"{self._name}_bucket", family.samples
         for values, buckets in self._children.items():
@@ -170,3 +170,11 @@ class LabeledHistogram(Collector):
                 samples.append(Sample(f"{self._name}_count", labels, whole))
                 samples.append(Sample(f"{self._name}_sum", labels, buckets.total))
         yield family
+
+
+class MetricGroup:
+    """What one thing is counted with: its attributes that are collectors."""
+
+    def collectors(self) -> list[Collector]:
+        """Return them in the order in which they were made."""
+        return [each for each in vars(self).values() if isinstance(each, _LabeledFamily)]

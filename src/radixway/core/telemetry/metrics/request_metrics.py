@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from prometheus_client.registry import Collector
-
 from radixway.core.telemetry.metrics.primitives import (
     CounterValue,
     HistogramBuckets,
     LabeledCounter,
     LabeledHistogram,
+    MetricGroup,
 )
 
 OTHER = "other"
@@ -28,7 +27,7 @@ class _RequestSeries:
     first_byte: HistogramBuckets
 
 
-class RequestMetrics:
+class RequestMetrics(MetricGroup):
     """Counted as each ends."""
 
     def __init__(self) -> None:
@@ -62,17 +61,6 @@ class RequestMetrics:
         self.disconnects, self.broken_streams = self._disconnects.with_labels(), self._broken.with_labels()
         self._known: dict[tuple[str, str, int], _RequestSeries] = {}
         self._kinds: set[str] = set()
-
-    def collectors(self) -> tuple[Collector, ...]:
-        return (
-            self._requests,
-            self._latency,
-            self._first_byte,
-            self._tenants,
-            self._errors,
-            self._disconnects,
-            self._broken,
-        )
 
     def record_completed(
         self,
@@ -113,26 +101,13 @@ class RequestMetrics:
 
 
 _SECONDS = (
-    0.00001,
-    0.00005,
-    0.0001,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    5.0,
+    *(0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01),
+    *(0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0),
 )
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class StepMetrics:
+class StepMetrics(MetricGroup):
     """By the name of the middleware's class, which the configuration bounds."""
 
     def __init__(self) -> None:
@@ -148,9 +123,6 @@ class StepMetrics:
             ("policy",),
             _SECONDS,
         )
-
-    def collectors(self) -> tuple[Collector, ...]:
-        return self._middlewares, self._selections
 
     def middleware_buckets(self, middleware: object) -> HistogramBuckets:
         """Return the buckets for times of `middleware`: `semantic_cache` for a `SemanticCache`."""
