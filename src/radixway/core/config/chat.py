@@ -64,30 +64,27 @@ class OAuthLoginConfig(LoginConfig):
     client_secret: SecretStr
     """What the provider gave with it."""
     authorize_url: Url
+    """Where browsers are sent."""
     token_url: Url
+    """Where a code becomes a token."""
     user_url: Url
+    """Where a token says whose it is."""
 
 
 class DiscordLoginConfig(OAuthLoginConfig):
     """Discord's addresses."""
 
     authorize_url: Url = "https://discord.com/oauth2/authorize"
-    """Where browsers are sent."""
     token_url: Url = "https://discord.com/api/oauth2/token"
-    """Where a code becomes a token."""
     user_url: Url = "https://discord.com/api/users/@me"
-    """Where a token says whose it is."""
 
 
 class GithubLoginConfig(OAuthLoginConfig):
     """GitHub's addresses; GitHub Enterprise has others."""
 
     authorize_url: Url = "https://github.com/login/oauth/authorize"
-    """Where browsers are sent."""
     token_url: Url = "https://github.com/login/oauth/access_token"
-    """Where a code becomes a token."""
     user_url: Url = "https://api.github.com/user"
-    """Where a token says whose it is."""
 
 
 class OidcLoginConfig(LoginConfig):
@@ -127,9 +124,7 @@ class ChatLoginConfig(ConfigSection):
     public_url: Url | None = None
     """Of this gateway, as browsers reach it."""
     callback_root: Url | None = None
-    """The address to which providers send users back, without the provider's name; by default
-    PUBLIC_URL/auth/callback.
-    """
+    """Where providers send users back, without their own name; by default PUBLIC_URL/auth/callback."""
     discord: DiscordLoginConfig | None = None
     github: GithubLoginConfig | None = None
     google: GoogleLoginConfig | None = None

@@ -26,11 +26,20 @@ PiiType = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 """`EMAIL_ADDRESS`; a classifier of one's own may know others than those that ship."""
 
 
-class PiiConfig(ConfigSection):
-    """Personal data."""
+class DetectorConfig(ConfigSection):
+    """What both detectors have in common."""
 
     enabled: bool = True
-    """False: personal data is not looked for."""
+    """False: it looks for nothing."""
+    threshold: Share = 0.7
+    """A finding that is less sure than this is none."""
+    on_error: OnError = "allow"
+    """What becomes of a request that could not be read."""
+
+
+class PiiConfig(DetectorConfig):
+    """Personal data."""
+
     action: PiiAction = "report"
     """Of what the answering model may not be shown: what its `pii_policy` does not allow, or anything where
     no model has a policy. By default `block` where models have one, as published."""
@@ -41,8 +50,6 @@ class PiiConfig(ConfigSection):
     """What stands in place of what is masked."""
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
-    threshold: Share = 0.7
-    """A finding that is less sure than this is none."""
     thresholds: dict[PiiType, Share] = Field(default_factory=dict)
     """By type, in place of `threshold`."""
     cacheable: tuple[PiiType, ...] = ()
@@ -51,8 +58,6 @@ class PiiConfig(ConfigSection):
     """A token classifier's directory, in place of the shipped head; recognisers look beside it."""
     route_to: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The private model, for `route`. It may be shown everything, unless it has a policy itself."""
-    on_error: OnError = "allow"
-    """What becomes of a request that could not be read."""
 
     @model_validator(mode="after")
     def _check_route_target(self) -> Self:
@@ -61,21 +66,15 @@ class PiiConfig(ConfigSection):
         return self
 
 
-class JailbreakConfig(ConfigSection):
+class JailbreakConfig(DetectorConfig):
     """Attacks on the prompt, from the one who asks or in what tools and documents say."""
 
-    enabled: bool = True
-    """False: attacks are not looked for."""
     action: Literal["report", "block"] = "report"
     """What becomes of a request that attacks; `block` by default under a classic `prompt_guard`."""
-    threshold: Share = 0.7
-    """An attack that is less likely than this is none."""
     model: Path | None = None
     """A sequence classifier's directory, in place of the shipped head; patterns look beside it."""
     models_dir: Path | None = None
     """Where such models are looked for by their published names, in the published order."""
-    on_error: OnError = "allow"
-    """What becomes of a request that could not be read."""
 
 
 Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$|^\[?[0-9A-Fa-f:.]+\]?$")]

@@ -85,32 +85,31 @@ class PrefixAffinityPolicyConfig(ConfigSection):
     """Characters kept of one worker at most, whatever `do_eviction` says."""
 
 
-class KvAwarePolicyConfig(ConfigSection):
+class CostPolicyConfig(ConfigSection):
+    """Costs of a candidate, by what it has cached in which kind of memory."""
+
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
+    host_credit: float = Field(default=0.75, ge=0, le=1)
+    """What a block in host memory is worth of one in device memory."""
+    disk_credit: float = Field(default=0.25, ge=0, le=1)
+    """The same of a block on disk."""
+
+
+class KvAwarePolicyConfig(CostPolicyConfig):
     """NVIDIA Dynamo's cost in blocks: what there is to prefill, plus what the worker holds in use."""
 
     name: Literal["kv_aware"] = "kv_aware"
     overlap_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Weight of the prefill, and so of the prefix that needs none, beside the load of decoding."""
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
-    host_credit: float = Field(default=0.75, ge=0, le=1)
-    """What a block in host memory is worth of one in device memory."""
-    disk_credit: float = Field(default=0.25, ge=0, le=1)
-    """The same of a block on disk."""
 
 
-class ExpectedTimePolicyConfig(ConfigSection):
+class ExpectedTimePolicyConfig(CostPolicyConfig):
     """Seconds until the first token, plus what this slows down the answers already running there."""
 
     name: Literal["expected_time"] = "expected_time"
     slowdown: float = Field(default=0.05, ge=0, allow_inf_nan=False)
     """What a second of prefill costs each running answer, in seconds."""
-    host_credit: float = Field(default=0.75, ge=0, le=1)
-    """What a block in host memory is worth of one in device memory."""
-    disk_credit: float = Field(default=0.25, ge=0, le=1)
-    """The same of a block on disk."""
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
 
 
 class CustomPolicyConfig(ConfigSection):

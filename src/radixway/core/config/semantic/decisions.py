@@ -138,44 +138,38 @@ class DecisionPlugin(ConfigSection):
         return self
 
 
-class DecisionRule(ConfigSection):
-    """One of `decisions`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+class RuleConfig(ConfigSection):
+    """What the two kinds of rules have in common."""
 
     name: SignalName
     description: Comment = ""
-    priority: int = 0
-    """The highest that holds wins."""
-    rules: SignalCondition = SignalCondition()
-    model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
-    plugins: tuple[DecisionPlugin, ...] = ()
-    action: Action = "route"
-    """Ours: a tree may block, boost or fall through as well."""
-    message: str = ""
-    """What a request that it blocks is told."""
-    category: str | None = None
-    """To boost, or the category that the decision counts as."""
-    boost_weight: float = Field(default=1.5, gt=0)
-    """By how much `boost_category` multiplies."""
-
-
-class PolicyRule(ConfigSection):
-    """One of `policy_rules`: an expression over signals, and what follows from it."""
-
-    name: SignalName
-    description: Comment = ""
-    condition: str = Field(min_length=1, max_length=4096)
-    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
     action: Action
-    """What follows where the condition holds."""
+    """What follows where it holds."""
     priority: int = 0
     """The highest that holds wins."""
-    models: tuple[ModelName, ...] = ()
-    """Where a request goes, the best first."""
     category: str | None = None
     """The category that is meant by `route` and `boost_category`."""
     boost_weight: float = Field(default=1.5, gt=0)
     """By how much `boost_category` multiplies."""
     message: str = ""
     """What a request that it blocks is told."""
+
+
+class DecisionRule(RuleConfig):
+    """One of `decisions`: a tree of signals."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    rules: SignalCondition = SignalCondition()
+    model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
+    plugins: tuple[DecisionPlugin, ...] = ()
+    action: Action = "route"
+
+
+class PolicyRule(RuleConfig):
+    """One of `policy_rules`: an expression over signals."""
+
+    condition: str = Field(min_length=1, max_length=4096)
+    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
+    models: tuple[ModelName, ...] = ()
+    """Where a request goes, the best first."""

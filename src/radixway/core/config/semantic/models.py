@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from radixway.core.config.base import MAY_BE_OFF, ConfigSection, Port, Share
 from radixway.core.config.tenants import ModelPricing
@@ -128,10 +128,8 @@ CATEGORIES = (
 PromptMode = Annotated[Literal["replace", "insert", "off"], MAY_BE_OFF]
 
 
-class BilingualText(BaseModel):
+class BilingualText(ConfigSection):
     """A text in two languages."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     en: str = ""
     """For questions in any other language."""

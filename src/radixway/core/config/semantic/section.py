@@ -45,7 +45,7 @@ from radixway.core.config.semantic.signals import (
 class SemanticConfig(ConfigSection):
     """The meaning of requests, and the model that answers them. Off until it is configured."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True)
 
     enabled: bool | None = None
     """By default, whether anything here is configured."""
