@@ -43,7 +43,6 @@ from radixway.core.http.serving import (
     cancel_process_exit,
     exit_process_within,
     is_loopback_host,
-    listener_url,
     run_until_exit,
 )
 
@@ -82,7 +81,6 @@ __all__ = [
     "is_loopback_host",
     "is_server_stopping",
     "limit_body",
-    "listener_url",
     "raise_file_limit",
     "read_body",
     "run_until_exit",

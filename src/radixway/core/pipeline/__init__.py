@@ -8,7 +8,6 @@ State, and the file that owns it:
 
 from radixway.core.pipeline.completeness import IncompleteReplyError, StreamEndDetector, check_complete_reply
 from radixway.core.pipeline.contexts import (
-    CacheContext,
     Caller,
     DataPlane,
     RoutingContext,
@@ -83,7 +82,6 @@ __all__ = [
     "AttackAssessment",
     "AttackJudge",
     "BadRequest",
-    "CacheContext",
     "Caller",
     "Chunks",
     "DataPlane",

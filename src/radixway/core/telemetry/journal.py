@@ -226,8 +226,9 @@ class JournalStore(Component):
 
     def latest_journals(self, most: int) -> Iterator[Journal]:
         """The latest `most` journals of now, newest first. May be gone through in any thread."""
-        parts: list[_JournalBlock | _OpenBlock] = [*self._pages, _OpenBlock(self._open_from, [*self._open])]
-        return _unpack_blocks(parts, self._oldest, most)
+        blocks = [(page.first, page.unpack) for page in self._pages]
+        unpacked = self._open.copy()
+        return _unpack_blocks([*blocks, (self._open_from, lambda: unpacked)], self._oldest, most)
 
     def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
         """Return the newest journal of that id, of `tenant` or (None) of whoever used the id first."""
@@ -326,23 +327,14 @@ class _JournalBlock:
         return self._packed.size_bytes + sum(each.size_bytes for each in self.amended.values())
 
 
-class _OpenBlock:
-    """The same of journals that are not packed."""
-
-    def __init__(self, first: int, journals: list[Journal | None]) -> None:
-        self.first = first
-        self._journals = journals
-
-    def unpack(self) -> list[Journal | None]:
-        return self._journals
-
-
-def _unpack_blocks(parts: list[_JournalBlock | _OpenBlock], oldest: int, most: int) -> Iterator[Journal]:
-    for part in reversed(parts):
-        journals = part.unpack()
+def _unpack_blocks(
+    blocks: list[tuple[int, Callable[[], list[Journal | None]]]], oldest: int, most: int
+) -> Iterator[Journal]:
+    for first, unpack in reversed(blocks):
+        journals = unpack()
         for at in range(len(journals) - 1, -1, -1):
             journal = journals[at]
-            if most <= 0 or part.first + at < oldest:
+            if most <= 0 or first + at < oldest:
                 return
             if journal is not None:
                 yield journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import random
 from typing import Any
@@ -56,9 +56,8 @@ def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> Trac
     ratio, parent_based = _sampler_from_environ(section, environ)
     protocol = section.protocol or _protocol_from_environ(environ)
     endpoint = section.endpoint
-    if endpoint is not None and protocol == "http/protobuf" and endpoint.count("/") < 3:
-        endpoint += _HTTP_PATH
-    elif endpoint is not None and protocol == "http/protobuf" and endpoint.endswith("/"):
+    is_bare = endpoint is not None and (endpoint.count("/") < 3 or endpoint.endswith("/"))
+    if endpoint is not None and is_bare and protocol == "http/protobuf":
         endpoint = endpoint.rstrip("/") + _HTTP_PATH
     return TracingSettings(section, endpoint, protocol, ratio, parent_based, section.service_name)
 
@@ -81,13 +80,11 @@ def _is_tracing_on(section: TracingConfig, environ: Mapping[str, str]) -> bool:
 
 def _protocol_from_environ(environ: Mapping[str, str]) -> Protocol:
     for name in _PROTOCOLS:
-        said = environ.get(name, "").strip()
-        if said == "grpc":
-            return "grpc"
-        if said == "http/protobuf":
-            return "http/protobuf"
-        if said:
-            raise ConfigError(f"environment: {name}: {said!r} is not spoken here: http/protobuf or grpc")
+        match environ.get(name, "").strip():
+            case "grpc" | "http/protobuf" as protocol:
+                return protocol
+            case str(other) if other:
+                raise ConfigError(f"environment: {name}: {other!r} is not spoken here: http/protobuf or grpc")
     return "http/protobuf"
 
 
@@ -212,16 +209,10 @@ def build_tracing(
     return tracing
 
 
+_TRACE_HEADERS = (TRACEPARENT, TRACESTATE)
+
+
 def split_trace_headers(headers: tuple[Header, ...]) -> tuple[CallerSpan | None, tuple[Header, ...]]:
     """Return the caller's span, and the headers without it: workers are told of our span instead."""
-    for name, _ in headers:
-        if name in _SAYING:
-            return parse_caller_span(headers), _without_trace_headers(headers)
-    return None, headers
-
-
-_SAYING = (TRACEPARENT, TRACESTATE)
-
-
-def _without_trace_headers(headers: Iterable[Header]) -> tuple[Header, ...]:
-    return tuple(header for header in headers if header[0] not in _SAYING)
+    others = tuple(header for header in headers if header[0] not in _TRACE_HEADERS)
+    return (None, headers) if len(others) == len(headers) else (parse_caller_span(headers), others)
