@@ -25,7 +25,7 @@ from radixway.core.http.errors import (
     ReshapedError,
     send_error,
 )
-from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
+from radixway.core.http.head_limit import HeadLimit
 from radixway.core.http.request_body import (
     ClientDisconnectedError,
     decode_json,
@@ -55,7 +55,6 @@ __all__ = [
     "ClientDisconnectedError",
     "ClientWatch",
     "HeadLimit",
-    "HeadTooLargeError",
     "HttpError",
     "LoopDetectedError",
     "LoopGuard",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 _OWN_FILES = 64
 """Files that a process needs beside its connections: databases, logs, pipes, what it follows."""
 _MAX_CONNECTIONS = 16_384
@@ -86,21 +85,6 @@ FREE_BODY_BYTES = 64 * 2**10
 """Of each body; the number of connections bounds these."""
 
 
-class BodyTimeoutError(HttpError):
-    """A body stalled."""
-
-    status = 408
-    code = "body_timeout"
-
-
-class TooManyBodiesError(HttpError):
-    """Bodies that are being read hold all the memory that they may."""
-
-    status = 503
-    code = "too_many_bodies"
-    retry_after_s = 1
-
-
 class ServerStoppingError(HttpError):
     """The time for finishing requests is over."""
 
@@ -117,7 +101,6 @@ class IdleConnection(Protocol):
 
     def close_idle(self) -> None:
         """Close it now, even if its last answer has not been read."""
-        ...
 
 
 class ConnectionState:
@@ -157,12 +140,11 @@ class ConnectionState:
         return self.refused < _MAX_REFUSALS
 
     def hold_body(self, size: int) -> None:
-        """Count `size` bytes of a body being read. Raises TooManyBodiesError, and counts nothing then."""
+        """Count `size` bytes of a body being read. Raises HttpError (503), and counts nothing then."""
         if self.body_bytes + size > self.limits.max_body_bytes_in_flight:
             self.counts.bodies_without_memory += 1
-            raise TooManyBodiesError(
-                "the bodies being read hold all of limits.server.max_body_bytes_in_flight: ask again"
-            )
+            message = "the bodies being read hold all of limits.server.max_body_bytes_in_flight: ask again"
+            raise HttpError(message, status=503, code="too_many_bodies", retry_after_s=1)
         self.body_bytes += size
 
     def release_body(self, size: int) -> None:

@@ -18,7 +18,6 @@ AnswerT = TypeVar("AnswerT")
 _LARGEST_BYTES = 64 << 20
 """Of an answer. A fleet's metrics have some megabytes; what does not end is no gateway's."""
 
-
 _READ_BUFFER_BYTES = 4 << 20
 """Lines of a recorded trace may be long."""
 

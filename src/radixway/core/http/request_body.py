@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from radixway.core.http.asgi import Message, Receive, Scope
-from radixway.core.http.connections import FREE_BODY_BYTES, BodyTimeoutError, ConnectionState
-from radixway.core.http.errors import BadBodyError
+from radixway.core.http.connections import FREE_BODY_BYTES, ConnectionState
+from radixway.core.http.errors import BadBodyError, HttpError
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -24,7 +24,6 @@ _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
-
 
 _MAX_DRAIN_FACTOR = 2
 """Times the limit: how much of a body too large is read and thrown away. Simple clients read no answer before
@@ -161,7 +160,7 @@ class IncomingBody:
         self._start_rate_window()
 
     async def receive(self) -> Message:
-        """The next piece. Raises BodyTimeoutError, TooManyBodies."""
+        """The next piece. Raises HttpError: 408, or what `hold_body` raises."""
         cycle = self._cycle
         if not cycle.more_body:
             return self._count_piece(cast(Message, await cycle.receive()))
@@ -173,10 +172,11 @@ class IncomingBody:
         except TimeoutError:
             limits = self._state.limits
             self._state.counts.slow_bodies += 1
-            raise BodyTimeoutError(
+            problem = (
                 f"the body stalled: {self._size} bytes of it came, in the last {limits.body_timeout_s:g} s "
                 f"less than {limits.min_body_bytes_per_s} a second"
-            ) from None
+            )
+            raise HttpError(problem, status=408, code="body_timeout") from None
         self._left_s = max(end - loop.time(), 0.0)
         return self._count_piece(message)
 

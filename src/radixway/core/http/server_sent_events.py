@@ -25,10 +25,6 @@ _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _EVENT_WITH_RETURNS = re.compile(rb".+?(?:(?:\r\n|\n|\r(?!\n)){2}|\Z)", re.DOTALL)
 
 
-class EventTooLargeError(ValueError):
-    """An event is larger than its reader holds in memory."""
-
-
 class EventBuffer:
     """Holds back what has arrived after the last blank line, so that only whole events are passed on."""
 
@@ -123,13 +119,13 @@ def iterate_data(chunk: bytes) -> Iterator[bytes]:
 async def read_events(
     chunks: AsyncIterable[bytes], max_event_bytes: int | None = None
 ) -> AsyncGenerator[bytes]:
-    """Yield the events of a stream, but for a last one cut in a line. Raises EventTooLargeError."""
+    """Yield the events of a stream, but for a last one cut in a line. Raises ValueError."""
     buffer = EventBuffer(max_event_bytes)
     async for chunk in chunks:
         for event in split_events(buffer.take_events(chunk)):
             yield event
         if buffer.too_large:
-            raise EventTooLargeError(f"an event has more than {buffer.max_event_bytes} bytes")
+            raise ValueError(f"an event has more than {buffer.max_event_bytes} bytes")
     rest = buffer.take_rest()
     if rest.endswith((b"\n", b"\r")) and rest.strip():
         yield rest

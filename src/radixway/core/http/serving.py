@@ -27,7 +27,6 @@ from radixway.core.http.http_protocol import HttpProtocol
 
 log = logging.getLogger(__name__)
 
-
 _T = TypeVar("_T")
 
 LEAVE_WITHIN_S = 15.0
@@ -49,7 +48,7 @@ def exit_process_within(within_s: float) -> None:
 
 
 def cancel_process_exit() -> None:
-    """Take back `end_process_within`."""
+    """Take back `exit_process_within`."""
     faulthandler.cancel_dump_traceback_later()
     signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -186,7 +185,7 @@ class AppServer:
 
         A block that was cancelled by a signal ends without an error. `on_second` is called with every signal
         after the first. A block that does not end in time after a signal ends with its process: see
-        `end_process_within`. Main thread only.
+        `exit_process_within`. Main thread only.
         """
         loop, self._starting = asyncio.get_running_loop(), asyncio.current_task()
         cancelled: asyncio.Task[Any] | None = None

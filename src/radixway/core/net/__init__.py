@@ -5,26 +5,10 @@ Whatever fetches or calls what a user or a stranger's document points at goes th
 
 from radixway.core.net.fetcher import (
     AddressAllowlist,
-    BadUrlError,
     FetchedResource,
     FetchError,
-    FetchTimeoutError,
-    HostUnreachableError,
-    NotPublicAddressError,
     TooManyRedirectsError,
     UrlFetcher,
-    is_public,
 )
 
-__all__ = [
-    "AddressAllowlist",
-    "BadUrlError",
-    "FetchError",
-    "FetchTimeoutError",
-    "FetchedResource",
-    "HostUnreachableError",
-    "NotPublicAddressError",
-    "TooManyRedirectsError",
-    "UrlFetcher",
-    "is_public",
-]
+__all__ = ["AddressAllowlist", "FetchError", "FetchedResource", "TooManyRedirectsError", "UrlFetcher"]
