@@ -32,7 +32,8 @@ from gateway import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
 from radixway.cluster.session_ownership import GatewayFleet
 from radixway.core.component import running
-from radixway.core.config import RatesConfig, SharedLimitsConfig
+from radixway.core.config import RatesConfig
+from radixway.core.config.scale import SharedLimitsConfig
 from radixway.core.tenants.account import LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.shared_limits import SharedLimits
 from report import print_table, write_json

@@ -3,13 +3,7 @@
 from radixway.core.config.base import ConfigError, radixway_home
 from radixway.core.config.chat import ChatConfig, ChatWebhooksConfig
 from radixway.core.config.engine import EngineConfig
-from radixway.core.config.gateway import (
-    GatewayConfig,
-    LogsConfig,
-    ServerLimitsConfig,
-    TracingConfig,
-    WorkerLimitsConfig,
-)
+from radixway.core.config.gateway import GatewayConfig, LogsConfig, WorkerLimitsConfig
 from radixway.core.config.policies import (
     AnyPolicy,
     CustomPolicyConfig,
@@ -34,13 +28,10 @@ from radixway.core.config.routing import (
     WeightsConfig,
 )
 from radixway.core.config.scale import (
-    ObjectiveConfig,
-    PlannedModelConfig,
     PlannerConfig,
     ProfileConfig,
     RayAutoscalingConfig,
     RayEngineConfig,
-    SharedLimitsConfig,
     SyncConfig,
 )
 from radixway.core.config.sections import (
@@ -49,19 +40,13 @@ from radixway.core.config.sections import (
     EncodersConfig,
     ExtProcConfig,
     ExtProcTlsConfig,
+    MilvusConfig,
+    SemanticCacheConfig,
     SimulationsConfig,
     TrajectoriesConfig,
+    ValkeyConfig,
 )
-from radixway.core.config.semantic_cache import MilvusConfig, SemanticCacheConfig, ValkeyConfig
-from radixway.core.config.tenants import (
-    DEFAULT_TENANT,
-    KeyConfig,
-    ModelPricing,
-    QuotasConfig,
-    RatesConfig,
-    TenantConfig,
-    TenantsConfig,
-)
+from radixway.core.config.tenants import DEFAULT_TENANT, ModelPricing, QuotasConfig, RatesConfig
 from radixway.core.config.tree import Config, load_config
 from radixway.core.config.workers import (
     DiscoveryConfig,
@@ -98,7 +83,6 @@ __all__ = [
     "GatewayConfig",
     "HealthConfig",
     "HedgeConfig",
-    "KeyConfig",
     "KubernetesConfig",
     "KvAwarePolicyConfig",
     "KvEventsConfig",
@@ -106,8 +90,6 @@ __all__ = [
     "LogsConfig",
     "MilvusConfig",
     "ModelPricing",
-    "ObjectiveConfig",
-    "PlannedModelConfig",
     "PlannerConfig",
     "PowerOfTwoPolicyConfig",
     "PrefixAffinityPolicyConfig",
@@ -123,15 +105,10 @@ __all__ = [
     "RoundRobinPolicyConfig",
     "RoutingConfig",
     "SemanticCacheConfig",
-    "ServerLimitsConfig",
     "SessionPolicyConfig",
-    "SharedLimitsConfig",
     "SimulationsConfig",
     "StickyLeastLoadedPolicyConfig",
     "SyncConfig",
-    "TenantConfig",
-    "TenantsConfig",
-    "TracingConfig",
     "TrajectoriesConfig",
     "ValkeyConfig",
     "WeightsConfig",

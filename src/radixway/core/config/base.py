@@ -64,7 +64,6 @@ def _check_host(host: str) -> str:
 
 Host = Annotated[str, AfterValidator(_check_host)]
 
-
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
 
 
@@ -75,7 +74,6 @@ def _check_network(network: str) -> str:
 
 Network = Annotated[str, AfterValidator(_check_network)]
 """A network such as `10.1.0.0/16`, or a single address."""
-
 
 _ZMQ_ENDPOINT = re.compile(r"ipc://.+|tcp://([^:/\[\]@]+|\[[^]]+\]):(\*|\d{1,5})")
 

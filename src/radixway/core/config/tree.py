@@ -24,10 +24,10 @@ from radixway.core.config.sections import (
     ConsoleConfig,
     EncodersConfig,
     ExtProcConfig,
+    SemanticCacheConfig,
     SimulationsConfig,
     TrajectoriesConfig,
 )
-from radixway.core.config.semantic_cache import SemanticCacheConfig
 from radixway.core.config.tenants import TenantsConfig
 from radixway.core.config.workers import DiscoveryConfig, WorkerSettings
 from radixway.core.config.yaml_file import Place, has_node, line_of, places_of_mistakes, read_yaml
@@ -119,7 +119,8 @@ def load_config(
 
 def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, mistakes: list[str]) -> Any:
     """The `semantic` section, checked together with the file that it names; adds to `mistakes`."""
-    from radixway.core.config.semantic import SemanticConfig, find_contradictions, merge_semantic_file
+    from radixway.core.config.semantic import SemanticConfig, merge_semantic_file
+    from radixway.core.config.semantic.loader import find_contradictions
 
     try:
         section = SemanticConfig.model_validate(given)
@@ -137,7 +138,6 @@ def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, mistak
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """The tree of a file, and the nodes that know its lines."""
     tree, root = read_yaml(path)
     for name in Config.model_fields:
         if name in tree and tree[name] is None:  # all its keys are commented out
@@ -176,7 +176,6 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def _describe_errors(
     error: ValidationError, path: Path | None, root: yaml.Node | None, within: Place = ()
 ) -> list[str]:
-    """One line per mistake: where it stands, which key, what is wrong."""
     return [_describe_error((*within, *at), text, path, root) for at, text in places_of_mistakes(error)]
 
 

@@ -7,13 +7,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from yarl import URL
 
 from radixway.core.config.base import Bearer, ConfigSection, Port, ZmqEndpoint, parse_off
@@ -80,7 +74,6 @@ def _spell_out(value: Any) -> Any:
 
 Transfer = Annotated[TransferConfig, BeforeValidator(_spell_out)]
 
-
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 """What resolvers take for an IPv4 address, in its many spellings."""
 
@@ -111,9 +104,7 @@ def check_worker_url(text: str) -> str:
 
 WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
 
-
 Role = Literal["any", "prefill", "decode"]
-
 
 PoolName = Annotated[str, Field(min_length=1)]
 

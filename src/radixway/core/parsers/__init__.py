@@ -6,14 +6,7 @@ request's answers.
 The engine reads its own answers with it, the gateway those of workers that answer in tokens.
 """
 
-from radixway.core.parsers.parts import (
-    CLOSES,
-    OPENS,
-    TextPart,
-    ThinkingPart,
-    ThinkingPlace,
-    partial_match_start,
-)
+from radixway.core.parsers.parts import CLOSES, OPENS, TextPart, ThinkingPart, partial_match_start
 from radixway.core.parsers.reader import (
     MARKERS,
     AnswerFormat,
@@ -24,8 +17,6 @@ from radixway.core.parsers.reader import (
     ReadPart,
     ToolFamily,
     detect_thinking_place,
-    detect_thinking_style,
-    detect_tool_family,
 )
 
 __all__ = [
@@ -40,10 +31,7 @@ __all__ = [
     "ReadPart",
     "TextPart",
     "ThinkingPart",
-    "ThinkingPlace",
     "ToolFamily",
     "detect_thinking_place",
-    "detect_thinking_style",
-    "detect_tool_family",
     "partial_match_start",
 ]

@@ -173,7 +173,6 @@ class StreamEndDetector:
 
 
 def _is_complete_json(data: bytes) -> bool:
-    """Return whether the data of an event that has no blank line behind it were cut."""
     if data == DONE_DATA:
         return True
     try:

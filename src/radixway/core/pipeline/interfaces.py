@@ -54,12 +54,10 @@ class GuardClearance(Protocol):
 
     def may_show(self, model: str) -> bool:
         """Return whether the model may be shown the request as it is now."""
-        ...
 
     @property
     def fallback_model(self) -> str | None:
         """The model that answers where no other may be shown it; None: the guard sees to it otherwise."""
-        ...
 
 
 class PersonalDataFinder(Protocol):
@@ -68,16 +66,13 @@ class PersonalDataFinder(Protocol):
     @property
     def threshold(self) -> float:
         """Confidence from which a finding counts by default."""
-        ...
 
     @property
     def types(self) -> tuple[str, ...]:
         """Types that can be found; empty where that is not known yet."""
-        ...
 
     async def find(self, text: str) -> Sequence[PersonalDataSpan]:
         """Return all findings in the order of `text`, none overlapping. Raises GuardUnavailableError."""
-        ...
 
 
 class AttackJudge(Protocol):
@@ -86,16 +81,13 @@ class AttackJudge(Protocol):
     @property
     def threshold(self) -> float:
         """Risk from which a text is an attack by default."""
-        ...
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds that can be told apart; empty where that is not known yet."""
-        ...
 
     async def judge(self, text: str) -> AttackAssessment:
         """Judge `text`. Raises GuardUnavailableError."""
-        ...
 
 
 class ModelState(Protocol):
@@ -104,11 +96,9 @@ class ModelState(Protocol):
     @property
     def workers(self) -> int:
         """Number of workers that can answer."""
-        ...
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
         """Return the seconds until the first token at the fastest worker, its queue included."""
-        ...
 
 
 ModelStates = Callable[[str], ModelState | None]

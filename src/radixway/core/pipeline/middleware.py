@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 _Next = Callable[[Request], Awaitable[Reply]]
 
 

@@ -12,11 +12,9 @@ class Payload(Protocol):
 
     def split(self, at: int) -> tuple[Self, Self]:
         """The part for the first `at` strides and the part for the rest; `self` stays as it is."""
-        ...
 
     def join(self, more: Self) -> Self:
         """This payload continued by `more`. Only `RadixTree.grow` asks for it."""
-        ...
 
 
 K = TypeVar("K", str, bytes)

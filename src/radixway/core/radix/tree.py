@@ -260,7 +260,6 @@ class RadixTree(Generic[K, P]):
         return node
 
     def _insert(self, top: RadixNode[K, P], key: K, payload: P, priority: int) -> InsertResult[K, P]:
-        """Store `key` below `top`."""
         width = self.width
         strides = len(key) // width
         node, at = self._descend(top, key, 0)
@@ -318,7 +317,6 @@ class RadixTree(Generic[K, P]):
         return [self._detach(node) for node in reversed(gone)]
 
     def _detach(self, leaf: RadixNode[K, P]) -> P:
-        """Take an unpinned leaf out of the tree."""
         parent = leaf.parent
         assert parent is not None and not leaf.pins and not leaf.children, "only an unpinned leaf may go"
         self._queue.discard_node(leaf)

@@ -19,17 +19,15 @@ from radixway.core.telemetry.heap_freezer import HeapFreezer
 from radixway.core.telemetry.journal import Journal, JournalStore
 from radixway.core.telemetry.journal_pages import NOT_PACKED, SharedObject
 from radixway.core.telemetry.logs import configure_logging, flush_logs, log_fields
-from radixway.core.telemetry.metrics import (
+from radixway.core.telemetry.metrics.attempt_metrics import (
     AttemptSeries,
     AttemptUsage,
-    HistogramBuckets,
-    LabeledCounter,
-    MetricsRegistry,
     Outcome,
-    StepMetrics,
     UsagePrediction,
-    render_exposition,
 )
+from radixway.core.telemetry.metrics.metrics import MetricsRegistry
+from radixway.core.telemetry.metrics.primitives import HistogramBuckets, LabeledCounter, render_exposition
+from radixway.core.telemetry.metrics.request_metrics import StepMetrics
 from radixway.core.telemetry.scrapes import (
     GatewayStats,
     InvalidMetricsError,

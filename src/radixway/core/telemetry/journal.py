@@ -24,7 +24,6 @@ class ExplainableDecision(Protocol):
 
     def explain(self) -> dict[str, Any]:
         """Its fields: JSON values, never prompt text."""
-        ...
 
 
 class Journal:

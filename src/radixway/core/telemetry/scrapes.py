@@ -51,10 +51,6 @@ class MetricsScrape:
             raise InvalidMetricsError(f"no Prometheus exposition: {error}") from None
         return cls(at, samples)
 
-    def has_sample(self, name: str) -> bool:
-        """Return whether there is any sample `name`."""
-        return bool(self.samples.get(name))
-
     def total(self, name: str, /, **having: str) -> float:
         """The sum of a name's samples, of those that have these labels; 0 without any."""
         return sum(value for _, value in self._series_of(name, having))

@@ -11,28 +11,21 @@ State, and the file that owns it:
 - `usage_ledger.py`: usage by day, tenant, model and category, written as deltas, one transaction each
 """
 
-from radixway.core.tenants.account import SlidingWindow, TenantAccount, UsageEstimate
+from radixway.core.tenants.account import TenantAccount
 from radixway.core.tenants.keys import KeyRing, KnownKey, request_keys
-from radixway.core.tenants.middlewares import CacheSalting, TenantLimits
 from radixway.core.tenants.pricing import PriceList, TokenCost
 from radixway.core.tenants.service import TenantService, build_tenant_service
-from radixway.core.tenants.usage_ledger import ChargedUsage, UsageKey, UsageLedger, UsageTotals
+from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger
 
 __all__ = [
-    "CacheSalting",
     "ChargedUsage",
     "KeyRing",
     "KnownKey",
     "PriceList",
-    "SlidingWindow",
     "TenantAccount",
-    "TenantLimits",
     "TenantService",
     "TokenCost",
-    "UsageEstimate",
-    "UsageKey",
     "UsageLedger",
-    "UsageTotals",
     "build_tenant_service",
     "request_keys",
 ]

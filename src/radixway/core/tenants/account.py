@@ -13,14 +13,14 @@ from radixway.core.pipeline import LimitReachedError
 
 
 class SlidingWindow:
-    """A sum over the last `seconds`, in slots of a second: bounded memory whatever is counted.
+    """A sum over the last minute, in slots of a second: bounded memory whatever is counted.
 
-    What is counted leaves the sum after `seconds` to `seconds` + 1. Times are seconds of any clock; one that
-    goes back counts into the latest slot.
+    What is counted leaves the sum after 60 to 61 seconds. Times are seconds of any clock; one that goes back
+    counts into the latest slot.
     """
 
-    def __init__(self, seconds: int = 60) -> None:
-        self._slots = [0] * (seconds + 1)
+    def __init__(self) -> None:
+        self._slots = [0] * 61
         self._at = 0
         self._total = 0
 
@@ -237,7 +237,6 @@ class TenantAccount:
                 raise self.count_refusal(now, f"cost_per_{name}")
 
     def _roll_periods(self, now: float) -> None:
-        """Begin a new day or month, if it is time."""
         if now >= self.day.until:
             self.day = PeriodUsage(until=(now // _DAY_S + 1) * _DAY_S)
         if now >= self.month.until:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 
-from radixway.core.config import ConfigError, KeyConfig, TenantsConfig
+from radixway.core.config import ConfigError
+from radixway.core.config.tenants import KeyConfig, TenantsConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,11 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from radixway.core.component import Component
-from radixway.core.config import (
-    DEFAULT_TENANT,
-    ConfigError,
-    SharedLimitsConfig,
-    TenantConfig,
-    TenantsConfig,
-    radixway_home,
-)
-from radixway.core.pipeline import ANY_MODEL, Middleware, TenantPolicy, model_pattern
+from radixway.core.config import DEFAULT_TENANT, ConfigError, radixway_home
+from radixway.core.config.scale import SharedLimitsConfig
+from radixway.core.config.tenants import TenantConfig, TenantsConfig
+from radixway.core.pipeline import Middleware, TenantPolicy
+from radixway.core.pipeline.contexts import model_pattern
 from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants.account import LimitsBackend, TenantAccount
 from radixway.core.tenants.keys import KeyRing
@@ -41,7 +37,6 @@ class TenantService(Component):
         section: TenantsConfig,
         ring: KeyRing,
         metrics: MetricsRegistry,
-        clock: Callable[[], float] = time,
         shared: SharedLimitsConfig | None = None,
     ) -> None:
         """`shared`: where limits of several gateways are kept. Raises ConfigError."""
@@ -59,40 +54,33 @@ class TenantService(Component):
                 (usage.path or radixway_home() / "usage.sqlite").expanduser(),
                 flush_s=usage.flush_s,
                 keep_days=usage.keep_days,
-                clock=clock,
+                clock=time,
             )
-        self.clock = clock
-        self._shared = None if shared is None else _build_shared_limits(shared, self.accounts, clock)
+        self._shared = None if shared is None else _build_shared_limits(shared, self.accounts)
         self._limits: LimitsBackend = self._shared or LimitsBackend()
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
             "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
             "over",
-            lambda: [] if self._shared is None else [self._shared.metrics_state()],
+            lambda: [] if self._shared is None else [(self._shared.name, float(not self._shared.problem))],
             "min",
         )
         publish_tenants(metrics, self.accounts, self.book.totals)
 
-    def middlewares(
-        self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None
-    ) -> list[Middleware]:
-        """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache."""
+    def middlewares(self, is_auto: Callable[[str], bool], pricing_of: PricingOf) -> list[Middleware]:
+        """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
+
+        `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
+        """
         prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(
-            self.accounts,
-            self.book,
-            prices,
-            is_auto or (lambda model: model == ANY_MODEL),
-            self.clock,
-            self._limits,
-        )
+        limits = TenantLimits(self.accounts, self.book, prices, is_auto, limits=self._limits)
         salted = any(each.cache_salt is not None for each in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 
     def session_admission(self) -> Middleware:
         """Return the admission for pipelines of sessions, whose limits are kept behind them."""
-        return SessionAdmission(self.accounts, self.clock)
+        return SessionAdmission(self.accounts)
 
     async def start(self) -> None:
         """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
@@ -124,7 +112,7 @@ class TenantService(Component):
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
-        return await self._limits.limits_of(self.accounts[tenant], self.clock())
+        return await self._limits.limits_of(self.accounts[tenant], time())
 
     def describe(self) -> dict[str, Any]:
         return (
@@ -135,7 +123,7 @@ class TenantService(Component):
 
     def _restore_usage(self) -> None:
         """Quotas go on from what the book has of this day and month."""
-        now = self.clock()
+        now = time()
         today = day_of(now)
         for key, figures in self.book.rows.items():
             account = self.accounts.get(key.tenant)
@@ -157,15 +145,13 @@ def build_tenant_service(
     return TenantService(section, KeyRing(section), metrics, shared=shared)
 
 
-def _build_shared_limits(
-    section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount], clock: Callable[[], float]
-) -> SharedLimits:
+def _build_shared_limits(section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount]) -> SharedLimits:
     try:
         from radixway.core.tenants.shared_limits import SharedLimits
     except ModuleNotFoundError as error:
         needed = f"scale.limits.redis needs the package {error.name}: pip install 'radixway[redis]'"
         raise ConfigError(needed) from None
-    return SharedLimits(section, accounts, clock)
+    return SharedLimits(section, accounts, time)
 
 
 def _build_tenant_policy(name: str, section: TenantConfig) -> TenantPolicy:

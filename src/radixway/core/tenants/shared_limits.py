@@ -12,7 +12,8 @@ from redis.asyncio import Redis
 
 from radixway.bundled import read_text
 from radixway.core.component import Component
-from radixway.core.config import ConfigError, QuotasConfig, RatesConfig, SharedLimitsConfig
+from radixway.core.config import ConfigError, QuotasConfig, RatesConfig
+from radixway.core.config.scale import SharedLimitsConfig
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.net.valkey import ERRORS, connect_valkey
 from radixway.core.pipeline import LimitReachedError
@@ -20,7 +21,6 @@ from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount,
 from radixway.core.tenants.usage_ledger import day_of
 
 log = logging.getLogger(__name__)
-
 
 LIMITS = (
     "concurrent",
@@ -34,15 +34,6 @@ LIMITS = (
 """In the order in which they are judged."""
 
 STEP = read_text("tenant_limits.lua")
-
-
-class AdmissionVerdict(NamedTuple):
-    """Of one request."""
-
-    limit: str | None
-    """What it is over; None: it is in."""
-    wait_s: int
-    """Of windows, when there is room; of days and months, the gateway knows."""
 
 
 def tenant_keys(prefix: str, tenant: str, day: str) -> list[str]:
@@ -59,18 +50,17 @@ def limit_arguments(rates: RatesConfig, quotas: QuotasConfig) -> list[str]:
     return ["" if found[name] is None else repr(found[name]) for name in LIMITS]
 
 
-def estimate_arguments(estimates: Iterable[UsageEstimate]) -> list[str]:
-    """Return `estimates` of waiting requests as the script reads them."""
-    return [text for each in estimates for text in (str(each.tokens), repr(each.cost))]
-
-
 def parse_step_reply(
     answer: Sequence[Sequence[bytes | int]],
-) -> tuple[list[AdmissionVerdict], dict[str, float]]:
-    """Parse the script's reply: a verdict for each, in their order, and what is used of each limit."""
+) -> tuple[list[tuple[str | None, int]], dict[str, float]]:
+    """Parse the script's reply: who gets in, and what is used of each limit.
+
+    For each who waits, in their order: the limit that it is over (None: it is in), and, for windows, the
+    seconds until there is room.
+    """
     told, sums = answer
     verdicts = [
-        AdmissionVerdict(LIMITS[int(which) - 1] if which else None, int(wait_s))
+        (LIMITS[int(which) - 1] if which else None, int(wait_s))
         for which, wait_s in zip(told[::2], told[1::2], strict=True)
     ]
     return verdicts, {name: float(sum_) for name, sum_ in zip(LIMITS, sums, strict=True)}
@@ -179,17 +169,17 @@ class BatchedLimiter:
                 *(account.in_hand, account.reserved_tokens, repr(account.reserved_cost)),
                 *(self._portion.tokens, repr(self._portion.cost)),
                 *self._limits,
-                *estimate_arguments(each.estimate for each in waiting),
+                *(text for each in waiting for text in (each.estimate.tokens, repr(each.estimate.cost))),
             ],
         )
         self._portion = NOTHING
         self._changed |= self._owed != NOTHING
         verdicts, used = parse_step_reply(answer)
-        for each, verdict in zip(waiting, verdicts, strict=True):
+        for each, (limit, wait_s) in zip(waiting, verdicts, strict=True):
             if each.verdict.done():
                 self._changed = True  # it has left: what it got goes back with the next step
-            elif verdict.limit is not None:
-                each.verdict.set_result(account.count_refusal(each.now, verdict.limit, verdict.wait_s))
+            elif limit is not None:
+                each.verdict.set_result(account.count_refusal(each.now, limit, wait_s))
             else:
                 account.reserve_usage(each.now, each.estimate)
                 each.verdict.set_result(None)
@@ -297,9 +287,6 @@ class SharedLimits(Component, LimitsBackend):
 
     def describe(self) -> dict[str, Any]:
         return {"over": self.name, "state": "down" if self.problem else "ok", "problem": self.problem}
-
-    def metrics_state(self) -> tuple[str, float]:
-        return self.name, 0.0 if self.problem else 1.0
 
     @property
     def _is_away(self) -> bool:

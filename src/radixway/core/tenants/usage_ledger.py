@@ -17,7 +17,6 @@ from radixway.core.storage import open_sqlite
 
 log = logging.getLogger(__name__)
 
-
 OTHER = "other"
 """The model of what there is no more room to tell apart."""
 _DAY_S = 86_400
@@ -100,18 +99,18 @@ class UsageLedger:
     ) -> None:
         """Add to the row of today; `now` is seconds since the epoch."""
         key = UsageKey(self._current_day(now), tenant, model, category, currency)
-        self._add_to_row(self.totals, (tenant, model, currency), figures)
+        _add_to_row(self.totals, (tenant, model, currency), figures)
         self.load_row(key, figures)
         if self._deltas is not None:
             if not self._deltas:
                 self.on_delta()
-            self._add_to_row(self._deltas, key, figures)
+            _add_to_row(self._deltas, key, figures)
 
     def load_row(self, key: UsageKey, figures: UsageTotals) -> None:
         """Add `figures` to the row `key`, which a file may have already."""
         if key not in self.rows and len(self.rows) >= self._most_rows:
             key = self._evict_rows(key)
-        self._add_to_row(self.rows, key, figures)
+        _add_to_row(self.rows, key, figures)
 
     def take_deltas(self) -> dict[UsageKey, UsageTotals]:
         """Return and reset what was counted since the last time."""
@@ -122,7 +121,7 @@ class UsageLedger:
         """Add back `deltas` that could not be written, to be taken again."""
         assert self._deltas is not None
         for key, figures in deltas.items():
-            self._add_to_row(self._deltas, key, figures)
+            _add_to_row(self._deltas, key, figures)
 
     def forget_before(self, day: str) -> None:
         """Drop the days before `day`."""
@@ -150,12 +149,12 @@ class UsageLedger:
             self._today = (number, day_of(now))
         return self._today[1]
 
-    @staticmethod
-    def _add_to_row(rows: dict[Any, UsageTotals], key: Any, figures: UsageTotals) -> None:
-        known = rows.get(key)
-        if known is None:
-            known = rows[key] = UsageTotals()
-        known.add_totals(figures)
+
+def _add_to_row(rows: dict[T, UsageTotals], key: T, figures: UsageTotals) -> None:
+    known = rows.get(key)
+    if known is None:
+        known = rows[key] = UsageTotals()
+    known.add_totals(figures)
 
 
 def day_of(now: float) -> str:
@@ -177,12 +176,13 @@ def summarize_usage(
     begin, end = first.isoformat(), last.isoformat()
     for key, figures in rows:
         if begin <= key.day <= end and tenant in (None, key.tenant):
-            UsageLedger._add_to_row(found, tuple(getattr(key, name) for name in names), figures)
+            _add_to_row(found, tuple(getattr(key, name) for name in names), figures)
     return [dict(zip(names, key, strict=True)) | found[key].to_dict() for key in sorted(found)]
 
 
 _KEY = ", ".join(UsageKey._fields)
 _FIGURES = [each.name for each in fields(UsageTotals)]
+T = TypeVar("T")
 _CREATE_USAGE = f"""
 CREATE TABLE IF NOT EXISTS usage (
     {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},
@@ -223,9 +223,6 @@ class UsageFile:
 
     def close(self) -> None:
         self._db.close()
-
-
-T = TypeVar("T")
 
 
 class UsageWriter:

@@ -123,7 +123,6 @@ def _join_text_parts(parts: list[Any]) -> str:
 
 
 def _mark_final_message(message: Message) -> str:
-    """Append the mark to the message's last text and return that text."""
     content = message.get("content")
     if isinstance(content, str):
         message["content"] = content + _CONTINUE_MARK

@@ -96,7 +96,6 @@ def _field_error(param: str, why: str, *, code: str = "invalid_value") -> Templa
 
 
 def _shorten_value(value: Any) -> str:
-    """A client's value in an error message, at a bearable length."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
@@ -180,7 +179,6 @@ def _normalized_content(content: Any) -> str | tuple[str, ...]:
 
 
 def _text_of(part: Any) -> str | None:
-    """A part's text, or None for a part of another kind."""
     text = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else part
     return text if isinstance(text, str) else None
 

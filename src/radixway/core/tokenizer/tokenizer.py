@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,48 +78,6 @@ class TokenizerError(Exception):
 
 
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-
-
-@dataclass(slots=True)
-class TokenizerFiles:
-    """The tokenizer's backend and what the other files add to it."""
-
-    backend: tokenizers.Tokenizer
-    special_tokens: dict[str, str]
-    """`bos_token`, `eos_token`, … as the directory names them."""
-    eos_token_ids: frozenset[int]
-    chat_templates: dict[str, str] = field(default_factory=dict)
-    """By name; a model's only template is `default`."""
-
-
-def read_tokenizer_files(directory: Path) -> TokenizerFiles:
-    """Read `directory` as `transformers` 5 does. Raises TokenizerError when it holds no usable tokenizer.
-
-    Whether a text gets a first or last token (`add_special_tokens`) is what tokenizer.json says;
-    `add_bos_token` in tokenizer_config.json is for tokenizers without that file.
-    """
-    path = directory / "tokenizer.json"
-    if not path.is_file():
-        raise TokenizerError(f"no tokenizer.json in {directory}; save_pretrained() writes one")
-    try:
-        backend = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more precise
-        raise TokenizerError(f"{path} is not a tokenizer: {error}") from error
-    config = _read_json(directory / "tokenizer_config.json")
-    named = config
-    if "added_tokens_decoder" not in config:  # an older directory
-        named = {**config, **_read_json(directory / "special_tokens_map.json")}
-    special_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(named.get(name)))}
-
-    backend.no_truncation()
-    backend.no_padding()
-    _add_missing_tokens(backend, named, special_tokens)
-    return TokenizerFiles(
-        backend=backend,
-        special_tokens=special_tokens,
-        eos_token_ids=_eos_token_ids(directory, backend, special_tokens),
-        chat_templates=_chat_templates(directory, config),
-    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -233,13 +190,33 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | Path) -> "Tokenizer":
-        """The tokenizer of a Hugging Face model directory. Raises TokenizerError or TemplateError."""
-        files = read_tokenizer_files(Path(directory))
+        """Read a model directory as `transformers` 5 does. Raises TokenizerError or TemplateError.
+
+        Whether a text gets a first or last token (`add_special_tokens`) is what tokenizer.json says;
+        `add_bos_token` in tokenizer_config.json is for tokenizers without that file.
+        """
+        directory = Path(directory)
+        path = directory / "tokenizer.json"
+        if not path.is_file():
+            raise TokenizerError(f"no tokenizer.json in {directory}; save_pretrained() writes one")
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing more precise
+            raise TokenizerError(f"{path} is not a tokenizer: {error}") from error
+        config = _read_json(directory / "tokenizer_config.json")
+        named = config
+        if "added_tokens_decoder" not in config:  # an older directory
+            named = {**config, **_read_json(directory / "special_tokens_map.json")}
+        special_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(named.get(name)))}
+
+        backend.no_truncation()
+        backend.no_padding()
+        _add_missing_tokens(backend, named, special_tokens)
         return cls(
-            files.backend,
-            special_tokens=files.special_tokens,
-            eos_token_ids=files.eos_token_ids,
-            chat_templates=files.chat_templates,
+            backend,
+            special_tokens=special_tokens,
+            eos_token_ids=_eos_token_ids(directory, backend, special_tokens),
+            chat_templates=_chat_templates(directory, config),
         )
 
     def token_id(self, name: str) -> int | None:

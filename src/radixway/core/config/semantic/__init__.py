@@ -1,20 +1,16 @@
 """The `semantic` section, by idea; it reads a vLLM-Semantic-Router `config.yaml` as it is."""
 
 from radixway.core.config.semantic.classic import ClassicTools, local_model_paths
-from radixway.core.config.semantic.compatibility import (
+from radixway.core.config.semantic.loader import (
+    file_mistakes_at,
     has_guard_by_category,
     has_guard_conditions,
     is_cached_by_default,
-    merge_cache_section,
-    requests_guard,
-)
-from radixway.core.config.semantic.decisions import DecisionRule, ModelRef, PolicyRule, SignalCondition
-from radixway.core.config.semantic.loader import (
-    file_mistakes_at,
-    find_contradictions,
     load_semantic,
+    merge_cache_section,
     merge_semantic_file,
     parse_semantic,
+    requests_guard,
 )
 from radixway.core.config.semantic.models import (
     CATEGORIES,
@@ -30,11 +26,15 @@ from radixway.core.config.semantic.section import SemanticConfig
 from radixway.core.config.semantic.signals import (
     ComplexitySignalConfig,
     ContextSignalConfig,
+    DecisionRule,
     DomainSignalConfig,
     EmbeddingSignalConfig,
     HeaderSignalConfig,
     KeywordSignalConfig,
+    ModelRef,
+    PolicyRule,
     RegexSignalConfig,
+    SignalCondition,
     SignalsConfig,
 )
 from radixway.core.config.tenants import ModelPricing
@@ -64,7 +64,6 @@ __all__ = [
     "SignalCondition",
     "SignalsConfig",
     "file_mistakes_at",
-    "find_contradictions",
     "has_guard_by_category",
     "has_guard_conditions",
     "is_cached_by_default",

@@ -106,7 +106,6 @@ REASONING_FAMILIES: dict[str, ReasoningFamily] = {
 }
 """Known without configuration."""
 
-
 CATEGORIES = (
     "biology",
     "business",

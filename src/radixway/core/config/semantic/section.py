@@ -19,7 +19,6 @@ from radixway.core.config.semantic.classic import (
     EmbeddingModels,
     PromptGuard,
 )
-from radixway.core.config.semantic.decisions import DecisionRule, PolicyRule
 from radixway.core.config.semantic.models import (
     REASONING_FAMILIES,
     AbSplit,
@@ -35,8 +34,10 @@ from radixway.core.config.semantic.models import (
     VllmEndpoint,
 )
 from radixway.core.config.semantic.signals import (
+    DecisionRule,
     EmbeddingSignalConfig,
     KeywordSignalConfig,
+    PolicyRule,
     RegexSignalConfig,
     SignalsConfig,
 )

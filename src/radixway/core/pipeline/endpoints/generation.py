@@ -1,4 +1,4 @@
-"""OpenAI's chat completions and completions."""
+"""Endpoints whose replies a model writes: OpenAI's, SGLang's `/generate`, and those within a session."""
 
 from __future__ import annotations
 
@@ -104,7 +104,6 @@ COMPLETIONS = Endpoint(
     operation="text_completion",
 )
 
-
 _NOTHING = (b"", b"null")
 
 
@@ -194,38 +193,23 @@ class SessionBody(RequestBody, kw_only=True):
         )
 
 
-SESSION_CHAT = Endpoint(
-    path="/sessions/{session_id}/v1/chat/completions",
-    name="session.openai.chat",
-    description="OpenAI's chat completions, recorded as a session's.",
-    body=SessionBody,
-    text_fields=("messages", "tools"),
-    reply_form=ReplyForm.CHAT,
-    takes_tools=True,
-)
-SESSION_COMPLETIONS = Endpoint(
-    path="/sessions/{session_id}/v1/completions",
-    name="session.openai.completions",
-    description="OpenAI's completions, recorded likewise.",
-    body=SessionBody,
-    text_fields=("prompt",),
-    reply_form=ReplyForm.COMPLETION,
-)
-SESSION_RESPONSES = Endpoint(
-    path="/sessions/{session_id}/v1/responses",
-    name="session.openai.responses",
-    description="OpenAI's responses, recorded likewise.",
-    body=SessionBody,
-    text_fields=("input", "instructions", "tools"),
-    reply_form=ReplyForm.RESPONSE,
-    takes_tools=True,
-)
-SESSION_MESSAGES = Endpoint(
-    path="/sessions/{session_id}/v1/messages",
-    name="session.anthropic.messages",
-    description="Anthropic's messages, recorded likewise.",
-    body=SessionBody,
-    text_fields=("messages", "system", "tools"),
-    reply_form=ReplyForm.MESSAGE,
-    takes_tools=True,
+_CHAT_FIELDS = ("messages", "tools")
+_RESPONSE_FIELDS = ("input", "instructions", "tools")
+_MESSAGE_FIELDS = ("messages", "system", "tools")
+SESSION_ENDPOINTS = tuple(
+    Endpoint(
+        path=f"/sessions/{{session_id}}/v1/{path}",
+        name=f"session.{name}",
+        description=f"{protocol}, recorded as a session's.",
+        body=SessionBody,
+        text_fields=text_fields,
+        reply_form=reply_form,
+        takes_tools="tools" in text_fields,
+    )
+    for reply_form, path, name, protocol, text_fields in (
+        (ReplyForm.CHAT, "chat/completions", "openai.chat", "OpenAI's chat completions", _CHAT_FIELDS),
+        (ReplyForm.COMPLETION, "completions", "openai.completions", "OpenAI's completions", ("prompt",)),
+        (ReplyForm.RESPONSE, "responses", "openai.responses", "OpenAI's responses", _RESPONSE_FIELDS),
+        (ReplyForm.MESSAGE, "messages", "anthropic.messages", "Anthropic's messages", _MESSAGE_FIELDS),
+    )
 )

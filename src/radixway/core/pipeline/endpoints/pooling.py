@@ -77,7 +77,6 @@ _SCORE_PAIRS: dict[str, tuple[str, ...]] = {
 }
 """What is scored against what: vLLM's names, and SGLang's last."""
 
-
 EMBEDDINGS = Endpoint(
     path="/v1/embeddings",
     name="openai.embeddings",

@@ -108,7 +108,6 @@ def writer_notice(event: str) -> LogFields:
 
 @lru_cache(maxsize=4)
 def _format_second(since_epoch: int) -> str:
-    """Most of a timestamp: lines that come in the same second share it."""
     # Not with datetime: to write a time it imports, which nothing can while the interpreter ends.
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_epoch))
 

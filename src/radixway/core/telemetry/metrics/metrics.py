@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -33,7 +33,7 @@ _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class GarbagePauses(LabeledHistogram):
-    """Collections by generation, from `begin` to `end`. While one lasts no thread runs."""
+    """Collections by generation. While one lasts no thread runs."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,15 +45,8 @@ class GarbagePauses(LabeledHistogram):
         self._pauses = [self.with_labels(str(generation)) for generation in range(3)]
         self._began_s = 0.0
 
-    def start_counting(self) -> None:
-        """Count from now on."""
-        gc.callbacks.append(self._on_collection)
-
-    def stop_counting(self) -> None:
-        """Count no longer."""
-        gc.callbacks.remove(self._on_collection)
-
-    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+    def on_collection(self, phase: str, info: dict[str, int]) -> None:
+        """Count a pause; one of `gc.callbacks`."""
         if phase == "start":
             self._began_s = perf_counter()
         else:
@@ -185,11 +178,11 @@ class MetricsRegistry(Component):
         """Count garbage collections, and publish to the other processes of a shared directory."""
         if self._sharing is not None:
             self._writing = asyncio.create_task(_write_periodically(self._sharing))
-        self._garbage_pauses.start_counting()
+        gc.callbacks.append(self._garbage_pauses.on_collection)
 
     async def stop(self) -> None:
         """Count no more."""
-        self._garbage_pauses.stop_counting()
+        gc.callbacks.remove(self._garbage_pauses.on_collection)
         if self._writing is not None:
             self._writing.cancel()
             with suppress(asyncio.CancelledError):
@@ -201,7 +194,10 @@ class MetricsRegistry(Component):
         """Return all metrics in the form that the `Accept` header `accept` asks for."""
         for each in self.before:
             await each()
-        families = [family async for family in _yield_between(self.registry.collect())]
+        families: list[Metric] = []
+        for family in self.registry.collect():
+            families.append(family)
+            await asyncio.sleep(0)  # others have their turn: with many workers one takes milliseconds
         if self._sharing is not None:
             names = {family.name for family in families}
             own = await self._sharing.snapshot_families_async()
@@ -227,10 +223,3 @@ async def _write_periodically(sharing: MultiprocessMetrics) -> None:
     while True:
         await asyncio.to_thread(sharing.publish_snapshot, await sharing.snapshot_families_async())
         await asyncio.sleep(_WRITE_EVERY_S)
-
-
-async def _yield_between(families: Iterable[Metric]) -> AsyncIterator[Metric]:
-    """Between two families others have their turn: with many workers one takes milliseconds."""
-    for family in families:
-        yield family
-        await asyncio.sleep(0)

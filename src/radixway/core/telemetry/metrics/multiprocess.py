@@ -174,7 +174,6 @@ def _merge_native_files(files: list[str]) -> Iterable[Metric]:
 
 
 def _worker_states(families: Iterable[FamilySnapshot]) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Samples that say which workers there are."""
     for family in families:
         if family.name == "radixway_worker_state":
             yield from family.samples

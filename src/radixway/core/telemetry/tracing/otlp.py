@@ -112,8 +112,8 @@ def _build_resource(settings: TracingSettings, service: str, role: str) -> Resou
     ours: dict[str, Any] = {"service.version": __version__, "radixway.role": role}
     made = Resource(ours).merge(Resource.create())
     named = made.attributes.get("service.name")
-    if settings.service_name is not None:
-        service = settings.service_name + service.removeprefix("radixway")
+    if settings.section.service_name is not None:
+        service = settings.section.service_name + service.removeprefix("radixway")
     elif isinstance(named, str) and not named.startswith("unknown_service"):
         service = named
     return made.merge(Resource({"service.name": service, **settings.section.resource}))

@@ -13,7 +13,7 @@ from typing import Any
 from radixway.core.component import Component
 from radixway.core.config import ConfigError
 from radixway.core.config.gateway import Protocol, TracingConfig
-from radixway.core.telemetry.metrics import MetricsRegistry
+from radixway.core.telemetry.metrics.metrics import MetricsRegistry
 from radixway.core.telemetry.trace_record import (
     TRACEPARENT,
     TRACESTATE,
@@ -24,7 +24,6 @@ from radixway.core.telemetry.trace_record import (
 from radixway.core.telemetry.tracing.spans import SpanExportQueue, TraceSpan
 
 log = logging.getLogger(__name__)
-
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -40,13 +39,6 @@ class TracingSettings:
     protocol: Protocol
     ratio: float
     parent_based: bool
-    service_name: str | None
-    """None: as `OTEL_SERVICE_NAME` says, or our own."""
-
-    @property
-    def collector_label(self) -> str:
-        """The collector, for people."""
-        return f"{self.endpoint or 'the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT'} ({self.protocol})"
 
 
 def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> TracingSettings | None:
@@ -59,12 +51,7 @@ def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> Trac
     is_bare = endpoint is not None and (endpoint.count("/") < 3 or endpoint.endswith("/"))
     if endpoint is not None and is_bare and protocol == "http/protobuf":
         endpoint = endpoint.rstrip("/") + _HTTP_PATH
-    return TracingSettings(section, endpoint, protocol, ratio, parent_based, section.service_name)
-
-
-def is_tracing_configured(section: TracingConfig) -> bool:
-    """Return whether the configuration itself wants traces, and not only the environment."""
-    return section.enabled is True or (section.enabled is None and section.endpoint is not None)
+    return TracingSettings(section, endpoint, protocol, ratio, parent_based)
 
 
 def _is_tracing_on(section: TracingConfig, environ: Mapping[str, str]) -> bool:
@@ -128,7 +115,8 @@ class RequestTracer(Component):
         self.records_prompts = settings.section.record_prompts
         self._ratio = settings.ratio
         self._parent_based = settings.parent_based
-        self._told = settings.collector_label
+        endpoint = settings.endpoint or "the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT"
+        self._collector = f"{endpoint} ({settings.protocol})"
 
     def start_trace(self, caller: CallerSpan | None, *, believed: bool) -> TraceRecord:
         """A request has come from `caller`. Who is believed decides what trace it belongs to, and (unless
@@ -146,14 +134,14 @@ class RequestTracer(Component):
     async def start(self) -> None:
         """Begin to export."""
         self.exporting.start()
-        log.info("traces go to %s", self._told)
+        log.info("traces go to %s", self._collector)
 
     async def stop(self) -> None:
         """Export what waits, as far as that is done soon."""
         await asyncio.to_thread(self.exporting.stop, _EXIT_FLUSH_S)
 
     def describe(self) -> dict[str, Any]:
-        return {"to": self._told} | self.exporting.describe()
+        return {"to": self._collector} | self.exporting.describe()
 
     def export_counts(self) -> list[tuple[str, float]]:
         """Spans that were exported or failed to be, and requests that were dropped, for a counter."""
@@ -192,10 +180,10 @@ def build_tracing(
 
         exporter = OtlpExporter(settings, service=service, role=role)
     except ImportError as error:
-        told = _missing_package(error)
-        if is_tracing_configured(section):
-            raise ConfigError(f"telemetry.tracing {told}") from None
-        log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", told)
+        problem = _missing_package(error)
+        if section.enabled or (section.enabled is None and section.endpoint is not None):
+            raise ConfigError(f"telemetry.tracing {problem}") from None
+        log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", problem)
         return None
     exporting = SpanExportQueue(exporter, most=section.queue_size, interval_s=section.interval_s)
     tracing = RequestTracer(settings, exporting)

@@ -14,7 +14,6 @@ from radixway.core.telemetry.trace_record import TimedStage, TraceRecord
 
 log = logging.getLogger(__name__)
 
-
 Value = str | bool | int | float | tuple[str, ...]
 Kind = Literal["server", "client", "internal"]
 
@@ -74,6 +73,7 @@ def build_spans(
         if each.holds:
             holders.append((began_ns, ended_ns, span_id))
         name, kind, fields = draw(each)
+        error = each.fields.get("error")
         made.append(
             TraceSpan(
                 trace_id=root.trace_id,
@@ -85,7 +85,7 @@ def build_spans(
                 began_ns=began_ns,
                 ended_ns=ended_ns,
                 fields=fields,
-                failed=_stage_error(each),
+                failed=error if isinstance(error, str) else None,
             )
         )
     ranks = {span_id: rank for rank, (_, _, span_id) in enumerate(holders)}
@@ -98,11 +98,6 @@ def build_spans(
         ]
         span.parent_id = max(holding)[3]  # the root holds everything
     return [root, *reversed(made)]
-
-
-def _stage_error(stretch: TimedStage) -> str | None:
-    error = stretch.fields.get("error")
-    return error if isinstance(error, str) else None
 
 
 _BATCH_SIZE = 32
@@ -121,11 +116,9 @@ class TraceExporter(Protocol):
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
         """Export `spans` within a bounded time; None if all were taken."""
-        ...
 
     def close(self) -> None:
         """Let go of connections, and cut short what is under way; called by any thread."""
-        ...
 
 
 class SpanExportQueue:
