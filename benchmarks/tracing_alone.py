@@ -20,7 +20,7 @@ from radixway.core.telemetry import Journal, log_fields
 from radixway.core.telemetry.logs.setup import defer_record, render_json
 from radixway.core.telemetry.tracing import FinishedRequest, TraceRecord, TraceSpan, spans_of_request
 from radixway.core.telemetry.tracing.otlp import OtlpExporter
-from radixway.core.telemetry.tracing.request_tracer import resolve_settings
+from radixway.core.telemetry.tracing.settings import resolve_settings
 from report import print_table
 
 FIELDS = {

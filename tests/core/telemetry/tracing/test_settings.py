@@ -8,7 +8,7 @@ import pytest
 from radixway.core.config import ConfigError
 from radixway.core.config.gateway import TracingConfig
 from radixway.core.telemetry.tracing import build_tracing
-from radixway.core.telemetry.tracing.request_tracer import resolve_settings
+from radixway.core.telemetry.tracing.settings import resolve_settings
 
 THERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 

@@ -15,7 +15,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from radixway._version import __version__
-from radixway.core.telemetry.tracing.request_tracer import TracingSettings
+from radixway.core.telemetry.tracing.settings import TracingSettings
 from radixway.core.telemetry.tracing.spans import RejectedSpans, TraceSpan
 
 if TYPE_CHECKING:
