@@ -42,8 +42,7 @@ class Component:
     name = ""
     """Names the component in `/health`, in the answer of an erasure and in the log."""
     erasable_by: frozenset[str] = frozenset()
-    """Fields of a `Subject` that it can tell people apart by, `tenant` always among them; none: it keeps
-    nothing of people."""
+    """Fields of a `Subject` by which it finds data, `tenant` always among them; none: it keeps nothing."""
 
     async def start(self) -> None:
         """Open what it needs. One that raises has let go of what it had opened; it is not stopped."""

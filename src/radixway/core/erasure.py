@@ -174,8 +174,7 @@ class ErasureService(Component):
         return {"pending": len(self._pending), "rooms": waiting}
 
     def _asked(self) -> list[Component]:
-        """Return those that keep something of people; those that were started last, which may know by others
-        what is whose, come first."""
+        """Those that keep something of people, last started first: they may know whose data others have."""
         keeping = [each for each in reversed(self._components) if each.erasable_by]
         return keeping if self._workers is None else [*keeping, self._workers]
 

@@ -198,8 +198,7 @@ class ChatPluginsConfig(ConfigSection):
     by_url: bool = True
     """Users may name plugins of others by the URL of their `ai-plugin.json`."""
     function_calling: tuple[str, ...] = ()
-    """Models that call functions by themselves, by name; `*` stands for anything. Others are asked in text
-    (Thought, Action, Observation)."""
+    """Models that call functions by themselves, `*` for anything; others are asked in text."""
     allowed_networks: tuple[Network, ...] = ()
     """Networks that plugins may be on besides the public internet, such as `10.1.0.0/16`."""
     fetch_timeout_s: float = Field(default=10.0, gt=0)
@@ -327,8 +326,7 @@ class ChatWorkersConfig(ConfigSection):
     unread_s: float = Field(default=30.0, gt=0)
     """How long a worker may leave what it is sent unread; then it counts as gone."""
     safety_level: int | None = Field(default=None, ge=0, le=9)
-    """How strict their own safety is to be; by default as strict as `chat.safety` is with the question, and 0
-    where that was made safe here."""
+    """How strict their own safety is; by default as `chat.safety` is, and 0 for what was made safe here."""
 
 
 class ChatConfig(ConfigSection):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr
+from pydantic import AfterValidator, Field, IPvAnyNetwork
 from yarl import URL
 
 from radixway.core.config.base import Bearer, ConfigSection, Host
@@ -31,8 +31,7 @@ class ServerLimitsConfig(ConfigSection):
     """Most connections at a time; more are answered with 503. None: half of the files that the process may
     have open, less 64; at most 16,384. The other half is for connections to workers."""
     max_body_bytes_in_flight: int = Field(default=256 * 2**20, ge=1024)
-    """Bodies that are being read, all together; the first 64 KiB of each are not counted. What exceeds it is
-    answered with 503."""
+    """Bodies being read, all together, but for the first 64 KiB of each. What exceeds it: 503."""
 
 
 class WorkerLimitsConfig(ConfigSection):
@@ -65,16 +64,8 @@ def _check_endpoint(text: str) -> str:
     return text
 
 
-def _check_header(secret: SecretStr) -> SecretStr:
-    text = secret.get_secret_value()
-    if not (text.isascii() and text.isprintable()):
-        raise ValueError("a header must be printable ASCII")
-    return secret
-
-
 Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
-HeaderValue = Annotated[SecretStr, AfterValidator(_check_header)]
 Protocol = Literal["http/protobuf", "grpc"]
 
 
@@ -87,7 +78,7 @@ class TracingConfig(ConfigSection):
     """The collector: `http://127.0.0.1:4318`, or `http://127.0.0.1:4317` for gRPC."""
     protocol: Protocol | None = None
     """How spans are sent; by default as `OTEL_EXPORTER_OTLP_PROTOCOL` says, else `http/protobuf`."""
-    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
+    headers: dict[HeaderName, Bearer] = Field(default_factory=dict)
     """Sent with each export: keys of a service that keeps traces."""
     timeout_s: float | None = Field(default=None, gt=0, le=3600)
     """How long an export may take, tries included."""

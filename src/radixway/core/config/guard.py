@@ -85,8 +85,7 @@ class AnswerPiiConfig(ConfigSection):
     """Personal data that an answer tells."""
 
     action: Annotated[Literal["off", "report", "mask", "block"], MAY_BE_OFF] = "off"
-    """What becomes of personal data in answers. `mask`: soft types (people, places, dates, ages …) only where
-    `types` names them."""
+    """`mask`: soft types (people, places, dates, ages …) only where `types` names them."""
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
@@ -189,8 +188,7 @@ class AuditConfig(ConfigSection):
     path: Path | None = None
     """Its directory; by default `audit` in RADIXWAY_HOME."""
     key_env: str | None = Field(default=None, min_length=1)
-    """The environment variable with the key under which entries are hashed: whoever can write the files, but
-    does not know it, cannot forge them."""
+    """The variable with the key under which entries are hashed: without it nobody can forge them."""
     key_file: Path | None = None
     """The file that holds it, in place of `key_env`; white space around it left out."""
     retention_days: int | None = Field(default=365, ge=1)

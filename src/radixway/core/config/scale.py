@@ -288,8 +288,7 @@ class RayEngineConfig(ReplicasConfig):
     start_within_s: float = Field(default=600, gt=0)
     """How long its server may take until it answers."""
     request_router_class: ImportPath | None = None
-    """For others who call by handle: `radixway.cluster.ray_router.PrefixAffinityRouter`. The gateway calls
-    replicas over HTTP and chooses them itself."""
+    """For those who call by handle: `radixway.cluster.ray_router.PrefixAffinityRouter`. Not the gateway."""
     request_router_kwargs: dict[str, Any] = Field(default_factory=dict)
     """What that class is built with."""
     max_ongoing_requests: int = Field(default=1024, ge=1)

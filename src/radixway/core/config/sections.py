@@ -100,8 +100,7 @@ class EncodersConfig(ConfigSection):
     queue: int = Field(default=256, ge=1)
     """Texts that may wait; one more is refused, and its request goes on without being understood."""
     wait_s: float = Field(default=5, gt=0)
-    """How long a request waits for its text to be read, in seconds; then it goes on without being understood.
-    A quarter of a megabyte takes about that long."""
+    """Seconds that a request waits for its text to be read (about 256 KB), or else goes on without that."""
     classifiers: Path | None = None
     """A folder of Hugging Face classifiers: for each task there, the best one judges, and no shipped head."""
     preload: bool | None = None
@@ -249,8 +248,7 @@ class SemanticCacheConfig(ConfigSection):
     """The same for what is not plainly English, which is all that the shipped encoder and the verifier were
     made for. Questions in other than Latin letters are compared by characters."""
     category_thresholds: dict[str, Share] = Field(default_factory=dict)
-    """The same for single categories, where the model is left to the semantic layer; 1 keeps a category to
-    literal repeats."""
+    """By category, where the model is left to the semantic layer; 1 keeps a category to literal repeats."""
     verify: bool = True
     """Let the verifier look at every match of vectors. Cosine alone answers near misses wrongly."""
     ttl_s: float = Field(default=7200, ge=0)

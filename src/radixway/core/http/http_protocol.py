@@ -10,7 +10,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from radixway.core.http.asgi import App, Receive, Scope, Send
-from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope
+from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope, uncancel_at_end
 from radixway.core.http.errors import HttpError, send_error
 from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
 from radixway.core.http.request_body import IncomingBody
@@ -205,10 +205,9 @@ class HttpProtocol(HttpToolsProtocol):
             await app(scope, receive, send)
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
-            if isinstance(error, asyncio.CancelledError) and is_ending:
-                if (task := asyncio.current_task()) is not None:
-                    task.uncancel()
-            elif not isinstance(error, HttpError) and not is_ending:
+            if isinstance(error, asyncio.CancelledError):
+                uncancel_at_end(scope)
+            if not isinstance(error, HttpError) and not is_ending:
                 raise
             if not cycle.response_started:
                 await send_error(

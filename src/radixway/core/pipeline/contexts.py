@@ -91,8 +91,7 @@ class CacheContext:
     status: Literal["miss", "bypass"] | None = None
     """The outcome of the lookup, where the request went on; None where there is no cache."""
     bypass_reason: str | None = None
-    """Why neither the request nor its answer may be cached: a short word, such as `pii`, of the layer that
-    forbids it."""
+    """Why neither request nor answer may be cached, a short word of the layer that forbids it: `pii`."""
     min_similarity: float | None = None
     """Least cosine at which a cached answer will do, where the request's category has one of its own."""
 

@@ -132,8 +132,7 @@ class _SharedReference:
 
 
 def _treatment_of(kind: type) -> _Values | _Treatment:
-    """What reads the values that objects of a type are made of again, in the order of its arguments; or else
-    what becomes of them."""
+    """What reads the values that make an object of this type again, or what becomes of it instead."""
     if issubclass(kind, _SHARED):
         return _Treatment.REFER
     own = vars(kind).get("__dataclass_params__")  # not its base's

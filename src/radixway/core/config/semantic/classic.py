@@ -55,8 +55,7 @@ class ClientTools(ConfigSection):
     top_k: int | None = Field(default=None, ge=1)
     """By default as many as from a database."""
     wait_s: float = Field(default=0.25, ge=0)
-    """How long a request waits where its tools are read for the first time; after that it keeps them all, and
-    the next request finds them read."""
+    """How long a request waits while its tools are read for the first time; then it keeps them all."""
 
 
 class ClassicTools(ConfigSection):
@@ -67,8 +66,7 @@ class ClassicTools(ConfigSection):
     top_k: int = Field(default=3, ge=1)
     """How many are offered."""
     least_score: Share | None = None
-    """Tools that score less are not offered: of vectors and words together. By default 0.1, or none beside a
-    `similarity_threshold`."""
+    """Tools that score less are not offered; by default 0.1, or none beside a `similarity_threshold`."""
     similarity_threshold: Share | None = None
     """The published threshold, of the query's cosine with the description (or with the examples) alone."""
     tools_db_path: str | None = None

@@ -51,8 +51,7 @@ class SemanticConfig(ConfigSection):
     enabled: bool | None = None
     """By default, whether anything here is configured."""
     config: Path | None = None
-    """A file with these keys, a vLLM-Semantic-Router `config.yaml` as it is. Keys given beside it go before
-    the file's."""
+    """A file with these keys, such as a vLLM-Semantic-Router `config.yaml`. Keys beside it go first."""
     watch: bool = True
     """Changes of that file take effect while the gateway runs."""
 

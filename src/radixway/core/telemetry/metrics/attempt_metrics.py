@@ -51,8 +51,7 @@ class AttemptUsage(NamedTuple):
 
 
 PriceOf = Callable[[str, int, int], tuple[float, str]]
-"""What so many tokens of a prompt and an answer of that model cost, and in which currency; '' where it has no
-price."""
+"""The cost of a prompt and an answer of that model, and its currency; '' where it has no price."""
 
 
 class AttemptSeries:

@@ -73,8 +73,7 @@ class RequestMetrics(MetricGroup):
         tenant: str | None = None,
         trace_id: str | None = None,
     ) -> None:
-        """One has ended. `first_byte_s` is None when nothing was sent; `tenant` where tenants are configured;
-        `trace_id` if it is traced."""
+        """One has ended. `first_byte_s`: None when nothing was sent; `trace_id`: if it is traced."""
         known = self._known.get((surface, model, status)) or self._create_series(surface, model, status)
         known.requests.value += 1
         known.latency.observe_value(total_s, trace_id)
