@@ -1,5 +1,4 @@
-"""Component: the protocol of a gateway's parts, which are started, stopped, described, and made to forget
-people.
+"""Component: a part of a gateway that is started, stopped, described, and made to forget people.
 
 Constructing a component checks its configuration and opens nothing: no file, connection, thread or task.
 `start` opens what it needs, in the order of the composition root's list; `stop` lets go of it, in reverse.

@@ -1,8 +1,7 @@
 """The policies by which workers are chosen, and their parameters.
 
-A policy is written as its name, `kv_aware`; as its name with parameters, `kv_aware:overlap_weight=8`, colons
-between them; or as a mapping, `{name: kv_aware, overlap_weight: 8}`. A dotted path names a class of one's
-own.
+A policy is its name, `kv_aware`, with parameters, `kv_aware:overlap_weight=8`, or a mapping of both, `{name:
+kv_aware, overlap_weight: 8}`. A dotted path names a class of one's own.
 """
 
 from __future__ import annotations

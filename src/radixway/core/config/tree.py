@@ -92,7 +92,7 @@ def load_config(
 ) -> Config:
     """Read `path` (YAML), then the environment (`RADIXWAY__SECTION__KEY`), then `overrides` (nested).
 
-    `base` (nested too) stands in place of defaults, and above it what `published_keys` finds.
+    `base` (nested too) stands in place of defaults, and above it what `convert_published_keys` finds.
 
     Raises:
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.

@@ -200,13 +200,11 @@ def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
 
 
 def include_routes(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
-    """`whole` answers on the routes of `parts`, too. Its own prefix and dependencies are not theirs.
+    """Let `whole` answer on the routes of `parts`, too, without its own prefix and dependencies.
 
-    FastAPI's `include_router` makes each route anew for the application that includes it, when the first
-    request looks for its own: half of what it took to open a gateway, and the first caller waited for it.
-
-    `guard`: told of each of their requests first, before its body is read; it raises what `whole` answers. A
-    request that is cancelled because the server ends raises ServerStopping, for `whole` to answer likewise.
+    FastAPI's `include_router` makes each route anew, which the first caller waited for. `guard` is told of
+    each request before its body is read, and raises what `whole` answers; so does ServerStoppingError where
+    a request is cancelled because the server ends.
     """
     for part in parts:
         for route in part.routes:

@@ -35,7 +35,7 @@ class ClientDisconnectedError(Exception):
 
 
 def limit_body(receive: Receive, limit: int) -> Receive:
-    """`receive`, raising BadBody (413) once the body has more than `limit` bytes."""
+    """Return `receive`, which raises BadBodyError (413) once the body has more than `limit` bytes."""
     size = 0
 
     async def receive_limited() -> Message:

@@ -80,11 +80,7 @@ class CannotListenError(Exception):
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """A listening socket whose connections send without Nagle's delay; port 0 takes a free one.
-
-    Raises:
-        CannotListen: the port is taken, or the address is not ours.
-    """
+    """Listen without Nagle's delay; port 0 takes a free one. Raises CannotListenError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -217,7 +217,7 @@ class UrlFetcher:
         return self._session
 
     def _create_socket(self, address: tuple[Any, ...]) -> socket.socket:
-        """For one of the addresses that a name has. Raises _Refused."""
+        """For one of the addresses that a name has. Raises _BlockedAddressError."""
         family, kind, protocol, _, at = address
         if family not in (socket.AF_INET, socket.AF_INET6) or not self._allowed(str(at[0])):
             raise _BlockedAddressError("not a public address")

@@ -45,8 +45,7 @@ class RunningRequest:
 class AbortedRequests:
     """The requests that run, by the ids (`rid`) that `/abort_request` may name; belongs to the event loop.
 
-    Whoever fans `/abort_request` out to workers calls `abort` or `abort_all` here first, so that the aborted
-    answers that come back are known to be wanted.
+    Whoever fans `/abort_request` out to workers marks them here first: the aborted answers are then wanted.
     """
 
     def __init__(self) -> None:

@@ -19,10 +19,10 @@ class Chunks(Protocol):
     def __aiter__(self) -> Self: ...
 
     async def __anext__(self) -> bytes:
-        """The next bytes, always whole server-sent events. Raises StreamBroken if the worker breaks off."""
+        """Return the next whole server-sent events. Raises StreamBrokenError if the worker breaks off."""
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
-        """Await `send` for every chunk to the end; a stream may know a faster way. Raises StreamBroken."""
+        """Await `send` for every chunk; a stream may know a faster way. Raises StreamBrokenError."""
         async for chunk in self:
             await send(chunk)
 

@@ -5,8 +5,8 @@ them; the `UsageLedger` counts tokens and costs by day, tenant, model and catego
 
 State, and the file that owns it:
 
-- `account.py`: what tenants have in flight and have used; every `admit` is followed by one `settle`, on
-  every way out; `check()`
+- `account.py`: what tenants have in flight and have used; every request let in is settled
+  once, on every way out; `check()`
 - `shared_limits.py`: the same for all gateways, in Valkey; each step is numbered and counts once
 - `usage_ledger.py`: usage by day, tenant, model and category, written as deltas, one transaction each
 """

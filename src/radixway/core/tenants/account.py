@@ -90,7 +90,7 @@ class TenantAccount:
 
     A request is let in while what was used, what is reserved for those in hand and its own estimate stay
     within every limit. The estimate counts for no more than the limit, so that whoever has used nothing and
-    has nothing in hand is always let in. Every `admit` that returns is followed by one `settle`.
+    has nothing in hand is always let in. Every `admit_request` is followed by one `settle_usage`.
     """
 
     tenant: str

@@ -119,7 +119,7 @@ class SessionAdmission:
         self._clock = clock
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Return the answer of `call_next`. Raises LimitReached."""
+        """Return the answer of `call_next`. Raises LimitReachedError."""
         if request.caller.policy is not None:
             self._accounts[request.caller.policy.name].check_limits(self._clock())
         return await call_next(request)

@@ -111,7 +111,7 @@ class BatchedLimiter:
         return self._changed or self._portion != NOTHING or self._account.in_hand > 0
 
     async def admit_request(self, now: float, estimate: UsageEstimate) -> None:
-        """Let a request in. Raises LimitReached, and what a server that is away raises."""
+        """Let a request in. Raises LimitReachedError, and what a server that is away raises."""
         verdict: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingRequest(now, estimate, verdict))
         self.start_step()

@@ -131,7 +131,7 @@ _END_OF_THINKING = "</think>"
 
 
 def count_common_messages(known: Sequence[Message], sent: Sequence[Message]) -> int:
-    """Return the number of messages that both conversations begin with, compared by `same_message`."""
+    """Return the number of messages that both conversations begin with, compared by `is_same_message`."""
     pairs = enumerate(zip(known, sent, strict=False))
     return next(
         (at for at, (one, other) in pairs if not is_same_message(one, other)), min(len(known), len(sent))

@@ -1,5 +1,4 @@
-"""Finds what a chat template does with the end of an answer and with what comes after it, found out by asking
-it.
+"""Finds out what a chat template does with the end of an answer and with what comes after it.
 
 The template renders small conversations of stand-in messages, one of which, the answer, is a mark that can be
 found again::

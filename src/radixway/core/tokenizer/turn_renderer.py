@@ -3,7 +3,7 @@
 Rendering a whole conversation again after each turn gives other tokens than the sampler saw: templates drop
 earlier thinking, write tool calls anew, and put a newline behind the stop token that no model samples. So the
 history stays the ids it is, and only new messages are rendered, behind stand-ins for the conversation so far
-(see `turn_probe`)::
+(see `template_probe`)::
 
     prompt ids | reply ids, sampled | appended ids
     …assistant\\n  It is 21°.<|im_end|>  \\n<|im_start|>user\\nAnd now?<|im_end|>\\n<|im_start|>assistant\\n

@@ -164,7 +164,7 @@ class Endpoint:
         return tuple(path.removeprefix(_SESSION) for path in self.paths)
 
     def read(self, raw: bytes) -> ParsedRequest:
-        """Return what the gateway must know of the body `raw`. Raises BadBody naming the field at fault."""
+        """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
         return decode_json(self._decoder, raw).parse()
 
 

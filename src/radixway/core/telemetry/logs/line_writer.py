@@ -60,7 +60,7 @@ class LineWriter:
         """Have a line written soon. From any thread; never waits while a thread can write.
 
         Where none can, because the interpreter ends or has no thread to give, the line is written here, and
-        waits for its reader at most `_FAREWELL_S` less what earlier ones have waited.
+        waits for its reader at most `_EXIT_FLUSH_S` less what earlier ones have waited.
         """
         if len(self._waiting) >= self._most:
             self.lost += 1

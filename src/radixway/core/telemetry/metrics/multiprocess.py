@@ -1,9 +1,8 @@
 """Several gateways, one scrape: with `PROMETHEUS_MULTIPROC_DIR` set, each answers for all in that directory.
 
 prometheus_client keeps the values of its own counters there, in files that all processes map. What is counted
-or read here each process writes there beside them, at every scrape of its
-own and once a second. A process that has ended is known by the lock that it no longer has: its counters go
-on counting, its gauges do not.
+here each process writes beside them, at every scrape of its own and once a second. A process that has ended
+is known by the lock that it no longer has: its counters go on counting, its gauges do not.
 """
 
 from __future__ import annotations

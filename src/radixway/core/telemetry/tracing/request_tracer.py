@@ -31,7 +31,7 @@ _EXIT_FLUSH_S = 3.0
 
 
 class RequestTracer(Component):
-    """One process's. `begin` with each request, `end` with its last byte; exports from `start` on."""
+    """Begins a trace with each request and exports it with its last byte, from `start` on."""
 
     name = "tracing"
 
