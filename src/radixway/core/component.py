@@ -4,8 +4,6 @@ Constructing a component checks its configuration and opens nothing: no file, co
 `start` opens what it needs, in the order of the composition root's list; `stop` lets go of it, in reverse.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager

@@ -4,8 +4,6 @@ State: erasures that are not done everywhere, a file each: on disk before the fi
 when the last is done.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """The base class of every section, and the types of values that several sections have."""
 
-from __future__ import annotations
-
 import os
 import re
 from ipaddress import ip_network

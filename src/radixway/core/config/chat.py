@@ -1,7 +1,5 @@
 """The `chat` section: accounts, chats, and what answers in them may use."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit

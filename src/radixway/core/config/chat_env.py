@@ -4,8 +4,6 @@ They are read from the file `chat.env_file` and, above it, from the environment;
 our own way stands above both. A line is `KEY=value` or, as in the published overview, `KEY: value  # why`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

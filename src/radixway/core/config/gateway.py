@@ -1,7 +1,5 @@
 """The sections `gateway`, `limits`, `pipeline` and `telemetry`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, IPvAnyNetwork

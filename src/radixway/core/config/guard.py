@@ -1,7 +1,5 @@
 """The `guard` section: what may not pass, in either direction, and what becomes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self

@@ -4,8 +4,6 @@ A policy is its name, `kv_aware`, with parameters, `kv_aware:overlap_weight=8`, 
 kv_aware, overlap_weight: 8}`. A dotted path names a class of one's own.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import yaml

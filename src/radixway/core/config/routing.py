@@ -1,7 +1,5 @@
 """The `routing` section: how a worker is chosen, and what happens when all are busy."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator

@@ -1,7 +1,5 @@
 """The `scale` and `ray` sections: several gateways, how many workers they need, and Ray as their host."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal, Self
 

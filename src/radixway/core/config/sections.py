@@ -1,7 +1,5 @@
 """The sections `console`, `encoders`, `ext_proc`, `semantic_cache`, `simulations` and `trajectories`."""
 
-from __future__ import annotations
-
 import binascii
 import re
 from base64 import b64decode

@@ -1,7 +1,5 @@
 """The `tenants` section: who may ask for what, how much of it, and what it costs them."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

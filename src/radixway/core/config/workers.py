@@ -1,7 +1,5 @@
 """The `workers` and `discovery` sections: which workers there are, and what is known of them."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import IPv4Address
 from pathlib import Path

@@ -1,7 +1,5 @@
 """YAML files whose mistakes are told by path and line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ASGI's three arguments, and a watch over the client while its request is being answered."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -4,8 +4,6 @@ Right keys always work: whoever guesses from an address takes nothing away from 
 keeps noise and load down and says that it was noticed; only a long key keeps guesses from being right.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Errors as clients see them."""
 
-from __future__ import annotations
-
 import msgspec
 
 from radixway.core.http.asgi import Scope, Send, choose_request_id

@@ -1,7 +1,5 @@
 """A small client of a running gateway, for the command line."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

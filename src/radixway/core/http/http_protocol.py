@@ -1,7 +1,5 @@
 """HTTP/1.1 of uvicorn's, with bounds on what a client may send and how long it may take."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from typing import Any

@@ -12,8 +12,6 @@ Whoever needs no key is known by the address alone. Three things make it worthle
 URL as a worker would ask itself for ever.
 """
 
-from __future__ import annotations
-
 import secrets
 import socket
 from collections.abc import Collection

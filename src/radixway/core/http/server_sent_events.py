@@ -8,8 +8,6 @@ ends an event, `data` lines of one event are joined; comments, unknown fields an
 over.
 """
 
-from __future__ import annotations
-
 import re
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator

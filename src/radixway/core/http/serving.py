@@ -1,7 +1,5 @@
 """Serve an ASGI application with uvicorn: bind first, say when it is ready, drain when asked to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import faulthandler

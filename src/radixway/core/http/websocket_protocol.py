@@ -1,7 +1,5 @@
 """WebSockets of uvicorn's that end, whatever the other side does."""
 
-from __future__ import annotations
-
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 

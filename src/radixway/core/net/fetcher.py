@@ -4,15 +4,13 @@ The check stands where sockets are made: whatever a name resolves to, whatever a
 however an address is written, a socket is opened for the very address that was looked at, and for no other.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 from yarl import URL
@@ -128,7 +126,7 @@ class UrlFetcher:
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> UrlFetcher:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

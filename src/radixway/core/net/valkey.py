@@ -1,7 +1,5 @@
 """Connections to a Valkey or Redis server."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff

@@ -13,8 +13,6 @@ vLLM, SGLang, llama.cpp and Ollama send both marks of OpenAI's, servers in front
 `error` ends a stream too: whoever reads it knows that there is no more.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

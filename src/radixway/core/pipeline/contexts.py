@@ -1,7 +1,5 @@
 """Contexts: the typed state that each layer keeps on a `Request`."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Requests under way, by the names their clients give them, and those of them that were asked to abort."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Interfaces between layers; the composition root (`gateway/app.py`) passes the implementations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -57,8 +57,8 @@ class TokenUsage:
             told["cached_tokens"] = self.cached_tokens
         return told | {"estimated": True} if self.estimated else told
 
-    def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,

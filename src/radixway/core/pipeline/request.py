@@ -1,7 +1,5 @@
 """A request on its way through the gateway, whatever protocol it came in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar

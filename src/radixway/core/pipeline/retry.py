@@ -1,7 +1,5 @@
 """Try again, elsewhere if possible, when a worker fails before the first byte of its answer."""
 
-from __future__ import annotations
-
 import asyncio
 
 from radixway.core.pipeline.errors import NoWorkersError, WorkerFailedError

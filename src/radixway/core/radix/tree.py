@@ -1,7 +1,5 @@
 """The radix tree itself: match, insert, grow, lock, evict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic
 

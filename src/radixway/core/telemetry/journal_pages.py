@@ -4,8 +4,6 @@ A page is a pickle that never leaves the process. What a request shares with oth
 referred to: workers, rules, configuration, functions.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable, Sequence

@@ -4,12 +4,11 @@ For whoever shows a gateway to people (`radixway top`, the console's live page) 
 The arithmetic is Prometheus' own: counters that fell began anew, quantiles lie on a line within a bucket.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -36,7 +35,7 @@ class MetricsScrape:
     """By the sample's whole name (`…_total`, `…_bucket`), then by labels."""
 
     @classmethod
-    def parse_text(cls, text: str, at: float) -> MetricsScrape:
+    def parse_text(cls, text: str, at: float) -> Self:
         """Read an exposition in Prometheus' text format. Raises InvalidMetricsError."""
         samples: dict[str, dict[Labels, float]] = {}
         try:

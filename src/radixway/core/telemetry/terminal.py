@@ -1,7 +1,5 @@
 """A console that survives the reader of its output, and tables for terminals of any width."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

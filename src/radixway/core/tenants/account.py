@@ -1,7 +1,5 @@
 """A tenant's account: what it has in hand and has used, and whether one more request may come in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil

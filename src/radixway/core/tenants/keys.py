@@ -1,7 +1,5 @@
 """API keys: whose they are, and what they allow. Kept and compared as digests only."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Middlewares that let a tenant's requests in, count what they use, and keep its prefixes apart."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from time import time

@@ -1,7 +1,5 @@
 """Prices of tokens by model, and estimates of usage that are reserved until usage is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple

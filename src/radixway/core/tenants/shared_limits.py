@@ -1,7 +1,5 @@
 """Limits of all gateways together, over Valkey or Redis; of this one alone while the server is away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import uuid

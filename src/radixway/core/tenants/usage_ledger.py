@@ -1,7 +1,5 @@
 """Usage by day, tenant, model and category: bounded, and written to a SQLite file in deltas."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3
@@ -10,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from radixway.core.config import ConfigError
 from radixway.core.storage import open_sqlite
@@ -20,6 +18,7 @@ log = logging.getLogger(__name__)
 OTHER = "other"
 """The model of what there is no more room to tell apart."""
 _DAY_S = 86_400
+T = TypeVar("T")
 
 
 class UsageKey(NamedTuple):
@@ -51,7 +50,7 @@ class UsageTotals:
     completion_tokens: int = 0
     cost: float = 0.0
 
-    def add_totals(self, other: UsageTotals) -> None:
+    def add_totals(self, other: Self) -> None:
         self.requests += other.requests
         self.failed += other.failed
         self.kept_answers += other.kept_answers
@@ -182,7 +181,6 @@ def summarize_usage(
 
 _KEY = ", ".join(UsageKey._fields)
 _FIGURES = [each.name for each in fields(UsageTotals)]
-T = TypeVar("T")
 _CREATE_USAGE = f"""
 CREATE TABLE IF NOT EXISTS usage (
     {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},

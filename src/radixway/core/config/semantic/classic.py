@@ -1,7 +1,5 @@
 """Sections of a vLLM-Semantic-Router `config.yaml` that other packages read, in that file's own form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

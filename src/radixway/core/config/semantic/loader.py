@@ -1,7 +1,5 @@
 """Loads and checks a `semantic` section, and reads off it what it asks of the cache and of the guard."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The models that may answer, the categories of questions, and how one is chosen for the other."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal, TypeVar
 

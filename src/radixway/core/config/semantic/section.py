@@ -1,7 +1,5 @@
 """The `semantic` section: ours, and everything a vLLM-Semantic-Router `config.yaml` may hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

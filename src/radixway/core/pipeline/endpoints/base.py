@@ -7,8 +7,6 @@
 A declaration that is neither guarded nor exempt with a reason cannot be made, so no gateway starts with one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum

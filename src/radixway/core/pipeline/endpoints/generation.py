@@ -1,7 +1,5 @@
 """Endpoints whose replies a model writes: OpenAI's, SGLang's `/generate`, and those within a session."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Vectors and scores of texts: embeddings, rerank and score, in the shapes of vLLM and Jina."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta

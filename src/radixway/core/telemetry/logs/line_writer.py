@@ -3,8 +3,6 @@
 At the end of a process no thread runs any more, nor does one in a forked child. There, whoever logs writes.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import select

@@ -1,7 +1,5 @@
 """Logging as it is configured: one format for every process of ours."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping

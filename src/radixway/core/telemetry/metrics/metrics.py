@@ -1,7 +1,5 @@
 """The gateway's metrics: counted where things happen, collected at each scrape."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -5,8 +5,6 @@ here each process writes beside them, at every scrape of its own and once a seco
 is known by the lock that it no longer has: its counters go on counting, its gauges do not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import logging

@@ -4,8 +4,6 @@ prometheus_client's own take a lock for each value: an observation costs 1.0 µs
 (Python 3.11). What they hold is handed to prometheus_client when somebody scrapes.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

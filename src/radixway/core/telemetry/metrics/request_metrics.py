@@ -1,7 +1,5 @@
 """Metrics of exchanges with clients, and of the time that each pipeline step takes by itself."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

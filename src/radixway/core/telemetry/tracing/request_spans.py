@@ -4,8 +4,6 @@ Names of attributes are OpenTelemetry's where it has some (HTTP, GenAI), and `ra
 is listed here goes out: a journal may grow without its new fields being sent anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

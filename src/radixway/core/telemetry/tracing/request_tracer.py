@@ -1,7 +1,5 @@
 """Decides which requests are traced, and has the traces of those that have ended carried away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -127,5 +125,8 @@ _TRACE_HEADERS = (TRACEPARENT, TRACESTATE)
 
 def split_trace_headers(headers: tuple[Header, ...]) -> tuple[CallerSpan | None, tuple[Header, ...]]:
     """Return the caller's span, and the headers without it: workers are told of our span instead."""
-    others = tuple(header for header in headers if header[0] not in _TRACE_HEADERS)
-    return (None, headers) if len(others) == len(headers) else (parse_caller_span(headers), others)
+    for name, _ in headers:
+        if name in _TRACE_HEADERS:
+            others = tuple(header for header in headers if header[0] not in _TRACE_HEADERS)
+            return parse_caller_span(headers), others
+    return None, headers

@@ -1,7 +1,5 @@
 """Settings of tracing: the section, and below it the environment variables of OpenTelemetry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

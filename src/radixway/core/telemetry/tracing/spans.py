@@ -1,7 +1,5 @@
 """A span as a trace shows it: plain data, whatever carries it away."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
