@@ -18,7 +18,8 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from radixway.core.config import RoutingConfig, WorkerSettings, load_config
-from radixway.core.pipeline import CHAT_COMPLETIONS, Chunks, Pipeline, Reply, Request, Retry, Services
+from radixway.core.pipeline import CHAT_COMPLETIONS, Chunks, Pipeline, Reply, Request, Services
+from radixway.core.pipeline.retry import Retry
 from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.routing import RoutingRequest, Selector, Worker
 from radixway.routing.transports.assignment import WorkerAssignment

@@ -41,7 +41,8 @@ from radixway.cluster.planner.planned_scaler import (
     measure_attainment,
     to_engine_constants,
 )
-from radixway.core.config import ObjectiveConfig, PlannerConfig, ProfileConfig, parse_policy
+from radixway.core.config import PlannerConfig, ProfileConfig, parse_policy
+from radixway.core.config.scale import ObjectiveConfig
 from radixway.routing.simulator import RequestTrace, SimulationSettings, TraceRequest, read_trace
 from radixway.routing.simulator.elastic_simulation import ElasticOutcome, ElasticSimulation
 from report import print_table, write_json

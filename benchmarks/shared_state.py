@@ -32,10 +32,10 @@ from gateway import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
 from radixway.cluster.session_ownership import GatewayFleet
 from radixway.core.component import running
-from radixway.core.config import RatesConfig, SharedLimitsConfig
-from radixway.core.tenants.account import TenantAccount, UsageEstimate
-from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
-from radixway.core.tenants.shared import SharedLimits
+from radixway.core.config import RatesConfig
+from radixway.core.config.scale import SharedLimitsConfig
+from radixway.core.tenants.account import LimitsBackend, TenantAccount, UsageEstimate
+from radixway.core.tenants.shared_limits import SharedLimits
 from report import print_table, write_json
 
 AT_ONCE = (1, 16, 256)
@@ -71,7 +71,7 @@ async def limits(requests: int, rounds: int) -> list[dict[str, float]]:
         async with running([shared]):
             for at_once in AT_ONCE:
                 homes = {
-                    "in process": (InProcessLimits(), TenantAccount("acme", rates)),
+                    "in process": (LimitsBackend(), TenantAccount("acme", rates)),
                     "Valkey": (shared, account),
                 }
                 measured: dict[str, list[float]] = {name: [] for name in homes}

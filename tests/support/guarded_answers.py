@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from radixway.core.config.guard.answer_rules import AnswersConfig
+from radixway.core.config.guard import AnswersConfig
 from radixway.core.pipeline import ENDPOINTS, Chunks, Reply, Request, RoutingContext
 from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.semantics.guard.answers.guard_report import AnswerGuardMetrics

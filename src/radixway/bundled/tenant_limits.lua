@@ -1,4 +1,4 @@
--- Counts what a tenant used, then judges who wants to come in. tenants/shared/script.py calls it.
+-- Counts what a tenant used, then judges who wants to come in. tenants/shared_limits.py calls it.
 local requests, tokens, day, month, hands, seen = unpack(KEYS)
 local gateway, holds_s, number = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local own = {tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}

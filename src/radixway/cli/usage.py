@@ -9,7 +9,7 @@ import typer
 
 from radixway.cli.options import GATEWAY, GatewayUrl
 from radixway.cli.terminal import out, run_call
-from radixway.core.config.pricing import format_cost
+from radixway.core.config.tenants import format_cost
 
 _COLUMNS = {
     "requests": ("requests", 0),

@@ -18,13 +18,15 @@ from radixway.console.gateway_calls import (
     SignedOutError,
 )
 from radixway.core.net.task_cancellation import cancel_tasks
-from radixway.core.telemetry.gateway_stats import (
+from radixway.core.telemetry.scrapes import (
     GatewayStats,
+    InvalidMetricsError,
+    MetricsScrape,
+    ScrapeHistory,
     WorkerStats,
     read_gateway_stats,
     read_worker_stats,
 )
-from radixway.core.telemetry.scrapes import InvalidMetricsError, MetricsScrape, ScrapeHistory
 
 log = logging.getLogger(__name__)
 

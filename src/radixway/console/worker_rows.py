@@ -7,7 +7,7 @@ from typing import Any
 
 from radixway.console.texts import TextCatalog
 from radixway.core.http.gateway_client import describe_trouble
-from radixway.core.telemetry.gateway_stats import WorkerStats
+from radixway.core.telemetry.scrapes import WorkerStats
 
 STATES = ("joining", "ready", "stale", "down", "draining")
 _LOOKS = {"ready": "good", "joining": "", "stale": "warn", "draining": "warn", "down": "bad"}

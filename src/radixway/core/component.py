@@ -1,11 +1,8 @@
-"""Component: the protocol of a gateway's parts, which are started, stopped, described, and made to forget
-people.
+"""Component: a part of a gateway that is started, stopped, described, and made to forget people.
 
 Constructing a component checks its configuration and opens nothing: no file, connection, thread or task.
 `start` opens what it needs, in the order of the composition root's list; `stop` lets go of it, in reverse.
 """
-
-from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable
@@ -22,15 +19,12 @@ class CannotErase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The person or tenant whose data is to be erased: of a tenant, all that agrees with every other field
-    that is given.
-    """
+    """The person or tenant whose data is to be erased: all that agrees with every field that is given."""
 
     tenant: str
     user: str | None = None
     session: str | None = None
     request: str | None = None
-    """A request's id."""
     workers: bool = False
     """What workers keep in their prefix caches too: everybody's, for there it is nobody's in particular."""
 
@@ -45,8 +39,7 @@ class Component:
     name = ""
     """Names the component in `/health`, in the answer of an erasure and in the log."""
     erasable_by: frozenset[str] = frozenset()
-    """Fields of a `Subject` that it can tell people apart by, `tenant` always among them; none: it keeps
-    nothing of people."""
+    """Fields of a `Subject` by which it finds data, `tenant` always among them; none: it keeps nothing."""
 
     async def start(self) -> None:
         """Open what it needs. One that raises has let go of what it had opened; it is not stopped."""
@@ -55,10 +48,7 @@ class Component:
         """Let go of everything that `start` opened."""
 
     async def erase(self, subject: Subject) -> int:
-        """Forget all of `subject`; return how many entries there were. May be called again.
-
-        Raises CannotErase: something is out of reach for now.
-        """
+        """Forget all of `subject`, return how many entries there were. Raises CannotErase: ask again."""
         return 0
 
     def describe(self) -> dict[str, Any]:
@@ -68,10 +58,7 @@ class Component:
 
 @asynccontextmanager
 async def running(components: Iterable[Component]) -> AsyncIterator[None]:
-    """Start `components` in order; at the end stop those that were started, in reverse.
-
-    Each is stopped even if another fails at it. The first error of all is raised, later ones are logged.
-    """
+    """Start `components` in order, stop each in reverse. Raises the first error of all, logs the others."""
     started: list[Component] = []
     first: BaseException | None = None
     try:

@@ -3,8 +3,6 @@
 Ray, `serve run` and `pipeline.middlewares` name classes by dotted paths that stand in files of users.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Sequence

@@ -66,7 +66,7 @@ class UpstreamStack(Component):
             tokenizers,
             HttpTokenizeCall(transport, config.tokenize.ask_timeout_s),
             clock=selector.ledger.clock,
-            on_fallback=metrics.record_untokenized_prompt,
+            on_fallback=lambda reason: metrics.prompts_as_text(reason).inc(),
         )
         dispatcher = RequestDispatcher(
             registry, selector, self.prompts, transport, self.health, metrics, config, self.weights

@@ -6,7 +6,8 @@ import pytest
 
 from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand
 from radixway.cluster.planner.planned_scaler import to_engine_constants
-from radixway.core.config import LeastLoadedPolicyConfig, ObjectiveConfig, ProfileConfig
+from radixway.core.config import LeastLoadedPolicyConfig, ProfileConfig
+from radixway.core.config.scale import ObjectiveConfig
 from radixway.routing.simulator import SimulationSettings, TraceSimulation, compute_figures
 from support.planned_traffic import trace
 

@@ -3,7 +3,8 @@
 import pytest
 
 from radixway.cluster.planner import ModelPlanner, RoleReplicas, ScaleDownStabilizer, find_forecast
-from radixway.core.config import ObjectiveConfig, PlannedModelConfig, PlannerConfig
+from radixway.core.config import PlannerConfig
+from radixway.core.config.scale import ObjectiveConfig, PlannedModelConfig
 from support.planned_traffic import SECONDS, traffic
 
 CALM = RoleReplicas(ready=4)

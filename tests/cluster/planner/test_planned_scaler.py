@@ -9,7 +9,8 @@ import pytest
 
 from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
 from radixway.cluster.planner.planned_scaler import PlannedScaler, measure_attainment, to_engine_constants
-from radixway.core.config import LeastLoadedPolicyConfig, ObjectiveConfig, PlannerConfig, ProfileConfig
+from radixway.core.config import LeastLoadedPolicyConfig, PlannerConfig, ProfileConfig
+from radixway.core.config.scale import ObjectiveConfig
 from radixway.routing.simulator import SimulationSettings
 from radixway.routing.simulator.elastic_simulation import ElasticSimulation
 from support.planned_traffic import trace

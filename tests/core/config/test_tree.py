@@ -34,7 +34,7 @@ MISTAKES = [
     ("workers:\n  - url: http://a\n    kv_events: on\n", ":3: workers.0.kv_events: this must be auto, off,"),
     (
         "workers:\n  - url: http://a\n    kv_events: {endpoint: 'tcp://b'}\n",
-        ":3: workers.0.kv_events: endpoint: 'tcp://b' is no endpoint: give tcp://",
+        ":3: workers.0.kv_events: endpoint: 'tcp://b' is no ZeroMQ endpoint: give tcp://",
     ),
     (
         "workers:\n  - url: http://a\n    kv_events: {endpoint: 'tcp://b:1', replay_endpoint: 'tcp://*:2'}\n",

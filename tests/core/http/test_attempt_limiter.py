@@ -2,7 +2,8 @@
 
 import pytest
 
-from radixway.core.http.attempt_limiter import AttemptLimiter, TooManyWrongKeysError
+from radixway.core.http import HttpError
+from radixway.core.http.attempt_limiter import AttemptLimiter
 
 
 class Clock:
@@ -58,7 +59,7 @@ def test_a_request_that_is_looked_at_twice_counts_once():
     first = {"client": ("192.0.2.1", 1)}
     attempts.count_wrong_key(first)
     attempts.count_wrong_key(first)
-    with pytest.raises(TooManyWrongKeysError) as refused:
+    with pytest.raises(HttpError) as refused:
         attempts.count_wrong_key({"client": ("192.0.2.1", 2)})
-    assert refused.value.retry_after_s == 60
+    assert (refused.value.code, refused.value.retry_after_s) == ("too_many_wrong_keys", 60)
     attempts.count_wrong_key({"client": None})

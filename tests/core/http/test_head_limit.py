@@ -3,7 +3,8 @@
 import httptools
 import pytest
 
-from radixway.core.http import HeadLimit, HeadTooLargeError
+from radixway.core.http import HeadLimit
+from radixway.core.http.head_limit import HeadTooLargeError
 
 PIECE = b"x" * 100
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from radixway.core.http import OriginCheck
+from radixway.core.http import HttpError, OriginCheck
 from radixway.core.http.request_origin import (
-    CrossSiteRequestError,
     ForeignHostError,
     is_loopback,
     may_change,
@@ -20,7 +19,8 @@ def scope(method="POST", path="/", kind="http", client="127.0.0.1", **headers):
 def is_refused(check: OriginCheck, **said) -> bool:
     try:
         check.check_site(scope(**said))
-    except CrossSiteRequestError:
+    except HttpError as error:
+        assert error.code == "cross_site_request"
         return True
     return False
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from radixway.core.config import ServerLimitsConfig
+from radixway.core.config.gateway import ServerLimitsConfig
 from radixway.core.http import ServerLimits
 from support.web_served import LARGE_BYTES, MAX_BODY_BYTES, head, served
 

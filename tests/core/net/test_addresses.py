@@ -6,7 +6,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from radixway.core.net import AddressAllowlist, is_public
+from radixway.core.net import AddressAllowlist
+from radixway.core.net.fetcher import is_public
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700:4700::1111", "::ffff:8.8.8.8"])

@@ -12,11 +12,7 @@ import pytest
 
 from radixway.core.net import (
     AddressAllowlist,
-    BadUrlError,
     FetchError,
-    FetchTimeoutError,
-    HostUnreachableError,
-    NotPublicAddressError,
     TooManyRedirectsError,
     UrlFetcher,
 )
@@ -97,10 +93,9 @@ async def test_nobody_is_called_who_is_not_public_however_the_address_is_written
             "[::ffff:127.0.0.1]",
             "0",
         ):
-            with pytest.raises(FetchError) as told:
+            with pytest.raises(FetchError, match="is not a public address|does not answer|not a URL"):
                 await fetcher.fetch(f"http://{host}:{port}/secret")
-            assert not isinstance(told.value, FetchTimeoutError), host
-        with pytest.raises(NotPublicAddressError, match="127.0.0.1 is not a public address"):
+        with pytest.raises(FetchError, match="127.0.0.1 is not a public address"):
             await fetcher.fetch(f"http://127.0.0.1:{port}/secret")
     assert not web.requests
 
@@ -120,7 +115,7 @@ async def test_the_address_that_is_checked_is_the_one_that_is_called(
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolve)
     async with UrlFetcher() as fetcher:
         for _ in range(2):
-            with pytest.raises(NotPublicAddressError):
+            with pytest.raises(FetchError, match="not a public address"):
                 await fetcher.fetch(f"http://rebinding.example:{port}/secret")
     assert asked == ["rebinding.example"] * 2 and not web.requests
 
@@ -129,12 +124,12 @@ async def test_every_redirect_is_checked(web: ScriptedWorker, fetcher: UrlFetche
     port = web.url.rpartition(":")[2]
     assert (await fetcher.fetch(f"{web.url}/redirect?/page")).url == f"{web.url}/page"
     for target, error in (
-        (f"http://127.0.0.2:{port}/secret", NotPublicAddressError),
-        ("http://[::1]:1/", NotPublicAddressError),
-        ("file:///etc/passwd", BadUrlError),
-        ("gopher://x/", BadUrlError),
+        (f"http://127.0.0.2:{port}/secret", "not a public address"),
+        ("http://[::1]:1/", "not a public address"),
+        ("file:///etc/passwd", "only URLs of http and https"),
+        ("gopher://x/", "only URLs of http and https"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(FetchError, match=error):
             await fetcher.fetch(f"{web.url}/redirect?{target}")
 
 
@@ -168,17 +163,17 @@ async def test_of_too_much_only_the_beginning_is_fetched(
 
 
 async def test_what_hangs_comes_to_an_end(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
-    with pytest.raises(FetchTimeoutError):
+    with pytest.raises(FetchError, match="no whole answer in"):
         await fetcher.fetch(f"{web.url}/drip", timeout_s=0.05)
 
 
 async def test_what_is_no_http_or_not_there_is_unreachable(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(FetchError, match="does not answer"):
         await fetcher.fetch(f"{web.url}/nonsense")
     await web.kill()
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(FetchError, match="does not answer"):
         await fetcher.fetch(web.url)
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(FetchError, match="does not answer"):
         await fetcher.fetch("http://nowhere.invalid/")
 
 
@@ -187,5 +182,5 @@ async def test_what_is_no_http_or_not_there_is_unreachable(web: ScriptedWorker, 
     ["", "x", "ftp://a/b", "http://", "http://user:word@a/", "http://a:99999/", "http://[::1/", "//a/b"],
 )
 async def test_what_is_no_url_of_the_web_is_refused(fetcher: UrlFetcher, url: str) -> None:
-    with pytest.raises(BadUrlError):
+    with pytest.raises(FetchError, match="URL"):
         await fetcher.fetch(url)

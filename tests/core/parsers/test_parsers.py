@@ -14,12 +14,11 @@ from radixway.core.parsers import (
     CallDelta,
     MessageDelta,
     ModelFamily,
-    ThinkingPlace,
     ToolFamily,
     detect_thinking_place,
-    detect_thinking_style,
-    detect_tool_family,
 )
+from radixway.core.parsers.parts import ThinkingPlace
+from radixway.core.parsers.reader import detect_thinking_style, detect_tool_family
 
 Message = tuple[str, str, list[tuple[str, str]]]
 """Reasoning, content, and the calls' names with their arguments."""

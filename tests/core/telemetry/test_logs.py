@@ -16,13 +16,13 @@ import pytest
 from radixway.core.config import LogsConfig
 from radixway.core.telemetry import configure_logging, flush_logs, log_fields
 from radixway.core.telemetry.logs import setup
-from radixway.core.telemetry.logs.line_format import (
+from radixway.core.telemetry.logs.line_writer import LineWriter
+from radixway.core.telemetry.logs.setup import (
     console_renderer,
     defer_record,
     format_redacted,
     render_json,
 )
-from radixway.core.telemetry.logs.line_writer import LineWriter
 
 
 def raised(error: BaseException) -> BaseException:

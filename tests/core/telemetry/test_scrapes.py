@@ -32,8 +32,7 @@ def test_totals_are_taken_over_the_series_that_have_the_labels():
     assert scrape.total("requests_total", model="a", status="500") == 1
     assert scrape.total("requests_total", model="nobody") == 0
     assert scrape.totals_by("model", "requests_total", status="200") == {"a": 3, 'b "quoted"\n': 2}
-    assert scrape.has_sample("requests_total")
-    assert not scrape.has_sample("other_total")
+    assert scrape.total("other_total") == 0
 
 
 def test_rates_are_growth_by_seconds_and_a_new_series_began_at_nothing():

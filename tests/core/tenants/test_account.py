@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from radixway.core.config import QuotasConfig, RatesConfig
 from radixway.core.pipeline import LimitReachedError
-from radixway.core.tenants import SlidingWindow, TenantAccount, UsageEstimate
-from radixway.core.tenants.account import NOTHING
+from radixway.core.tenants import TenantAccount
+from radixway.core.tenants.account import NOTHING, SlidingWindow, UsageEstimate
 
 NOON = 1_763_726_400.0  # 2025-11-21 12:00 UTC
 HALF_DAY = 43_200

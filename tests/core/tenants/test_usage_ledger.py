@@ -6,9 +6,8 @@ from datetime import date
 import pytest
 
 from radixway.core.config import ConfigError, ModelPricing
-from radixway.core.tenants import PriceList, UsageKey, UsageLedger, UsageTotals
-from radixway.core.tenants.usage_ledger import summarize_usage
-from radixway.core.tenants.usage_writer import UsageFile, UsageWriter
+from radixway.core.tenants import PriceList, UsageLedger
+from radixway.core.tenants.usage_ledger import UsageFile, UsageKey, UsageTotals, UsageWriter, summarize_usage
 
 NOON = 1_763_726_400.0  # 2025-11-21 12:00 UTC
 DAY_S = 86_400

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.core.tokenizer import count_common_messages, is_same_message
+from radixway.core.tokenizer import count_common_messages
+from radixway.core.tokenizer.messages import is_same_message
 
 
 def call(arguments: Any, name: str = "weather", **fields: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from radixway.chat.login.providers import IdentityProvider, LoginCallback, OAuth
 from radixway.chat.schema import used_logins
 from radixway.chat.server_secrets import ServerSecrets
 from radixway.chat.user_tokens import TokenIssuer, TokenPair
-from radixway.core.config.chat_login import ChatLoginConfig
+from radixway.core.config.chat import ChatLoginConfig
 
 _HEADER = {"alg": "dir", "enc": "A256GCM"}
 _INFO = b"radixway: state of a login"

@@ -17,7 +17,7 @@ from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 from radixway.chat.login.provider_requests import LoginError, ProviderUnavailableError, ask
 from radixway.chat.login.providers import LoginCallback, ProviderIdentity, called
 from radixway.chat.records import UserRole
-from radixway.core.config.chat_login import OidcLoginConfig, is_guarded_url
+from radixway.core.config.chat import OidcLoginConfig, is_guarded_url
 
 _SIGNED_BY = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from radixway.chat.login.provider_requests import LoginError, ask
 from radixway.chat.records import UserRole
-from radixway.core.config.chat_login import OAuthLoginConfig
+from radixway.core.config.chat import OAuthLoginConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from math import inf, log, sqrt
 from typing import Literal
 
 from radixway.cluster.planner.traffic_window import TrafficDemand
-from radixway.core.config.planner import ObjectiveConfig, ProfileConfig
+from radixway.core.config.scale import ObjectiveConfig, ProfileConfig
 
 PlannedRole = Literal["any", "prefill", "decode"]
 """What a replica does: both, or one of the two for others."""

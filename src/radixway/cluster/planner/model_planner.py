@@ -11,7 +11,7 @@ from radixway.cluster.planner.capacity_model import CapacityModel, PlannedRole, 
 from radixway.cluster.planner.forecast import Forecast
 from radixway.cluster.planner.scaling_modes import LoadMode, RoleReplicas, ScaleDownStabilizer, ThroughputMode
 from radixway.cluster.planner.traffic_window import TrafficDemand, TrafficWindow
-from radixway.core.config.planner import PlannerConfig
+from radixway.core.config.scale import PlannerConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from radixway.cluster.planner.forecast import Forecast
 from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner
 from radixway.cluster.planner.service import count_replicas
 from radixway.cluster.planner.traffic_window import TrafficWindow
-from radixway.core.config.planner import ObjectiveConfig, PlannerConfig, ProfileConfig
+from radixway.core.config.scale import ObjectiveConfig, PlannerConfig, ProfileConfig
 from radixway.routing import Worker
 from radixway.routing.simulator import EngineConstants
 from radixway.routing.simulator.elastic_simulation import ElasticOutcome, ServedRequest

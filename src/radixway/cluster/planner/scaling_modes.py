@@ -13,7 +13,7 @@ from math import ceil, isfinite
 from radixway.cluster.planner.capacity_model import CapacityModel, PlannedRole, ReplicaNeed
 from radixway.cluster.planner.forecast import Forecast
 from radixway.cluster.planner.traffic_window import TrafficDemand, TrafficWindow, estimate_demand
-from radixway.core.config.planner import PlannedModelConfig, PlannerConfig
+from radixway.core.config.scale import PlannedModelConfig, PlannerConfig
 
 _SMOOTHED = 6
 """Looks at the load that are averaged: a burst that is over before a replica could start is none."""

@@ -10,7 +10,7 @@ from nicegui import ui
 from radixway.console.charts import MovingChart, Points
 from radixway.console.gateway_watch import KEPT_S, WatchSample
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.core.telemetry.gateway_stats import GatewayStats
+from radixway.core.telemetry.scrapes import GatewayStats
 
 Value = Callable[[GatewayStats], float | None]
 

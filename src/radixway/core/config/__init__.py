@@ -2,20 +2,8 @@
 
 from radixway.core.config.base import ConfigError, radixway_home
 from radixway.core.config.chat import ChatConfig, ChatWebhooksConfig
-from radixway.core.config.console import ConsoleConfig
-from radixway.core.config.discovery import (
-    DiscoveryConfig,
-    DnsConfig,
-    FoundTraits,
-    KubernetesConfig,
-    RegistrationConfig,
-)
-from radixway.core.config.encoders import EncodersConfig
 from radixway.core.config.engine import EngineConfig
-from radixway.core.config.ext_proc import ExtProcConfig, ExtProcTlsConfig
-from radixway.core.config.kv_events import KvEventsConfig
-from radixway.core.config.limits import LimitsConfig, ServerLimitsConfig, WorkerLimitsConfig
-from radixway.core.config.planner import ObjectiveConfig, PlannedModelConfig, PlannerConfig, ProfileConfig
+from radixway.core.config.gateway import GatewayConfig, LogsConfig, WorkerLimitsConfig
 from radixway.core.config.policies import (
     AnyPolicy,
     CustomPolicyConfig,
@@ -30,39 +18,47 @@ from radixway.core.config.policies import (
     StickyLeastLoadedPolicyConfig,
     parse_policy,
 )
-from radixway.core.config.pressure import BreakerConfig, HedgeConfig, QueueConfig
-from radixway.core.config.pricing import ModelPricing
-from radixway.core.config.ray import RayAutoscalingConfig, RayConfig, RayEngineConfig, RayGatewayConfig
-from radixway.core.config.scale import ScaleConfig, SharedLimitsConfig, SyncConfig
-from radixway.core.config.sections import (
+from radixway.core.config.routing import (
+    BreakerConfig,
     DisaggregationConfig,
-    GatewayConfig,
     HealthConfig,
-    PipelineConfig,
-    RetryConfig,
-    Role,
+    HedgeConfig,
+    QueueConfig,
     RoutingConfig,
-    TelemetryConfig,
-    TokenizeConfig,
-    TransferConfig,
     WeightsConfig,
+)
+from radixway.core.config.scale import (
+    PlannerConfig,
+    ProfileConfig,
+    RayAutoscalingConfig,
+    RayEngineConfig,
+    SyncConfig,
+)
+from radixway.core.config.sections import (
+    AbortConfig,
+    ConsoleConfig,
+    EncodersConfig,
+    ExtProcConfig,
+    ExtProcTlsConfig,
+    MilvusConfig,
+    SemanticCacheConfig,
+    SimulationsConfig,
+    TrajectoriesConfig,
+    ValkeyConfig,
+)
+from radixway.core.config.tenants import DEFAULT_TENANT, ModelPricing, QuotasConfig, RatesConfig
+from radixway.core.config.tree import Config, load_config
+from radixway.core.config.workers import (
+    DiscoveryConfig,
+    DnsConfig,
+    FoundTraits,
+    KubernetesConfig,
+    KvEventsConfig,
+    RegistrationConfig,
+    Role,
     WorkerSettings,
     check_worker_url,
 )
-from radixway.core.config.semantic_cache import MilvusConfig, SemanticCacheConfig, ValkeyConfig
-from radixway.core.config.simulations import SimulationsConfig
-from radixway.core.config.telemetry import LogsConfig, TracingConfig
-from radixway.core.config.tenants import (
-    DEFAULT_TENANT,
-    KeyConfig,
-    QuotasConfig,
-    RatesConfig,
-    TenantConfig,
-    TenantsConfig,
-    UsageConfig,
-)
-from radixway.core.config.trajectories import AbortConfig, SessionsConfig, TrajectoriesConfig
-from radixway.core.config.tree import Config, load_config
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -87,18 +83,13 @@ __all__ = [
     "GatewayConfig",
     "HealthConfig",
     "HedgeConfig",
-    "KeyConfig",
     "KubernetesConfig",
     "KvAwarePolicyConfig",
     "KvEventsConfig",
     "LeastLoadedPolicyConfig",
-    "LimitsConfig",
     "LogsConfig",
     "MilvusConfig",
     "ModelPricing",
-    "ObjectiveConfig",
-    "PipelineConfig",
-    "PlannedModelConfig",
     "PlannerConfig",
     "PowerOfTwoPolicyConfig",
     "PrefixAffinityPolicyConfig",
@@ -108,31 +99,17 @@ __all__ = [
     "RandomPolicyConfig",
     "RatesConfig",
     "RayAutoscalingConfig",
-    "RayConfig",
     "RayEngineConfig",
-    "RayGatewayConfig",
     "RegistrationConfig",
-    "RetryConfig",
     "Role",
     "RoundRobinPolicyConfig",
     "RoutingConfig",
-    "ScaleConfig",
     "SemanticCacheConfig",
-    "ServerLimitsConfig",
     "SessionPolicyConfig",
-    "SessionsConfig",
-    "SharedLimitsConfig",
     "SimulationsConfig",
     "StickyLeastLoadedPolicyConfig",
     "SyncConfig",
-    "TelemetryConfig",
-    "TenantConfig",
-    "TenantsConfig",
-    "TokenizeConfig",
-    "TracingConfig",
     "TrajectoriesConfig",
-    "TransferConfig",
-    "UsageConfig",
     "ValkeyConfig",
     "WeightsConfig",
     "WorkerLimitsConfig",

@@ -1,18 +1,12 @@
-"""Base class of every section of the configuration.
-
-Where Radixway keeps what it prepares and remembers.
-
-URLs of Redis and Valkey servers, which may hold a password.
-"""
-
-from __future__ import annotations
+"""The base class of every section, and the types of values that several sections have."""
 
 import os
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 
 class ConfigError(Exception):
@@ -51,3 +45,47 @@ def _check_redis(url: SecretStr) -> SecretStr:
 
 
 RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis)]
+
+
+def _check_bearer(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("a key that goes into a header must be printable ASCII")
+    return secret
+
+
+def _check_host(host: str) -> str:
+    if not (host and host.isascii() and host.isprintable()):
+        raise ValueError("this must be a name or an address")
+    return host
+
+
+Host = Annotated[str, AfterValidator(_check_host)]
+
+Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
+
+
+def _check_network(network: str) -> str:
+    ip_network(network)
+    return network
+
+
+Network = Annotated[str, AfterValidator(_check_network)]
+"""A network such as `10.1.0.0/16`, or a single address."""
+
+_ZMQ_ENDPOINT = re.compile(r"ipc://.+|tcp://([^:/\[\]@]+|\[[^]]+\]):(\*|\d{1,5})")
+
+
+def _check_zmq_endpoint(endpoint: str) -> str:
+    address = _ZMQ_ENDPOINT.fullmatch(endpoint)
+    if address is None or ((address[2] or "*") != "*" and int(address[2]) > 65535):
+        raise ValueError(
+            f"{endpoint!r} is no ZeroMQ endpoint: give tcp://HOST:PORT, tcp://*:PORT or ipc://PATH"
+        )
+    return endpoint
+
+
+ZmqEndpoint = Annotated[str, AfterValidator(_check_zmq_endpoint)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A probability, similarity or confidence."""

@@ -4,8 +4,6 @@ They are read from the file `chat.env_file` and, above it, from the environment;
 our own way stands above both. A line is `KEY=value` or, as in the published overview, `KEY: value  # why`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -65,10 +63,7 @@ _MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
 
 
 def convert_published_keys(chat: Any, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Convert these keys to a tree of our own keys. `chat`: that section as it was given.
-
-    Raises ConfigError, which names the place: the file cannot be read, or a value is no number.
-    """
+    """Convert these keys, below the section `chat` as given, to a tree of ours. Raises ConfigError."""
     own = chat if isinstance(chat, Mapping) else {}
     file = own.get("env_file")
     given = {} if not isinstance(file, str | Path) else read_env_file(Path(file))

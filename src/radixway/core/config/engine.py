@@ -1,18 +1,20 @@
 """The `engine` section: which model the embedded engine runs, and how much of the machine it may take."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from radixway.core.config.kv_events import check_endpoint
-from radixway.core.config.sections import Bearer
+from radixway.core.config.base import Bearer, ConfigSection, ZmqEndpoint
+
+Schedule = Annotated[
+    Literal["lpm", "dfs_weight", "fcfs", "priority"],
+    BeforeValidator(lambda name: "dfs_weight" if name == "dfs-weight" else name),
+]
 
 
-class EngineConfig(BaseModel):
+class EngineConfig(ConfigSection):
     """Every key has a default that suits the machine it starts on; None means "choose by the machine"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = "bundled"
     """A Hugging Face model directory, a hub id, or `bundled` (the demonstration model that ships)."""
@@ -62,7 +64,7 @@ class EngineConfig(BaseModel):
     """Which cached prefixes go first: those used longest ago, used least often, never used again, or of the
     lowest priority among the requests that computed or used them."""
 
-    schedule: Literal["lpm", "dfs_weight", "fcfs", "priority"] = "lpm"
+    schedule: Schedule = "lpm"
     """Order of admission among requests of one priority: longest cached prefix first (`lpm`), the busiest
     branch of the tree first (`dfs_weight`), by arrival (`priority`). `fcfs`: by arrival, without priority."""
     max_running: int = Field(default=64, ge=1)
@@ -93,25 +95,15 @@ class EngineConfig(BaseModel):
     insecure: bool = False
     """Listen where other machines reach it (`--host`) without an `api_key`."""
 
-    kv_events_endpoint: str | None = None
+    kv_events_endpoint: ZmqEndpoint | None = None
     """Publish what enters and leaves the cache, for routers, at this ZeroMQ endpoint: `tcp://*:5557` and `ipc://…`
     are bound, `tcp://host:5557` is connected to. None: no events."""
-    kv_events_replay_endpoint: str | None = None
+    kv_events_replay_endpoint: ZmqEndpoint | None = None
     """Where subscribers may ask for batches they have missed, for example `tcp://*:5558`; always bound."""
     kv_events_topic: str = ""
     """First frame of every message, for subscribers that want only some publishers."""
     kv_events_format: Literal["map", "array"] = "map"
     """Each event as a map (vLLM 0.24 and later), or positional (vLLM up to 0.23)."""
-
-    @field_validator("schedule", mode="before")
-    @classmethod
-    def _normalize_schedule(cls, name: object) -> object:
-        return "dfs_weight" if name == "dfs-weight" else name
-
-    @field_validator("kv_events_endpoint", "kv_events_replay_endpoint")
-    @classmethod
-    def _check_kv_endpoint(cls, endpoint: str | None) -> str | None:
-        return None if endpoint is None else check_endpoint(endpoint)
 
     @model_validator(mode="after")
     def _check_replay_endpoint(self) -> Self:

@@ -1,11 +1,8 @@
 """The policies by which workers are chosen, and their parameters.
 
-A policy is written as its name, `kv_aware`; as its name with parameters, `kv_aware:overlap_weight=8`, colons
-between them; or as a mapping, `{name: kv_aware, overlap_weight: 8}`. A dotted path names a class of one's
-own.
+A policy is its name, `kv_aware`, with parameters, `kv_aware:overlap_weight=8`, or a mapping of both, `{name:
+kv_aware, overlap_weight: 8}`. A dotted path names a class of one's own.
 """
-
-from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
@@ -66,10 +63,7 @@ class StickyLeastLoadedPolicyConfig(ConfigSection):
 
 
 class PrefixAffinityPolicyConfig(ConfigSection):
-    """Ray Serve's three tiers: are queues balanced, who has seen such a text, whose cache is smallest.
-
-    Names and defaults as in Ray's guide to `PrefixCacheAffinityRouter`.
-    """
+    """Ray Serve's `PrefixCacheAffinityRouter`: balanced queues, then seen text, then the emptiest cache."""
 
     name: Literal["prefix_affinity"] = "prefix_affinity"
     imbalanced_threshold: float = Field(default=10, ge=0)
@@ -88,32 +82,31 @@ class PrefixAffinityPolicyConfig(ConfigSection):
     """Characters kept of one worker at most, whatever `do_eviction` says."""
 
 
-class KvAwarePolicyConfig(ConfigSection):
+class CostPolicyConfig(ConfigSection):
+    """Costs of a candidate, by what it has cached in which kind of memory."""
+
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
+    host_credit: float = Field(default=0.75, ge=0, le=1)
+    """What a block in host memory is worth of one in device memory."""
+    disk_credit: float = Field(default=0.25, ge=0, le=1)
+    """The same of a block on disk."""
+
+
+class KvAwarePolicyConfig(CostPolicyConfig):
     """NVIDIA Dynamo's cost in blocks: what there is to prefill, plus what the worker holds in use."""
 
     name: Literal["kv_aware"] = "kv_aware"
     overlap_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Weight of the prefill, and so of the prefix that needs none, beside the load of decoding."""
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
-    host_credit: float = Field(default=0.75, ge=0, le=1)
-    """What a block in host memory is worth of one in device memory."""
-    disk_credit: float = Field(default=0.25, ge=0, le=1)
-    """The same of a block on disk."""
 
 
-class ExpectedTimePolicyConfig(ConfigSection):
+class ExpectedTimePolicyConfig(CostPolicyConfig):
     """Seconds until the first token, plus what this slows down the answers already running there."""
 
     name: Literal["expected_time"] = "expected_time"
     slowdown: float = Field(default=0.05, ge=0, allow_inf_nan=False)
     """What a second of prefill costs each running answer, in seconds."""
-    host_credit: float = Field(default=0.75, ge=0, le=1)
-    """What a block in host memory is worth of one in device memory."""
-    disk_credit: float = Field(default=0.25, ge=0, le=1)
-    """The same of a block on disk."""
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
 
 
 class CustomPolicyConfig(ConfigSection):

@@ -1,7 +1,5 @@
 """Keys that were renamed: the old name is still read, with a warning that tells the new one."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from copy import deepcopy

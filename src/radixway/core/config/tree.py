@@ -14,28 +14,23 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from radixway.core.config.base import ConfigError
 from radixway.core.config.chat import ChatConfig
 from radixway.core.config.chat_env import convert_published_keys
-from radixway.core.config.console import ConsoleConfig
-from radixway.core.config.discovery import DiscoveryConfig
-from radixway.core.config.encoders import EncodersConfig
 from radixway.core.config.engine import EngineConfig
-from radixway.core.config.ext_proc import ExtProcConfig
+from radixway.core.config.gateway import GatewayConfig, LimitsConfig, PipelineConfig, TelemetryConfig
 from radixway.core.config.guard import GuardConfig
-from radixway.core.config.limits import LimitsConfig
-from radixway.core.config.ray import RayConfig
 from radixway.core.config.renamed_keys import old_places, rename_keys
-from radixway.core.config.scale import ScaleConfig
+from radixway.core.config.routing import RoutingConfig
+from radixway.core.config.scale import RayConfig, ScaleConfig
 from radixway.core.config.sections import (
-    GatewayConfig,
-    PipelineConfig,
-    RoutingConfig,
-    TelemetryConfig,
-    WorkerSettings,
+    ConsoleConfig,
+    EncodersConfig,
+    ExtProcConfig,
+    SemanticCacheConfig,
+    SimulationsConfig,
+    TrajectoriesConfig,
 )
-from radixway.core.config.semantic_cache import SemanticCacheConfig
-from radixway.core.config.simulations import SimulationsConfig
 from radixway.core.config.tenants import TenantsConfig
-from radixway.core.config.trajectories import TrajectoriesConfig
-from radixway.core.config.yaml_file import Place, describe_validation_error, has_node, line_of, read_yaml
+from radixway.core.config.workers import DiscoveryConfig, WorkerSettings
+from radixway.core.config.yaml_file import Place, has_node, line_of, places_of_mistakes, read_yaml
 
 if TYPE_CHECKING:
     from radixway.core.config.semantic import SemanticConfig
@@ -97,7 +92,7 @@ def load_config(
 ) -> Config:
     """Read `path` (YAML), then the environment (`RADIXWAY__SECTION__KEY`), then `overrides` (nested).
 
-    `base` (nested too) stands in place of defaults, and above it what `published_keys` finds.
+    `base` (nested too) stands in place of defaults, and above it what `convert_published_keys` finds.
 
     Raises:
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
@@ -110,39 +105,39 @@ def load_config(
         convert_published_keys(chosen.get("chat"), os.environ),
     )
     merged = _merge(below, chosen)
-    told: list[str] = []
+    mistakes: list[str] = []
     if merged.get("semantic") is not None:
-        merged["semantic"] = _read_semantic(merged["semantic"], path, root, told)
+        merged["semantic"] = _read_semantic(merged["semantic"], path, root, mistakes)
     try:
         config = Config(**merged)
     except ValidationError as error:
-        told += _describe_errors(error, path, root)
-    if told:
-        raise ConfigError("\n".join(told))
+        mistakes += _describe_errors(error, path, root)
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
     return config
 
 
-def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, told: list[str]) -> Any:
-    """The `semantic` section, checked together with the file that it names; mistakes are added to `told`."""
-    from radixway.core.config.semantic import SemanticConfig, find_contradictions, merge_semantic_file
+def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, mistakes: list[str]) -> Any:
+    """The `semantic` section, checked together with the file that it names; adds to `mistakes`."""
+    from radixway.core.config.semantic import SemanticConfig, merge_semantic_file
+    from radixway.core.config.semantic.loader import find_contradictions
 
     try:
         section = SemanticConfig.model_validate(given)
         merge_semantic_file(section)
     except ValidationError as error:
-        told += _describe_errors(error, path, root, ("semantic",))
+        mistakes += _describe_errors(error, path, root, ("semantic",))
         return None
     except ConfigError as error:
-        told.append(str(error))
+        mistakes.append(str(error))
         return None
-    told += [
+    mistakes += [
         _describe_error(("semantic", *at), text, path, root) for at, text in find_contradictions(section)
     ]
     return section
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """The tree of a file, and the nodes that know its lines."""
     tree, root = read_yaml(path)
     for name in Config.model_fields:
         if name in tree and tree[name] is None:  # all its keys are commented out
@@ -174,18 +169,14 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         elif isinstance(old, Mapping):
             merged[key] = _merge(old, value)
         else:
-            merged[key] = (old, value)  # one of them is a mistake: valid as neither, it is told
+            merged[key] = (old, value)  # one of them is a mistake: valid as neither, it is reported
     return merged
 
 
 def _describe_errors(
     error: ValidationError, path: Path | None, root: yaml.Node | None, within: Place = ()
 ) -> list[str]:
-    """One line per mistake: where it stands, which key, what is wrong."""
-    return [
-        _describe_error((*within, *each["loc"]), describe_validation_error(each), path, root)
-        for each in error.errors()
-    ]
+    return [_describe_error((*within, *at), text, path, root) for at, text in places_of_mistakes(error)]
 
 
 def _describe_error(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:

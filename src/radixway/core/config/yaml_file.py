@@ -1,14 +1,12 @@
 """YAML files whose mistakes are told by path and line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 
@@ -18,7 +16,6 @@ Place = tuple[str | int, ...]
 """Where in a tree: keys and indexes from the root."""
 
 _MAX_REPORTED_MISTAKES = 100
-"""Mistakes of a file; so many more are counted."""
 _MAX_MERGED_KEYS = 10_000
 """Keys that `<<` may bring into a mapping: mappings merged into each other grow without an end."""
 _IN_WORDS = {
@@ -69,13 +66,7 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
-    """Return the mapping in the file at `path`, and the nodes that know its lines.
-
-    An empty file is an empty mapping.
-
-    Raises:
-        ConfigError: it cannot be read, is not YAML, or is no mapping.
-    """
+    """Return the mapping in the file (empty: `{}`), and the nodes that know its lines. Raises ConfigError."""
     return parse_yaml(read_text(path), path)
 
 
@@ -129,15 +120,18 @@ def _nodes_along(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
 
 def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[FileMistake]:
     """Return the mistakes in `found` with their lines; of very many the first."""
-    told = [FileMistake(said, line_of(at, root), at) for at, said in found[:_MAX_REPORTED_MISTAKES]]
+    mistakes = [FileMistake(text, line_of(at, root), at) for at, text in found[:_MAX_REPORTED_MISTAKES]]
     if len(found) > _MAX_REPORTED_MISTAKES:
-        told.append(FileMistake(f"and {len(found) - _MAX_REPORTED_MISTAKES} mistakes more"))
-    return told
+        mistakes.append(FileMistake(f"and {len(found) - _MAX_REPORTED_MISTAKES} mistakes more"))
+    return mistakes
 
 
-def describe_validation_error(mistake: ErrorDetails) -> str:
-    """Describe a `mistake` that pydantic found, for people."""
-    return _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
+def places_of_mistakes(error: ValidationError) -> list[tuple[Place, str]]:
+    """Return where each mistake is that pydantic found, and what it is, for people."""
+    return [
+        (each["loc"], _IN_WORDS.get(each["type"]) or each["msg"].removeprefix("Value error, "))
+        for each in error.errors()
+    ]
 
 
 class _Loader(yaml.SafeLoader):

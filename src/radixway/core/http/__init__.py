@@ -9,7 +9,15 @@ State, and the file that owns it:
 
 from radixway.core.http.asgi import App, ClientWatch, Message, Receive, Scope, Send, choose_request_id
 from radixway.core.http.attempt_limiter import AttemptLimiter
-from radixway.core.http.connections import ServerStoppingError, is_server_stopping, uncancel_at_end
+from radixway.core.http.connections import (
+    ServerCounts,
+    ServerLimits,
+    ServerStoppingError,
+    include_routes,
+    is_server_stopping,
+    raise_file_limit,
+    uncancel_at_end,
+)
 from radixway.core.http.errors import (
     BadBodyError,
     HttpError,
@@ -17,8 +25,8 @@ from radixway.core.http.errors import (
     ReshapedError,
     send_error,
 )
-from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
-from radixway.core.http.json_body import (
+from radixway.core.http.head_limit import HeadLimit
+from radixway.core.http.request_body import (
     ClientDisconnectedError,
     decode_json,
     decode_open_struct,
@@ -26,17 +34,16 @@ from radixway.core.http.json_body import (
     limit_body,
     read_body,
 )
-from radixway.core.http.limits import ServerCounts, ServerLimits, raise_file_limit
-from radixway.core.http.process_exit import cancel_process_exit, exit_process_within, run_until_exit
 from radixway.core.http.request_origin import LoopDetectedError, LoopGuard, OriginCheck
-from radixway.core.http.routes import include_routes
 from radixway.core.http.serving import (
     AppServer,
     CannotListenError,
     bind_tcp,
     bind_unix,
+    cancel_process_exit,
+    exit_process_within,
     is_loopback_host,
-    listener_url,
+    run_until_exit,
 )
 
 __all__ = [
@@ -48,7 +55,6 @@ __all__ = [
     "ClientDisconnectedError",
     "ClientWatch",
     "HeadLimit",
-    "HeadTooLargeError",
     "HttpError",
     "LoopDetectedError",
     "LoopGuard",
@@ -74,7 +80,6 @@ __all__ = [
     "is_loopback_host",
     "is_server_stopping",
     "limit_body",
-    "listener_url",
     "raise_file_limit",
     "read_body",
     "run_until_exit",

@@ -1,7 +1,5 @@
 """ASGI's three arguments, and a watch over the client while its request is being answered."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -44,7 +42,6 @@ class ClientWatch:
             self._task.uncancel()
 
     def stop_watching(self) -> None:
-        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
         if self._receiving is not None:
@@ -61,9 +58,7 @@ class ClientWatch:
 
 
 def choose_request_id(given: bytes | None) -> str:
-    """Return the client's `given` `x-request-id` if it is usable (128 printable ASCII characters at most), or
-    a fresh one.
-    """
+    """Return the client's `x-request-id` if it is at most 128 printable ASCII characters, or a fresh one."""
     if given is not None and 0 < len(given) <= 128 and given.isascii():
         name = given.decode("ascii")
         if name.isprintable():

@@ -4,8 +4,6 @@ Right keys always work: whoever guesses from an address takes nothing away from 
 keeps noise and load down and says that it was noticed; only a long key keeps guesses from being right.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,15 +16,10 @@ from radixway.core.http.errors import HttpError
 
 _COUNTED = "radixway.wrong_key"
 """Where a scope says that its key was counted: one request is looked at in several places."""
+_WINDOW_S = 60.0
+"""How long a window is, from its first failure."""
 _IPV6_SITE_BITS = 64
 """Of an IPv6 address, what a site is given: the rest is everybody's own to choose."""
-
-
-class TooManyWrongKeysError(HttpError):
-    """A wrong key, after many others from the same address."""
-
-    status = 429
-    code = "too_many_wrong_keys"
 
 
 @dataclass(slots=True)
@@ -44,7 +37,6 @@ class AttemptLimiter:
         clock: Callable[[], float] = monotonic,
         *,
         max_total: int | None = None,
-        window_s: float = 60.0,
         max_addresses: int = 10_000,
     ) -> None:
         """
@@ -52,13 +44,11 @@ class AttemptLimiter:
             max_failures: wrong keys in a window from one address before `retry_after_s` says when to go on.
             clock: in seconds.
             max_total: the same from all addresses together; None: without limit.
-            window_s: how long a window is, from its first failure.
             max_addresses: that are remembered; beyond it the one whose window began first is forgotten.
         """
         self._max_failures = max_failures
         self._max_total = max_total
         self._clock = clock
-        self._window_s = window_s
         self._max_addresses = max_addresses
         self._all = _FailureWindow(0.0, 0)
         self._by_address: OrderedDict[str, _FailureWindow] = OrderedDict()
@@ -72,27 +62,27 @@ class AttemptLimiter:
         until = 0.0
         own = self._by_address.get(_address_block(address))
         if own is not None and own.failures >= self._max_failures:
-            until = own.began_at + self._window_s
+            until = own.began_at + _WINDOW_S
         if self._max_total is not None and self._all.failures >= self._max_total:
-            until = max(until, self._all.began_at + self._window_s)
+            until = max(until, self._all.began_at + _WINDOW_S)
         return max(0, ceil(until - now))
 
     def record_failure(self, address: str) -> None:
         """Count a wrong key from `address`."""
         now, site = self._clock(), _address_block(address)
         own = self._by_address.get(site)
-        if own is None or own.began_at + self._window_s <= now:
+        if own is None or own.began_at + _WINDOW_S <= now:
             self._by_address[site] = own = _FailureWindow(now, 0)
             self._by_address.move_to_end(site)
             if len(self._by_address) > self._max_addresses:
                 self._by_address.popitem(last=False)
-        if self._all.began_at + self._window_s <= now:
+        if self._all.began_at + _WINDOW_S <= now:
             self._all = _FailureWindow(now, 0)
         own.failures += 1
         self._all.failures += 1
 
     def count_wrong_key(self, scope: Scope) -> None:
-        """Count a request's key as wrong. Raise TooManyWrongKeysError where too many came before it."""
+        """Count a request's key as wrong. Raises HttpError (429) where too many came before it."""
         client = scope.get("client")
         address = client[0] if client else ""
         wait_s = scope.get(_COUNTED)
@@ -100,7 +90,8 @@ class AttemptLimiter:
             scope[_COUNTED] = wait_s = self.retry_after_s(address)
             self.record_failure(address)
         if wait_s:
-            raise TooManyWrongKeysError("too many wrong keys came from this address", retry_after_s=wait_s)
+            message = "too many wrong keys came from this address"
+            raise HttpError(message, status=429, code="too_many_wrong_keys", retry_after_s=wait_s)
 
 
 def _address_block(address: str) -> str:

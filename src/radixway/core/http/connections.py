@@ -4,14 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+import resource
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from starlette.routing import Route, WebSocketRoute
+
+from radixway.core.http.asgi import App, Receive, Scope, Send
 from radixway.core.http.errors import HttpError
-from radixway.core.http.limits import ServerCounts, ServerLimits
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 log = logging.getLogger(__name__)
+
+_OWN_FILES = 64
+"""Files that a process needs beside its connections: databases, logs, pipes, what it follows."""
+_MAX_CONNECTIONS = 16_384
+"""By default, however many files may be open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Limits on what a client may send and how long it may take: the section `limits.server`."""
+
+    max_header_bytes: int = 64 * 2**10
+    max_header_count: int = 128
+    header_timeout_s: float = 30
+    body_timeout_s: float = 30
+    min_body_bytes_per_s: int = 256
+    keep_alive_s: float = 75
+    send_timeout_s: float = 60
+    max_connections: int | None = None
+    max_body_bytes_in_flight: int = 256 * 2**20
+
+    def effective_max_connections(self) -> int:
+        """`max_connections`, or what the number of files allows that this process may have open.
+
+        Half of them are for connections to workers, so that whoever is served can be served to the end.
+        """
+        if self.max_connections is not None:
+            return self.max_connections
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files == resource.RLIM_INFINITY:
+            return _MAX_CONNECTIONS
+        return min(max((files - _OWN_FILES) // 2, 8), _MAX_CONNECTIONS)
+
+
+@dataclass(slots=True)
+class ServerCounts:
+    """Counts of the times that a server has met each limit."""
+
+    large_heads: int = 0
+    slow_heads: int = 0
+    slow_bodies: int = 0
+    slow_readers: int = 0
+    bodies_without_memory: int = 0
+    closed_idle: int = 0
+    refused_connections: int = 0
+    files_exhausted: int = 0
+    """Seconds in which no more files could be opened."""
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as the system allows: the lower limit is for select()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
 
 _STATE = "radixway.connections"
 """Where a scope holds the state of the server that it came to."""
@@ -20,21 +83,6 @@ _MAX_REFUSALS = 32
 """Refused clients that are given time to read why; others are cut off."""
 FREE_BODY_BYTES = 64 * 2**10
 """Of each body; the number of connections bounds these."""
-
-
-class BodyTimeoutError(HttpError):
-    """A body stalled."""
-
-    status = 408
-    code = "body_timeout"
-
-
-class TooManyBodiesError(HttpError):
-    """Bodies that are being read hold all the memory that they may."""
-
-    status = 503
-    code = "too_many_bodies"
-    retry_after_s = 1
 
 
 class ServerStoppingError(HttpError):
@@ -53,7 +101,6 @@ class IdleConnection(Protocol):
 
     def close_idle(self) -> None:
         """Close it now, even if its last answer has not been read."""
-        ...
 
 
 class ConnectionState:
@@ -74,10 +121,7 @@ class ConnectionState:
         self._warned_at = -_LOG_EVERY_S
 
     def admit_connection(self, connections: int) -> bool:
-        """Return whether a new connection may stay; `connections` are open, with it.
-
-        Where there are too many, the one that has been idle longest is closed for it.
-        """
+        """Return whether one more of `connections` may stay; the longest idle one is closed to make room."""
         if connections - self.refused <= self.max_connections:
             return True
         if self.idle:
@@ -96,12 +140,11 @@ class ConnectionState:
         return self.refused < _MAX_REFUSALS
 
     def hold_body(self, size: int) -> None:
-        """Count `size` bytes of a body being read. Raises TooManyBodiesError, and counts nothing then."""
+        """Count `size` bytes of a body being read. Raises HttpError (503), and counts nothing then."""
         if self.body_bytes + size > self.limits.max_body_bytes_in_flight:
             self.counts.bodies_without_memory += 1
-            raise TooManyBodiesError(
-                "the bodies being read hold all of limits.server.max_body_bytes_in_flight: ask again"
-            )
+            message = "the bodies being read hold all of limits.server.max_body_bytes_in_flight: ask again"
+            raise HttpError(message, status=503, code="too_many_bodies", retry_after_s=1)
         self.body_bytes += size
 
     def release_body(self, size: int) -> None:
@@ -142,22 +185,44 @@ def mark_scope(scope: MutableMapping[str, Any], state: ConnectionState) -> None:
 
 
 def is_server_stopping(scope: MutableMapping[str, Any]) -> bool:
-    """Return whether the request's server ends what is under way: why a task was cancelled that nobody else
-    ended.
-
-    Whoever is cancelled then has a few seconds to say so to its client.
-    """
+    """Return whether the request's server ends what is under way: why its task was cancelled."""
     state: ConnectionState | None = scope.get(_STATE)
     return state is not None and state.is_ending
 
 
 def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
-    """Take back the cancellation of this task if it comes from the end of the request's server.
-
-    Returns whether it does; what cancelled the task otherwise is raised again by the caller.
-    """
+    """Take back this cancellation, and return True, if it comes from the end of the server."""
     if not is_server_stopping(scope):
         return False
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
     return True
+
+
+def include_routes(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
+    """Let `whole` answer on the routes of `parts`, too, without its own prefix and dependencies.
+
+    FastAPI's `include_router` makes each route anew, which the first caller waited for. `guard` is told of
+    each request before its body is read, and raises what `whole` answers; so does ServerStoppingError where
+    a request is cancelled because the server ends.
+    """
+    for part in parts:
+        for route in part.routes:
+            if not isinstance(route, Route | WebSocketRoute):
+                raise TypeError(f"{route!r} cannot be guarded")
+            route.app = _guard_app(route.app, guard)
+        whole.routes.extend(part.routes)
+
+
+def _guard_app(app: App, guard: Callable[[Scope], None] | None) -> App:
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if guard is not None:
+            guard(scope)
+        try:
+            await app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not uncancel_at_end(scope):
+                raise
+            raise ServerStoppingError from None
+
+    return guarded

@@ -1,7 +1,5 @@
 """Errors as clients see them."""
 
-from __future__ import annotations
-
 import msgspec
 
 from radixway.core.http.asgi import Scope, Send, choose_request_id
@@ -14,10 +12,7 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
 class HttpError(Exception):
-    """A status, a code for programs and a sentence for people.
-
-    Written in OpenAI's shape, which SGLang's clients read too.
-    """
+    """A status, a code for programs and a sentence for people, in the shape of OpenAI's errors."""
 
     status = 500
     code: str | None = "internal_error"

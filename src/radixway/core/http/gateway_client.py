@@ -1,8 +1,7 @@
 """A small client of a running gateway, for the command line."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
@@ -16,6 +15,9 @@ AnswerT = TypeVar("AnswerT")
 
 _LARGEST_BYTES = 64 << 20
 """Of an answer. A fleet's metrics have some megabytes; what does not end is no gateway's."""
+
+_READ_BUFFER_BYTES = 4 << 20
+"""Lines of a recorded trace may be long."""
 
 
 class GatewayCallError(Exception):
@@ -65,16 +67,12 @@ class ListedWorker(msgspec.Struct):
 
     @property
     def trouble(self) -> str:
-        """Implement `describe_trouble`."""
+        """Why it does not answer, or nothing."""
         return describe_trouble(self.state, self.last_error, self.error_kind)
 
 
 def describe_trouble(state: str, last_error: str | None, error_kind: str | None) -> str:
-    """Return why a worker of `/list_workers` does not answer, or nothing.
-
-    `last_error` may be history: it is not while the latest probe failed (`error_kind` says how), or while
-    the worker waits for weights.
-    """
+    """Return why a worker does not answer, or nothing: `last_error` may be history."""
     return last_error or "" if error_kind is not None or state == "stale" else ""
 
 
@@ -141,68 +139,65 @@ async def fetch_bytes(
     url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
 ) -> bytes:
     """Call `path` with `body` and return the answer as it came. Raises GatewayCallError."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session,
-            session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
-        ):
-            await _raise_for_status(response)
-            return await _read_body(response)
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+    async with _open_call(url, method, path, body, key, timeout_s=30) as response:
+        return await _read_body(response)
 
 
 async def stream_chat(
     url: str, body: dict[str, Any], show: Callable[[str], None], key: str | None = None
 ) -> ChatCompletionInfo:
     """Stream one chat completion, handing text to `show` as it comes. Raises GatewayCallError."""
-    told = ChatCompletionInfo()
-    headers = {"authorization": f"Bearer {key}"} if key else {}
+    info = ChatCompletionInfo()
     body = {**body, "stream": True, "stream_options": {"include_usage": True}}
     began = perf_counter()
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session,
-            session.post(url.rstrip("/") + "/v1/chat/completions", json=body, headers=headers) as response,
-        ):
-            await _raise_for_status(response)
-            told.request_id = response.headers.get("x-request-id", "")
-            told.worker = response.headers.get("x-radixway-worker", "")
-            if response.content_type != "text/event-stream":
-                raise GatewayCallError(f"what answers at {url} is no gateway: it streams no events")
-            async for event in _iter_events(response, url):
-                if event.error:
-                    raise GatewayCallError(event.error.message)
-                told.model = event.model or told.model
-                if event.usage:
-                    _note_usage(told, event.usage)
-                for choice in event.choices:
-                    if choice.delta.content:
-                        told.first_token_s = told.first_token_s or perf_counter() - began
-                        told.text += choice.delta.content
-                        show(choice.delta.content)
-    except (aiohttp.ClientError, ValueError) as error:
-        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
-    return told
+    async with _open_call(url, "POST", "/v1/chat/completions", body, key) as response:
+        info.request_id = response.headers.get("x-request-id", "")
+        info.worker = response.headers.get("x-radixway-worker", "")
+        if response.content_type != "text/event-stream":
+            raise GatewayCallError(f"what answers at {url} is no gateway: it streams no events")
+        async for event in _iter_events(response, url):
+            if event.error:
+                raise GatewayCallError(event.error.message)
+            info.model = event.model or info.model
+            if event.usage:
+                _note_usage(info, event.usage)
+            for choice in event.choices:
+                if choice.delta.content:
+                    info.first_token_s = info.first_token_s or perf_counter() - began
+                    info.text += choice.delta.content
+                    show(choice.delta.content)
+    return info
 
 
 async def stream_lines(
     url: str, path: str, key: str | None = None, began: Callable[[], None] = lambda: None
 ) -> AsyncIterator[bytes]:
-    """The lines of a call that answers for as long as it is read; `began` once it does. Raises
-    GatewayCallError.
-    """
+    """Yield the lines of an endless answer; `began` is called once it comes. Raises GatewayCallError."""
+    async with _open_call(url, "GET", path, None, key) as response:
+        began()
+        async for line in response.content:
+            yield line
+
+
+@asynccontextmanager
+async def _open_call(
+    url: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    key: str | None,
+    timeout_s: float | None = None,
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """A successful answer. Whatever goes wrong with it until it is closed is a GatewayCallError."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
+    timeout = aiohttp.ClientTimeout(total=timeout_s)
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**22) as session,
-            session.get(url.rstrip("/") + path, headers=headers) as response,
+            aiohttp.ClientSession(timeout=timeout, read_bufsize=_READ_BUFFER_BYTES) as session,
+            session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
         ):
             await _raise_for_status(response)
-            began()
-            async for line in response.content:
-                yield line
+            yield response
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
@@ -272,8 +267,8 @@ def _decode_answer(data: bytes, shape: type[AnswerT], url: str) -> AnswerT:
         raise GatewayCallError(f"what answers at {url} is no gateway: {error}") from None
 
 
-def _note_usage(told: ChatCompletionInfo, usage: _Usage) -> None:
-    told.prompt_tokens = usage.prompt_tokens or 0
-    told.completion_tokens = usage.completion_tokens or 0
+def _note_usage(info: ChatCompletionInfo, usage: _Usage) -> None:
+    info.prompt_tokens = usage.prompt_tokens or 0
+    info.completion_tokens = usage.completion_tokens or 0
     if usage.prompt_tokens_details:
-        told.cached_tokens = usage.prompt_tokens_details.cached_tokens or 0
+        info.cached_tokens = usage.prompt_tokens_details.cached_tokens or 0

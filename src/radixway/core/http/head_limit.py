@@ -1,7 +1,5 @@
 """Bounds on the heads of HTTP messages while they are parsed, for servers and clients alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import httptools

@@ -1,7 +1,5 @@
 """HTTP/1.1 of uvicorn's, with bounds on what a client may send and how long it may take."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from typing import Any
@@ -10,10 +8,10 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from radixway.core.http.asgi import App, Receive, Scope, Send
-from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope
+from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope, uncancel_at_end
 from radixway.core.http.errors import HttpError, send_error
 from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
-from radixway.core.http.incoming_body import IncomingBody
+from radixway.core.http.request_body import IncomingBody
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10
@@ -61,7 +59,6 @@ class HttpProtocol(HttpToolsProtocol):
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Implement `asyncio.Protocol`."""
         super().connection_made(transport)
         if self._state.admit_connection(len(self.connections)):
             self._state.idle[self] = None
@@ -111,12 +108,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._start_send_timer()
 
     def resume_writing(self) -> None:
-        """Implement `asyncio.Protocol`."""
         super().resume_writing()
         self._cancel_send_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`."""
         if self._discards_input:
             self._discard_bytes(len(data))
             return
@@ -143,7 +138,6 @@ class HttpProtocol(HttpToolsProtocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
-        """Implement a callback of httptools."""
         self._head.begin_message()
         self._in_head = True
         super().on_message_begin()
@@ -173,7 +167,6 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.resume_reading()  # else nobody would notice that the client leaves
 
     def on_body(self, body: bytes) -> None:
-        """Implement a callback of httptools."""
         self._head.mark_progress()
         if self._discards_input:
             return
@@ -182,7 +175,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_reading_requests()
 
     def on_message_complete(self) -> None:
-        """Implement a callback of httptools."""
         self._head.mark_progress()
         if not self._discards_input and not self.parser.should_upgrade():
             super().on_message_complete()
@@ -211,10 +203,9 @@ class HttpProtocol(HttpToolsProtocol):
             await app(scope, receive, send)
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
-            if isinstance(error, asyncio.CancelledError) and is_ending:
-                if (task := asyncio.current_task()) is not None:
-                    task.uncancel()
-            elif not isinstance(error, HttpError) and not is_ending:
+            if isinstance(error, asyncio.CancelledError):
+                uncancel_at_end(scope)
+            if not isinstance(error, HttpError) and not is_ending:
                 raise
             if not cycle.response_started:
                 await send_error(

@@ -3,17 +3,14 @@
 Whoever needs no key is known by the address alone. Three things make it worthless:
 
 - A page of another site has its visitor's browser send requests (CSRF). Browsers name that page's site, in
-  `UpstreamOrigin` or `Sec-Fetch-Site`; what is no browser sends neither.
+  `Origin` or `Sec-Fetch-Site`; what is no browser sends neither.
 - Such a page has its own name led to this machine once it is loaded (DNS rebinding). What it asks then comes
   from the loopback and from its own site, and only the name in `Host` tells.
 - A proxy on this machine: everybody's requests come from the loopback.
 
-The mark a gateway puts on every request it passes on, by which it knows one that comes back to it.
-
-RFC 9110, section 7.6.3. Without it a gateway that is given its own URL as a worker would ask itself for ever.
+`LoopGuard` marks every request that is passed on (RFC 9110, section 7.6.3): a gateway that is given its own
+URL as a worker would ask itself for ever.
 """
-
-from __future__ import annotations
 
 import secrets
 import socket
@@ -39,13 +36,6 @@ _MAX_QUOTED_CHARS = 253
 _MAX_CACHED_HOSTS = 1024
 
 
-class CrossSiteRequestError(HttpError):
-    """A page of another site sent it."""
-
-    status = 403
-    code = "cross_site_request"
-
-
 class ForeignHostError(HttpError):
     """It came under a name that another site may have."""
 
@@ -68,7 +58,7 @@ class OriginCheck:
         Args:
             hosts: names, `HOST` or `HOST:PORT`, under which browsers reach the server, beside its addresses.
             origins: `SCHEME://HOST[:PORT]` of other sites whose pages may ask it; `*` is all.
-            site_help: what to do about a `CrossSiteRequestError`, for its message.
+            site_help: what to do about a request from another site, for the error.
             host_help: the same for a `ForeignHostError`.
         """
         self._hosts = frozenset(host.lower().encode() for host in hosts)
@@ -77,14 +67,15 @@ class OriginCheck:
         self._host_help = host_help
 
     def check_site(self, scope: Scope) -> None:
-        """Raise CrossSiteRequestError for a change that a page of another site asks for without a key."""
+        """Raise HttpError (403) for a change that a page of another site asks for without a key."""
         if not may_change(scope):
             return
         headers = dict(scope["headers"])
         if not self._is_cross_site(headers, self._origins) or any(name in headers for name in _KEYS):
             return
         by = headers.get(b"origin", b"").decode("latin-1")[:_MAX_QUOTED_CHARS]
-        raise CrossSiteRequestError(f"a page of another site asked for this ({by or '?'}): {self._site_help}")
+        message = f"a page of another site asked for this ({by or '?'}): {self._site_help}"
+        raise HttpError(message, status=403, code="cross_site_request")
 
     def check_host(self, scope: Scope) -> None:
         """Raise ForeignHostError for what comes from the loopback under a name that another site may have."""
@@ -96,9 +87,7 @@ class OriginCheck:
             )
 
     def is_cross_site(self, scope: Scope) -> bool:
-        """Return whether a page of another site sent it, in `origins` or not; of what only shows, as far as
-        told.
-        """
+        """Return whether a page of another site sent it, in `origins` or not, as far as its headers tell."""
         headers = dict(scope["headers"])
         return (may_change(scope) or b"origin" in headers) and self._is_cross_site(headers, ())
 
@@ -199,7 +188,6 @@ class LoopGuard:
     def __init__(self) -> None:
         self._name = f"radixway-{secrets.token_hex(6)}".encode("ascii")
         self.value = b"1.1 " + self._name
-        """The header's value."""
 
     def check_loop(self, scope: Scope) -> None:
         """Raise LoopDetectedError if the request's `scope` bears our own mark."""

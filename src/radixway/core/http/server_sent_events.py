@@ -8,8 +8,6 @@ ends an event, `data` lines of one event are joined; comments, unknown fields an
 over.
 """
 
-from __future__ import annotations
-
 import re
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
@@ -23,10 +21,6 @@ DONE_EVENT = b"data: [DONE]\n\n"
 _DATA = b"data:"
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _EVENT_WITH_RETURNS = re.compile(rb".+?(?:(?:\r\n|\n|\r(?!\n)){2}|\Z)", re.DOTALL)
-
-
-class EventTooLargeError(ValueError):
-    """An event is larger than its reader holds in memory."""
 
 
 class EventBuffer:
@@ -67,11 +61,7 @@ class EventBuffer:
 
 
 def _end_of_events(text: bytearray, start: int) -> int:
-    """Where the last blank line from `start` on ends; 0 if there is none.
-
-    An LF behind the CR that ends a blank line belongs to it. Behind CR CR it may come later, for then lines
-    end with CR alone; behind LF CR it is waited for.
-    """
+    """Return where the last blank line from `start` on ends; 0 if there is none."""
     end = max(text.rfind(line, start) + 2 for line in (b"\n\n", b"\r\r"))
     mixed = text.rfind(b"\n\r", start, len(text) - 1) + 2
     end = max(end, mixed)
@@ -127,16 +117,13 @@ def iterate_data(chunk: bytes) -> Iterator[bytes]:
 async def read_events(
     chunks: AsyncIterable[bytes], max_event_bytes: int | None = None
 ) -> AsyncGenerator[bytes]:
-    """Iterate over the events of a stream, however `chunks` cut them, but for a last one cut in a line.
-
-    Raises EventTooLargeError for an event of more than `max_event_bytes`.
-    """
+    """Yield the events of a stream, but for a last one cut in a line. Raises ValueError."""
     buffer = EventBuffer(max_event_bytes)
     async for chunk in chunks:
         for event in split_events(buffer.take_events(chunk)):
             yield event
         if buffer.too_large:
-            raise EventTooLargeError(f"an event has more than {buffer.max_event_bytes} bytes")
+            raise ValueError(f"an event has more than {buffer.max_event_bytes} bytes")
     rest = buffer.take_rest()
     if rest.endswith((b"\n", b"\r")) and rest.strip():
         yield rest

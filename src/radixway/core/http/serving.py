@@ -1,30 +1,69 @@
 """Serve an ASGI application with uvicorn: bind first, say when it is ready, drain when asked to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
+import faulthandler
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
+import uvloop
 
 from radixway.core.http.asgi import App
-from radixway.core.http.connections import ConnectionState
+from radixway.core.http.connections import ConnectionState, ServerCounts, ServerLimits
 from radixway.core.http.http_protocol import HttpProtocol
-from radixway.core.http.limits import ServerCounts, ServerLimits
-from radixway.core.http.process_exit import cancel_process_exit, exit_process_within
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+LEAVE_WITHIN_S = 15.0
+"""For what is left when nothing is served any more: threads that still work, the interpreter's own end."""
+_WRITE_WITHIN_S = 2.0
+
+
+def exit_process_within(within_s: float) -> None:
+    """End this process with status 1, if it is still there in `within_s` seconds; the latest call counts.
+
+    Standard error then says where each thread was. It takes no thread or signal handler of Python's.
+    Main thread only.
+    """
+    with suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no standard error
+        faulthandler.dump_traceback_later(within_s, exit=True, file=sys.stderr)
+    # Nobody may read standard error; then the kernel's alarm ends the process.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, within_s + _WRITE_WITHIN_S)
+
+
+def cancel_process_exit() -> None:
+    """Take back `exit_process_within`."""
+    faulthandler.cancel_dump_traceback_later()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def run_until_exit(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEAVE_WITHIN_S) -> _T:
+    """Run a server under uvloop as the last thing this process does, then leave within `leave_within_s`."""
+
+    async def serve_to_end() -> _T:
+        try:
+            return await serving
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            exit_process_within(leave_within_s)
+
+    return uvloop.run(serve_to_end())
+
 
 _SHUTDOWN_REPLY_S = 5.0
 """How long requests that are ended because the server ends may take to say so."""
@@ -39,11 +78,7 @@ class CannotListenError(Exception):
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """A listening socket whose connections send without Nagle's delay; port 0 takes a free one.
-
-    Raises:
-        CannotListen: the port is taken, or the address is not ours.
-    """
+    """Listen without Nagle's delay; port 0 takes a free one. Raises CannotListenError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -133,9 +168,7 @@ class AppServer:
         )
 
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Call `on_ready`, and answer requests until stopped; then let running ones finish for `drain_s`
-        seconds.
-        """
+        """Call `on_ready`, answer requests until stopped, then give running ones `drain_s` to finish."""
         self._starting = None
         self._server.on_ready = on_ready
         await self._server.serve(sockets=[self._listener])
@@ -146,7 +179,7 @@ class AppServer:
 
         A block that was cancelled by a signal ends without an error. `on_second` is called with every signal
         after the first. A block that does not end in time after a signal ends with its process: see
-        `end_process_within`. Main thread only.
+        `exit_process_within`. Main thread only.
         """
         loop, self._starting = asyncio.get_running_loop(), asyncio.current_task()
         cancelled: asyncio.Task[Any] | None = None

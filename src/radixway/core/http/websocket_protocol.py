@@ -1,7 +1,5 @@
 """WebSockets of uvicorn's that end, whatever the other side does."""
 
-from __future__ import annotations
-
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 
@@ -9,14 +7,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn closes a connection once all is sent that was written: never, to somebody who does not read."""
 
     async def run_asgi(self) -> None:
-        """Implement `WebSocketsSansIOProtocol`."""
         try:
             await super().run_asgi()
         finally:
             self._schedule_abort()
 
     def keepalive_timeout(self) -> None:
-        """Implement `WebSocketsSansIOProtocol`."""
         super().keepalive_timeout()
         self._schedule_abort()
 

@@ -3,27 +3,12 @@
 Whatever fetches or calls what a user or a stranger's document points at goes through `UrlFetcher`.
 """
 
-from radixway.core.net.addresses import AddressAllowlist, is_public
 from radixway.core.net.fetcher import (
-    BadUrlError,
+    AddressAllowlist,
     FetchedResource,
     FetchError,
-    FetchTimeoutError,
-    HostUnreachableError,
-    NotPublicAddressError,
     TooManyRedirectsError,
     UrlFetcher,
 )
 
-__all__ = [
-    "AddressAllowlist",
-    "BadUrlError",
-    "FetchError",
-    "FetchTimeoutError",
-    "FetchedResource",
-    "HostUnreachableError",
-    "NotPublicAddressError",
-    "TooManyRedirectsError",
-    "UrlFetcher",
-    "is_public",
-]
+__all__ = ["AddressAllowlist", "FetchError", "FetchedResource", "TooManyRedirectsError", "UrlFetcher"]

@@ -4,43 +4,73 @@ The check stands where sockets are made: whatever a name resolves to, whatever a
 however an address is written, a socket is opened for the very address that was looked at, and for no other.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 from yarl import URL
 
-from radixway.core.net.addresses import AddressAllowlist
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_UNICAST = IPv6Network("2000::/3")
+"""What IPv6 has assigned for the public so far."""
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: Address) -> bool:
+    """Return whether it is a public unicast address, as is, in IPv6, the address of IPv4 that it carries."""
+    if isinstance(address, IPv4Address):
+        return address.is_global and not address.is_multicast and not address.is_reserved
+    carried = embedded_ipv4_address(address)
+    if carried is not None:
+        return is_public(carried)
+    return address in _UNICAST and address.is_global
+
+
+def embedded_ipv4_address(address: IPv6Address) -> IPv4Address | None:
+    """The address of IPv4 that packets to this one end up at, or may: mapped, NAT64, 6to4, Teredo."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.teredo is not None:
+        return address.teredo[1]
+    return address.sixtofour
+
+
+class AddressAllowlist:
+    """Public addresses, and networks that somebody who runs this allows besides."""
+
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        """`networks`: such as `10.1.0.0/16` or a single address. Raises ValueError."""
+        self._networks: tuple[Network, ...] = tuple(ip_network(network) for network in networks)
+
+    def __call__(self, host: str) -> bool:
+        """Return whether it may be called. `host`: an address in digits, with its zone where it has one."""
+        try:
+            address = ip_address(host.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return is_public(address) or any(address in network for network in self._networks)
+
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
 _CHUNK_BYTES = 1 << 16
+_MAX_CONCURRENT_CALLS = 64
+"""Of one fetcher; further ones wait."""
 
 
 class FetchError(Exception):
     """Nothing was fetched; the text says why, and may be told to whoever asked."""
-
-
-class BadUrlError(FetchError):
-    """It is no URL of http or https."""
-
-
-class NotPublicAddressError(FetchError):
-    """It is, or a redirect leads to, an address that is not public."""
-
-
-class HostUnreachableError(FetchError):
-    """Nobody answers there, or not in HTTP."""
-
-
-class FetchTimeoutError(FetchError):
-    """It took too long."""
 
 
 class TooManyRedirectsError(FetchError):
@@ -84,20 +114,19 @@ class UrlFetcher:
         timeout_s: float = 10.0,
         max_bytes: int = 4 << 20,
         max_redirects: int = 5,
-        at_once: int = 64,
         user_agent: str = "radixway",
     ) -> None:
         """`timeout_s`: from the first connect to the last byte, redirects and waiting for a place included.
-        `max_bytes`: of an answer, decompressed. `at_once`: calls under way; further ones wait."""
+        `max_bytes`: of an answer, decompressed."""
         self._allowed = allowed or AddressAllowlist()
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._max_redirects = max_redirects
-        self._room = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> UrlFetcher:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -129,12 +158,12 @@ class UrlFetcher:
         given_s = self._timeout_s if timeout_s is None else timeout_s
         most = self._max_bytes if max_bytes is None else max_bytes
         try:
-            async with asyncio.timeout(given_s), self._room:
+            async with asyncio.timeout(given_s), self._slots:
                 return await self._follow_redirects(
                     parse_fetch_url(url), method, dict(headers or {}), body, most
                 )
         except TimeoutError:
-            raise FetchTimeoutError(f"no whole answer in {given_s:g} s") from None
+            raise FetchError(f"no whole answer in {given_s:g} s") from None
 
     async def _follow_redirects(
         self, url: URL, method: str, headers: dict[str, str], body: bytes | None, most: int
@@ -151,7 +180,6 @@ class UrlFetcher:
     async def _fetch_once(
         self, url: URL, method: str, headers: dict[str, str], body: bytes | None, most: int
     ) -> tuple[FetchedResource, str | None]:
-        """An answer, and where it redirects to."""
         try:
             async with self._open_session().request(
                 method, url, headers=headers, data=body, allow_redirects=False
@@ -164,12 +192,10 @@ class UrlFetcher:
                 return fetched, location
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, _BlockedAddressError):
-                raise NotPublicAddressError(f"{url.host} is not a public address") from None
-            raise HostUnreachableError(f"{url.host} does not answer") from None
+                raise FetchError(f"{url.host} is not a public address") from None
+            raise FetchError(f"{url.host} does not answer") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise HostUnreachableError(
-                f"{url.host} does not answer in HTTP ({type(error).__name__})"
-            ) from None
+            raise FetchError(f"{url.host} does not answer in HTTP ({type(error).__name__})") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -189,7 +215,7 @@ class UrlFetcher:
         return self._session
 
     def _create_socket(self, address: tuple[Any, ...]) -> socket.socket:
-        """For one of the addresses that a name has. Raises _Refused."""
+        """For one of the addresses that a name has. Raises _BlockedAddressError."""
         family, kind, protocol, _, at = address
         if family not in (socket.AF_INET, socket.AF_INET6) or not self._allowed(str(at[0])):
             raise _BlockedAddressError("not a public address")
@@ -197,21 +223,20 @@ class UrlFetcher:
 
 
 def parse_fetch_url(url: str, base: URL | None = None) -> URL:
-    """A URL that may be fetched; `base`: what a relative one is relative to. Raises BadUrlError."""
+    """A URL that may be fetched; `base`: what a relative one is relative to. Raises FetchError."""
     try:
         read = URL(url) if base is None else base.join(URL(url))
         host, port = read.host, read.port
     except (ValueError, TypeError):
-        raise BadUrlError("this is not a URL") from None
+        raise FetchError("this is not a URL") from None
     if read.scheme not in ("http", "https") or not host or not port:
-        raise BadUrlError("only URLs of http and https with a host can be fetched")
+        raise FetchError("only URLs of http and https with a host can be fetched")
     if read.user is not None or read.password is not None:
-        raise BadUrlError("URLs with a user or a password are not fetched")
+        raise FetchError("URLs with a user or a password are not fetched")
     return read.with_fragment(None)
 
 
 async def _read_limited(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
-    """The body, up to so many bytes, and whether that is all of it."""
     body = bytearray()
     async for piece in response.content.iter_chunked(_CHUNK_BYTES):
         body += piece

@@ -1,7 +1,5 @@
 """Tasks that are ended, and have ended."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """Connections to a Valkey or Redis server."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -14,10 +12,7 @@ _ANSWER_S = 5.0
 
 
 def connect_valkey(url: str, *, answer_s: float | None = _ANSWER_S, connect_s: float = _CONNECT_S) -> Redis:
-    """`redis://`, `rediss://`, `unix://`, and the same with `valkey`. Raises ValueError: it is none of them.
-
-    `answer_s`: how long a command may take; None: for ever.
-    """
+    """Connect to a Redis or Valkey URL (ValueError: it is none). `answer_s`: per command; None: for ever."""
     return Redis.from_url(
         url.replace("valkey", "redis", 1) if url.startswith("valkey") else url,
         socket_connect_timeout=connect_s,

@@ -6,26 +6,18 @@ request's answers.
 The engine reads its own answers with it, the gateway those of workers that answer in tokens.
 """
 
-from radixway.core.parsers.family import (
+from radixway.core.parsers.parts import CLOSES, OPENS, TextPart, ThinkingPart, partial_match_start
+from radixway.core.parsers.reader import (
     MARKERS,
+    AnswerFormat,
+    AnswerTextReader,
+    CallDelta,
+    MessageDelta,
     ModelFamily,
-    ThinkingStyle,
+    ReadPart,
     ToolFamily,
     detect_thinking_place,
-    detect_thinking_style,
-    detect_tool_family,
 )
-from radixway.core.parsers.parts import (
-    ArgumentsPart,
-    CallParser,
-    Part,
-    TextPart,
-    ThinkingPart,
-    ToolCallStart,
-    partial_match_start,
-)
-from radixway.core.parsers.reader import AnswerFormat, AnswerTextReader, CallDelta, MessageDelta, ReadPart
-from radixway.core.parsers.reasoning_text import CLOSES, OPENS, ReasoningSplitter, ThinkingPlace
 
 __all__ = [
     "CLOSES",
@@ -33,22 +25,13 @@ __all__ = [
     "OPENS",
     "AnswerFormat",
     "AnswerTextReader",
-    "ArgumentsPart",
     "CallDelta",
-    "CallParser",
     "MessageDelta",
     "ModelFamily",
-    "Part",
     "ReadPart",
-    "ReasoningSplitter",
     "TextPart",
     "ThinkingPart",
-    "ThinkingPlace",
-    "ThinkingStyle",
-    "ToolCallStart",
     "ToolFamily",
     "detect_thinking_place",
-    "detect_thinking_style",
-    "detect_tool_family",
     "partial_match_start",
 ]

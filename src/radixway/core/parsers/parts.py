@@ -1,10 +1,8 @@
-"""Parts that a parser makes of an answer's text, and a tool that all parsers need: to hold back what is
-undecided.
-"""
+"""Parts of an answer that a parser finds, the scanner that holds back what is undecided, and thinking."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,10 +55,7 @@ class MarkerScanner:
         self.space = ""
 
     def scan_text(self, text: str) -> tuple[str, str | None, str]:
-        """Text that is certain, the marker that ended it (None: none yet) and what comes after the marker.
-
-        The space before a marker is not in the text but in `space`.
-        """
+        """Return the text before a marker (space before it goes to `space`), the marker, and the rest."""
         text = self._held + text
         found = [(at, marker) for marker in self._markers if (at := text.find(marker)) >= 0]
         if found:
@@ -80,10 +75,84 @@ class MarkerScanner:
 
 
 def partial_match_start(text: str, stop: str) -> int:
-    """Return the place where the longest tail of `text` starts that is a beginning of `stop`; its length if
-    there is none.
-    """
+    """Return where the longest tail of `text` starts that begins `stop`; its length if there is none."""
     at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while at >= 0 and not stop.startswith(text[at:]):
         at = text.find(stop[0], at + 1)
     return at if at >= 0 else len(text)
+
+
+OPENS, CLOSES = "<think>", "</think>"
+
+ThinkingPlace = Literal["before", "inside", "after"]
+"""Where a text is: thinking may begin, has begun, or is over."""
+
+
+class ReasoningSplitter:
+    """Divides a text that begins at `place`. Blank lines around the thinking belong to neither part."""
+
+    def __init__(self, place: ThinkingPlace) -> None:
+        self._place: ThinkingPlace = place
+        self._held = ""
+        self._prose = MarkerScanner([CLOSES])
+        self._at_start = True
+        self._opened = False
+
+    def split_text(self, text: str) -> tuple[str, str]:
+        """Split `text` into thinking and answer, as far as they are certain now."""
+        thought = ""
+        if self._place == "before":
+            text = self._scan_before(text)
+        if self._place == "inside":
+            thought, text = self._scan_inside(text)
+        if self._place == "after":
+            return thought, self._scan_after(text)
+        return thought, ""
+
+    def flush_held_back(self) -> tuple[str, str]:
+        """Return what was still held back. Thinking that was never closed stays thinking."""
+        held, self._held = self._held, ""
+        if self._place == "inside":
+            return held.strip() + self._prose.take_held_back().rstrip(), ""
+        return "", held
+
+    def _scan_before(self, text: str) -> str:
+        text, self._held = self._held + text, ""
+        start = text.lstrip()
+        if start.startswith(OPENS):
+            self._place, self._opened = "inside", True
+            return start[len(OPENS) :]
+        if OPENS.startswith(start):
+            self._held = text
+            return ""
+        self._place, self._at_start = "after", False
+        return text
+
+    def _scan_inside(self, text: str) -> tuple[str, str]:
+        if self._at_start:
+            text = self._without_start(text)
+            if not text:
+                return "", ""
+            self._at_start = False
+        thought, closed, rest = self._prose.scan_text(text)
+        if closed is not None:
+            self._place, self._at_start = "after", True
+        return thought, rest
+
+    def _without_start(self, text: str) -> str:
+        """The thinking from its first word on: without space, and the tag that some models repeat."""
+        text, self._held = self._held + text, ""
+        start = text.lstrip()
+        if not self._opened and start != OPENS and OPENS.startswith(start):
+            self._held = text
+            return ""
+        if not self._opened and start.startswith(OPENS):
+            self._opened = True
+            start = start[len(OPENS) :].lstrip()
+        return start
+
+    def _scan_after(self, text: str) -> str:
+        if self._at_start:
+            text = text.lstrip("\n")
+            self._at_start = not text
+        return text

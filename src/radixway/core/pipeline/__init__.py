@@ -7,13 +7,7 @@ State, and the file that owns it:
 """
 
 from radixway.core.pipeline.completeness import IncompleteReplyError, StreamEndDetector, check_complete_reply
-from radixway.core.pipeline.contexts import (
-    CacheContext,
-    Caller,
-    DataPlane,
-    RoutingContext,
-    SemanticContext,
-)
+from radixway.core.pipeline.contexts import Caller, DataPlane, RoutingContext, SemanticContext, TenantPolicy
 from radixway.core.pipeline.endpoints import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
@@ -63,13 +57,17 @@ from radixway.core.pipeline.middleware import (
     is_asgi_middleware,
     load_middlewares,
     resolve_slime_path,
+    trace_step,
 )
-from radixway.core.pipeline.reply import Chunks, Reply, TokenUsage
+from radixway.core.pipeline.reply import (
+    Chunks,
+    MeteredChunks,
+    Reply,
+    TokenUsage,
+    count_text_deltas,
+    read_usage,
+)
 from radixway.core.pipeline.request import ANY_MODEL, Request
-from radixway.core.pipeline.retry import Retry
-from radixway.core.pipeline.step_timers import trace_step
-from radixway.core.pipeline.tenant_policy import TenantPolicy, model_pattern
-from radixway.core.pipeline.usage import MeteredChunks, count_text_deltas, read_usage
 
 __all__ = [
     "ANY_MODEL",
@@ -82,7 +80,6 @@ __all__ = [
     "AttackAssessment",
     "AttackJudge",
     "BadRequest",
-    "CacheContext",
     "Caller",
     "Chunks",
     "DataPlane",
@@ -113,7 +110,6 @@ __all__ = [
     "Reply",
     "ReplyForm",
     "Request",
-    "Retry",
     "RoutingContext",
     "RunningRequest",
     "SemanticContext",
@@ -132,7 +128,6 @@ __all__ = [
     "import_class",
     "is_asgi_middleware",
     "load_middlewares",
-    "model_pattern",
     "read_usage",
     "resolve_slime_path",
     "trace_step",

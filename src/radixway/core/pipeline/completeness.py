@@ -13,8 +13,6 @@ vLLM, SGLang, llama.cpp and Ollama send both marks of OpenAI's, servers in front
 `error` ends a stream too: whoever reads it knows that there is no more.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -137,10 +135,7 @@ class StreamEndDetector:
         return rest if is_event else b""
 
     def has_end_marker(self) -> bool:
-        """Return whether the stream has said itself that nothing follows, by `[DONE]` or an error.
-
-        How its connection ends does not matter then.
-        """
+        """Return whether the stream has ended itself, by `[DONE]` or an error: its connection may break."""
         return any(marks is None for marks in self._last_marks())
 
     def _all_finished(self) -> bool:
@@ -176,7 +171,6 @@ class StreamEndDetector:
 
 
 def _is_complete_json(data: bytes) -> bool:
-    """Return whether the data of an event that has no blank line behind it were cut."""
     if data == DONE_DATA:
         return True
     try:

@@ -1,7 +1,5 @@
 """Errors that end a request on its way through the gateway."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from radixway.core.http import HttpError

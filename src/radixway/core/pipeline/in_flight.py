@@ -1,7 +1,5 @@
 """Requests under way, by the names their clients give them, and those of them that were asked to abort."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,9 +8,7 @@ from radixway.core.pipeline.request import Request
 
 
 class RunningRequest:
-    """One request, from its first attempt to the end of its answer; made by
-    `AbortedRequests.register_request`.
-    """
+    """One request, from its first attempt to the end of its answer; `AbortedRequests` makes it."""
 
     __slots__ = ("_asked", "request_id", "rids")
 
@@ -47,8 +43,7 @@ class RunningRequest:
 class AbortedRequests:
     """The requests that run, by the ids (`rid`) that `/abort_request` may name; belongs to the event loop.
 
-    Whoever fans `/abort_request` out to workers calls `abort` or `abort_all` here first, so that the aborted
-    answers that come back are known to be wanted.
+    Whoever fans `/abort_request` out to workers marks them here first: the aborted answers are then wanted.
     """
 
     def __init__(self) -> None:
@@ -106,7 +101,5 @@ class InFlightRequests:
         return len(self._requests)
 
     def match_requests(self, name: str) -> list[Request]:
-        """Return those whose `rid` or request id begins with `name`, which is how SGLang finds what to
-        abort.
-        """
+        """Return those whose `rid` or request id begins with `name`, as SGLang finds what to abort."""
         return [request for own, found in self._requests.items() if own.startswith(name) for request in found]

@@ -1,9 +1,4 @@
-"""Interfaces between layers: what others may ask of the guard, and know of a model's workers.
-
-The composition root (`gateway/app.py`) passes the implementations.
-"""
-
-from __future__ import annotations
+"""Interfaces between layers; the composition root (`gateway/app.py`) passes the implementations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,12 +52,10 @@ class GuardClearance(Protocol):
 
     def may_show(self, model: str) -> bool:
         """Return whether the model may be shown the request as it is now."""
-        ...
 
     @property
     def fallback_model(self) -> str | None:
         """The model that answers where no other may be shown it; None: the guard sees to it otherwise."""
-        ...
 
 
 class PersonalDataFinder(Protocol):
@@ -71,19 +64,13 @@ class PersonalDataFinder(Protocol):
     @property
     def threshold(self) -> float:
         """Confidence from which a finding counts by default."""
-        ...
 
     @property
     def types(self) -> tuple[str, ...]:
         """Types that can be found; empty where that is not known yet."""
-        ...
 
     async def find(self, text: str) -> Sequence[PersonalDataSpan]:
-        """Every finding of any confidence, in the order of the text, none overlapping another.
-
-        Raises GuardUnavailableError.
-        """
-        ...
+        """Return all findings in the order of `text`, none overlapping. Raises GuardUnavailableError."""
 
 
 class AttackJudge(Protocol):
@@ -92,16 +79,13 @@ class AttackJudge(Protocol):
     @property
     def threshold(self) -> float:
         """Risk from which a text is an attack by default."""
-        ...
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds that can be told apart; empty where that is not known yet."""
-        ...
 
     async def judge(self, text: str) -> AttackAssessment:
         """Judge `text`. Raises GuardUnavailableError."""
-        ...
 
 
 class ModelState(Protocol):
@@ -110,13 +94,9 @@ class ModelState(Protocol):
     @property
     def workers(self) -> int:
         """Number of workers that can answer."""
-        ...
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
-        """Return the seconds until the first token of `prompt_tokens` at the fastest worker: what waits
-        there, and how fast it was measured to be.
-        """
-        ...
+        """Return the seconds until the first token at the fastest worker, its queue included."""
 
 
 ModelStates = Callable[[str], ModelState | None]

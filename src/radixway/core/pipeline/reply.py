@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
+
+import msgspec
+
+from radixway.core.http.server_sent_events import count_events, iterate_data
 
 
 class Chunks(Protocol):
@@ -13,20 +19,15 @@ class Chunks(Protocol):
     def __aiter__(self) -> Self: ...
 
     async def __anext__(self) -> bytes:
-        """The next bytes, always whole server-sent events. Raises StreamBroken if the worker breaks off."""
-        ...
+        """Return the next whole server-sent events. Raises StreamBrokenError if the worker breaks off."""
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
-        """Await `send` for every chunk, in order, to the end. Raises StreamBroken.
-
-        A stream that can do better than a loop over itself overrides this.
-        """
+        """Await `send` for every chunk; a stream may know a faster way. Raises StreamBrokenError."""
         async for chunk in self:
             await send(chunk)
 
     async def aclose(self) -> None:
         """Let go of the worker: stops its work if unfinished, frees its slot. May be called again."""
-        ...
 
 
 @dataclass(slots=True)
@@ -48,7 +49,6 @@ class TokenUsage:
         return self.prompt_tokens + self.completion_tokens
 
     def explain(self) -> dict[str, Any]:
-        """For the journal."""
         told: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -57,8 +57,8 @@ class TokenUsage:
             told["cached_tokens"] = self.cached_tokens
         return told | {"estimated": True} if self.estimated else told
 
-    def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,
@@ -80,3 +80,174 @@ class Reply:
     chunks: Chunks | None = None
     used: TokenUsage | None = None
     """Tokens of a whole answer of one worker, as that worker reports them."""
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
+"""More than that is no figure of sense, and would not fit where usage is kept."""
+
+
+class _UsageDetails(msgspec.Struct):
+    cached_tokens: _Count = None
+
+
+class _UsageCounts(msgspec.Struct):
+    """OpenAI's `usage`, SGLang's `meta_info`."""
+
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    cached_tokens: _Count = None
+    prompt_tokens_details: _UsageDetails | None = None
+
+
+class _UsageAnswer(msgspec.Struct):
+    usage: _UsageCounts | None = None
+    meta_info: _UsageCounts | None = None
+    index: int = 0
+
+
+class _PooledCounts(msgspec.Struct):
+    prompt_tokens: _Count = None
+    total_tokens: _Count = None
+
+
+class _Pooled(msgspec.Struct):
+    usage: _PooledCounts | None = None
+
+
+_read = msgspec.json.Decoder(_UsageAnswer | list[_UsageAnswer]).decode
+_read_pooled = msgspec.json.Decoder(_Pooled).decode
+
+_LAST_CHUNKS = 3
+"""Figures come in a stream's last event but one, or in every event."""
+_NEEDLE = b'"completion_tokens"'
+_TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!")')
+"""An event that brings text; engines that stream send one for each token."""
+
+
+def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
+    """Return the usage that a whole reply reports, or None. `generates`: False where the prompt is all."""
+    if not generates:
+        return _used_by_prompt(body)
+    found = _decode_answers(body)
+    if len(found) == 1:
+        return _usage_of_answer(found[0])
+    counted = [_usage_of_answer(answer) for answer in found]
+    known = [each for each in counted if each is not None]
+    return sum(known, TokenUsage()) if known and len(known) == len(counted) else None
+
+
+def _decode_answers(body: bytes) -> list[_UsageAnswer]:
+    try:
+        found = _read(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return found if isinstance(found, list) else [found]
+
+
+def _usage_of_answer(answer: _UsageAnswer) -> TokenUsage | None:
+    counts = answer.usage or answer.meta_info
+    if counts is None or counts.completion_tokens is None:
+        return None
+    details = counts.prompt_tokens_details
+    cached = counts.cached_tokens if details is None else details.cached_tokens
+    return TokenUsage(
+        counts.prompt_tokens or 0,
+        counts.completion_tokens,
+        cached or 0,
+        tells_cached=cached is not None,
+    )
+
+
+def _used_by_prompt(body: bytes) -> TokenUsage | None:
+    """Of vectors and scores, whose usage has no `completion_tokens` and, of some, only a total."""
+    try:
+        usage = _read_pooled(body).usage
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if usage is None:
+        return None
+    tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
+    return None if tokens is None else TokenUsage(tokens)
+
+
+class MeteredChunks(Chunks):
+    """A stream and what it used, reported or counted by events with text; its close tells `done` once."""
+
+    def __init__(self, chunks: Chunks, done: Callable[[TokenUsage], None], *, several: bool = False) -> None:
+        """`several`: there may be events of several answers, each with its `index` and figures of its own."""
+        self._chunks = chunks
+        self._done: Callable[[TokenUsage], None] | None = done
+        self._several = several
+        self._first: bytes | None = None
+        self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
+        self._events = 0
+        """Of all chunks: those between are taken for such that bring text, as looking would cost too much."""
+        self._many = 0
+        """Chunks, the first not counted."""
+        self._by_answer: dict[int, bytes] = {}
+        """The last event of each answer that held figures."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        self._note_chunk(chunk)
+        return chunk
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        note = self._note_chunk
+
+        def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
+            note(chunk)
+            return send(chunk)
+
+        await self._chunks.pass_on(noted)
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()
+        if self._done is not None:
+            done, self._done = self._done, None
+            done(self._final_usage())
+
+    def _note_chunk(self, chunk: bytes) -> None:
+        if self._first is None:
+            self._first = chunk
+        else:
+            self._many += 1
+        self._last.append(chunk)
+        self._events += count_events(chunk)
+        if self._several and b'"index"' in chunk and _NEEDLE in chunk:
+            for event in _event_data(chunk):
+                for answer in _decode_answers(event):
+                    self._by_answer[answer.index] = event
+
+    def _final_usage(self) -> TokenUsage:
+        chunks = self._by_answer.values()
+        reported = [used for chunk in chunks if (used := _last_reported_usage(chunk)) is not None]
+        if reported:
+            return sum(reported, TokenUsage())
+        for chunk in reversed(self._last):
+            if (used := _last_reported_usage(chunk)) is not None:
+                return used
+        looked_at = [*self._last]
+        if self._first is not None and self._many >= _LAST_CHUNKS:
+            looked_at.append(self._first)
+        between = self._events - sum(count_events(chunk) for chunk in looked_at)
+        return TokenUsage(0, between + sum(map(count_text_deltas, looked_at)), 0, True)
+
+
+def count_text_deltas(chunk: bytes) -> int:
+    """Count the events of `chunk` that bring text."""
+    return len(_TEXT.findall(chunk))
+
+
+def _last_reported_usage(chunk: bytes) -> TokenUsage | None:
+    for event in reversed(_event_data(chunk)):
+        if _NEEDLE in event and (used := read_usage(event)) is not None:
+            return used
+    return None
+
+
+def _event_data(chunk: bytes) -> list[bytes]:
+    return [*iterate_data(chunk)] if b"data:" in chunk else [chunk.strip()]

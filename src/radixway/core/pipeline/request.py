@@ -1,7 +1,5 @@
 """A request on its way through the gateway, whatever protocol it came in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
@@ -124,10 +122,7 @@ class Request:
         return self._body
 
     def edit(self, **fields: Any) -> None:
-        """Set top-level fields; `msgspec.UNSET` removes one. The other fields keep their bytes.
-
-        Raises BadRequest if the body is no JSON object.
-        """
+        """Set top-level fields (`msgspec.UNSET` removes one); others keep their bytes. Raises BadRequest."""
         parts = _decode_body(_split, self.raw)
         for name, value in fields.items():
             if value is msgspec.UNSET:

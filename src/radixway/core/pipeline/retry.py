@@ -1,7 +1,5 @@
 """Try again, elsewhere if possible, when a worker fails before the first byte of its answer."""
 
-from __future__ import annotations
-
 import asyncio
 
 from radixway.core.pipeline.errors import NoWorkersError, WorkerFailedError
@@ -25,13 +23,11 @@ class Retry:
         self._metrics = services.metrics
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Return the answer of `call_next`; when every attempt failed, what the last worker said, or its
-        WorkerFailed is raised.
-        """
+        """Return the answer of `call_next` or, after the last attempt, what the worker said, if anything."""
         failure: WorkerFailedError | None = None
         for attempt in range(self._attempts):
             if failure is not None:
-                self._metrics.record_retry(failure.reason)
+                self._metrics.retries(failure.reason).inc()
                 request.journal.add("retry", attempt=attempt, worker=failure.worker, reason=failure.reason)
             try:
                 return await call_next(request)

@@ -4,12 +4,11 @@ Generic over the key (text or packed token ids) and over the payload an edge car
 """
 
 from radixway.core.radix.eviction import Order, lfu, lru, priority, slru
-from radixway.core.radix.node import InsertResult, Payload, PrefixMatch, RadixNode, RadixRoot
+from radixway.core.radix.node import Payload, PrefixMatch, RadixNode, RadixRoot
 from radixway.core.radix.outline import OutlineNode, outline, root_of
 from radixway.core.radix.tree import RadixTree, common_prefix
 
 __all__ = [
-    "InsertResult",
     "Order",
     "OutlineNode",
     "Payload",

@@ -1,7 +1,5 @@
 """Which leaf goes first: a queue that is in order at any time, so that an eviction never searches."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic

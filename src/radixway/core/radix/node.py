@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
 
@@ -12,17 +12,16 @@ class Payload(Protocol):
 
     def split(self, at: int) -> tuple[Self, Self]:
         """The part for the first `at` strides and the part for the rest; `self` stays as it is."""
-        ...
 
     def join(self, more: Self) -> Self:
         """This payload continued by `more`. Only `RadixTree.grow` asks for it."""
-        ...
 
 
 K = TypeVar("K", str, bytes)
 P = TypeVar("P", bound=Payload)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RadixNode(Generic[K, P]):
     """An edge, and the point where it ends.
 
@@ -34,36 +33,24 @@ class RadixNode(Generic[K, P]):
     one owner that has it locked.
     """
 
-    __slots__ = ("children", "end", "hits", "key", "parent", "payload", "pins", "priority", "segment")
-
     key: K
     """The part of the keys that is on this edge, in whole strides; empty on a root."""
-    payload: P
-    """What the edge carries. A root has none: the attribute is unset."""
     parent: RadixNode[K, P] | None
     """None on a root, and on a node that has left the tree."""
-    children: dict[K, RadixNode[K, P]]
-    """By the first stride on their edges."""
     end: int
     """Strides from the root to the end of this edge; 0 on a root only."""
-    pins: int
+    payload: P = field(init=False)
+    """What the edge carries. A root has none: the attribute is unset."""
+    children: dict[K, RadixNode[K, P]] = field(default_factory=dict)
+    """By the first stride on their edges."""
+    pins: int = 0
     """Locks on this node, and one for each child that has pins. What has pins is never evicted."""
-    hits: int
+    hits: int = 0
     """How many matches were used that ended here or below."""
-    priority: int
+    priority: int = 0
     """The highest of the insertions, and of the locks that had one, that ended here or below."""
-    segment: int | None
+    segment: int | None = None
     """Where the eviction queue keeps this node; None while it is pinned."""
-
-    def __init__(self, key: K, parent: RadixNode[K, P] | None, end: int) -> None:
-        self.key = key
-        self.parent = parent
-        self.children = {}
-        self.end = end
-        self.pins = 0
-        self.hits = 0
-        self.priority = 0
-        self.segment = None
 
     @property
     def start(self) -> int:
@@ -87,8 +74,7 @@ class RadixNode(Generic[K, P]):
         while node.parent is not None:
             nodes.append(node)
             node = node.parent
-        nodes.reverse()
-        return nodes
+        return nodes[::-1]
 
     def __repr__(self) -> str:
         pins = f", pins {self.pins}" if self.pins else ""

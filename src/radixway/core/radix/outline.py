@@ -1,7 +1,5 @@
 """A tree too large to show, in its hottest nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush, nlargest

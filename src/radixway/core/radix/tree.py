@@ -1,7 +1,5 @@
 """The radix tree itself: match, insert, grow, lock, evict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic
 
@@ -79,10 +77,7 @@ class RadixTree(Generic[K, P]):
     def insert(
         self, key: K, payload: P, namespace: Hashable = None, *, priority: int = 0
     ) -> InsertResult[K, P]:
-        """Store `key`. `payload` covers all of it; the part for what the tree did not have is kept.
-
-        Counts as the most recent use of the path, not as a hit. The node returned ends where the key ends.
-        """
+        """Store `key`; of its `payload` what the tree did not have is kept. A use of the path, no hit."""
         root = self._roots.get(namespace) or RadixRoot(key[:0], namespace)
         return self._insert(root, key, payload, priority)
 
@@ -140,10 +135,7 @@ class RadixTree(Generic[K, P]):
         return locked
 
     def unlock(self, node: RadixNode[K, P]) -> None:
-        """Take back one lock of `node`.
-
-        Counts as the most recent use of what it alone had kept, not as a hit.
-        """
+        """Take back one lock of `node`. Counts as the latest use of what it alone had kept, not as a hit."""
         if not node.pins and not isinstance(node, RadixRoot):
             raise ValueError("this node is not locked")
         while (parent := node.parent) is not None:
@@ -172,17 +164,11 @@ class RadixTree(Generic[K, P]):
         return freed
 
     def remove_subtree(self, node: RadixNode[K, P]) -> list[P]:
-        """Take `node` and all below it out of the tree; return the payloads.
-
-        Raises ValueError, and removes nothing, if any of it is locked.
-        """
+        """Take out `node` and all below it, return the payloads. Raises ValueError if any of it is locked."""
         return self._remove(_depth_first(node))
 
     def clear_namespaces(self, *namespaces: Hashable) -> list[P]:
-        """Remove all there is in `namespaces`, or in every one if none is named; return the payloads.
-
-        Raises ValueError, and removes nothing, if any of it is locked.
-        """
+        """Remove these `namespaces`, or all; return the payloads. Raises ValueError if any is locked."""
         roots = [self._roots[name] for name in namespaces or self._roots if name in self._roots]
         return self._remove(node for root in roots for node in _depth_first(root))
 
@@ -272,7 +258,6 @@ class RadixTree(Generic[K, P]):
         return node
 
     def _insert(self, top: RadixNode[K, P], key: K, payload: P, priority: int) -> InsertResult[K, P]:
-        """Store `key` below `top`."""
         width = self.width
         strides = len(key) // width
         node, at = self._descend(top, key, 0)
@@ -306,10 +291,7 @@ class RadixTree(Generic[K, P]):
             node = parent
 
     def _split(self, node: RadixNode[K, P], at: int) -> RadixNode[K, P]:
-        """Cut the edge of `node` after `at` strides. A new node takes the upper part; it is not queued yet.
-
-        parent ──"abcdef"──▶ node        parent ──"ab"──▶ upper ──"cdef"──▶ node
-        """
+        """Cut the edge of `node` after `at` strides; return a new node for its upper part, not queued yet."""
         parent = node.parent
         assert parent is not None, "a root has no edge"
         width, cut = self.width, at * self.width
@@ -333,7 +315,6 @@ class RadixTree(Generic[K, P]):
         return [self._detach(node) for node in reversed(gone)]
 
     def _detach(self, leaf: RadixNode[K, P]) -> P:
-        """Take an unpinned leaf out of the tree."""
         parent = leaf.parent
         assert parent is not None and not leaf.pins and not leaf.children, "only an unpinned leaf may go"
         self._queue.discard_node(leaf)

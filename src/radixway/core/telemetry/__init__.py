@@ -1,12 +1,12 @@
 """Telemetry of the gateway: metrics, traces, logs and the journal of each request.
 
-`scrapes.py` and `gateway_stats.py` read a gateway's metrics again, for whoever shows them to people.
+`scrapes.py` reads a gateway's metrics again, for whoever shows them to people.
 
 State, and the file that owns it:
 
 - `journal.py`: journals of the latest requests, oldest out first, packed by `journal_pages.py`; `/requests`
   and `/prefixes` read them
-- `tracing/span_queue.py`: journals whose spans are to be exported, in a thread of its own; bounded, drops
+- `tracing/spans.py`: journals whose spans are to be exported, in a thread of its own; bounded, drops
   are counted
 - `logs/line_writer.py`: log lines to be written, in a thread of its own; bounded, losses are counted and
   logged
@@ -15,28 +15,29 @@ State, and the file that owns it:
   by its free lock
 """
 
-from radixway.core.telemetry.gateway_stats import (
-    GatewayStats,
-    WorkerStats,
-    read_gateway_stats,
-    read_worker_stats,
-)
 from radixway.core.telemetry.heap_freezer import HeapFreezer
 from radixway.core.telemetry.journal import Journal, JournalStore
 from radixway.core.telemetry.journal_pages import NOT_PACKED, SharedObject
 from radixway.core.telemetry.logs import configure_logging, flush_logs, log_fields
-from radixway.core.telemetry.metrics import (
+from radixway.core.telemetry.metrics.attempt_metrics import (
     AttemptSeries,
     AttemptUsage,
-    HistogramBuckets,
-    LabeledCounter,
-    MetricsRegistry,
     Outcome,
-    StepMetrics,
     UsagePrediction,
-    render_exposition,
 )
-from radixway.core.telemetry.scrapes import InvalidMetricsError, MetricsScrape, ScrapeDelta, ScrapeHistory
+from radixway.core.telemetry.metrics.metrics import MetricsRegistry
+from radixway.core.telemetry.metrics.primitives import HistogramBuckets, LabeledCounter, render_exposition
+from radixway.core.telemetry.metrics.request_metrics import StepMetrics
+from radixway.core.telemetry.scrapes import (
+    GatewayStats,
+    InvalidMetricsError,
+    MetricsScrape,
+    ScrapeDelta,
+    ScrapeHistory,
+    WorkerStats,
+    read_gateway_stats,
+    read_worker_stats,
+)
 from radixway.core.telemetry.terminal import ServerConsole
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Reads what `nvidia-smi` says of the GPUs of a machine; nothing where there is none."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Garbage collection in a process that is ours: what lives as long as the process is not looked at."""
 
-from __future__ import annotations
-
 import gc
 from time import thread_time
 

@@ -24,7 +24,6 @@ class ExplainableDecision(Protocol):
 
     def explain(self) -> dict[str, Any]:
         """Its fields: JSON values, never prompt text."""
-        ...
 
 
 class Journal:
@@ -60,19 +59,13 @@ class Journal:
         """Told of what is added once the request is over."""
 
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
-        """Append what `step` found or decided: a decision, or fields, which must be JSON values.
-
-        Neither may hold prompt text.
-        """
+        """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
         self.entries.append((step, perf_counter() - self._origin, decision or fields))
         if self._book is not None:
             self._book.update_journal(self)
 
     def record_timing(self, name: str, began_s: float, **fields: Any) -> None:
-        """Note how long what began at `began_s` (see `elapsed_s`) took, where the request is traced.
-
-        `fields` as of `add`.
-        """
+        """Note how long took what began at `began_s` (see `elapsed_s`), where the request is traced."""
         if self.trace is not None:
             self.trace.add_stage(name, began_s, self.elapsed_s(), **fields)
             if self._book is not None:
@@ -159,16 +152,12 @@ class JournalStore(Component):
         self._pages: deque[_JournalBlock] = deque()
         self._numbers: dict[JournalKey, int] = {}
         self.size_bytes = 0
-        """Of all pages."""
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def save_journal(self, journal: Journal) -> None:
-        """Remember a journal; beyond the capacity the oldest is forgotten.
-
-        What is added to it later is kept too, as long as it is.
-        """
+        """Remember a journal and what is added to it later; beyond the capacity the oldest is forgotten."""
         self._kept += 1
         journal.number, journal._book = self._kept, self
         self._open.append(journal)
@@ -207,7 +196,6 @@ class JournalStore(Component):
         return gone
 
     async def erase(self, subject: Subject) -> int:
-        """Implement `Component`."""
 
         def is_meant(journal: Journal) -> bool:
             said = {
@@ -221,10 +209,7 @@ class JournalStore(Component):
         return self.forget_journals(is_meant)
 
     def journals_before(self, number: int | None, most: int) -> list[Journal]:
-        """The latest `most` journals kept before the one of that number; None: of all. Newest first.
-
-        Those that a newer one of the same id hides are among them. Takes no longer in a book that is full.
-        """
+        """Return the latest `most` journals before number `number` (None: of all), the newest first."""
         found: list[Journal] = []
         end = self._kept + 1 if number is None else min(number, self._kept + 1)
         while end > self._oldest and len(found) < most:
@@ -240,14 +225,12 @@ class JournalStore(Component):
 
     def latest_journals(self, most: int) -> Iterator[Journal]:
         """The latest `most` journals of now, newest first. May be gone through in any thread."""
-        parts: list[_JournalBlock | _OpenBlock] = [*self._pages, _OpenBlock(self._open_from, [*self._open])]
-        return _unpack_blocks(parts, self._oldest, most)
+        blocks = [(page.first, page.unpack) for page in self._pages]
+        unpacked = self._open.copy()
+        return _unpack_blocks([*blocks, (self._open_from, lambda: unpacked)], self._oldest, most)
 
     def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
-        """The newest journal of that id, if it is still remembered.
-
-        `tenant`: whose it must be; None: of whoever used the id first, so that who repeats it hides nothing.
-        """
+        """Return the newest journal of that id, of `tenant` or (None) of whoever used the id first."""
         if tenant is not None:
             number = self._numbers.get((tenant, request_id))
         else:
@@ -343,24 +326,14 @@ class _JournalBlock:
         return self._packed.size_bytes + sum(each.size_bytes for each in self.amended.values())
 
 
-class _OpenBlock:
-    """The same of journals that are not packed."""
-
-    def __init__(self, first: int, journals: list[Journal | None]) -> None:
-        self.first = first
-        self._journals = journals
-
-    def unpack(self) -> list[Journal | None]:
-        """All of them."""
-        return self._journals
-
-
-def _unpack_blocks(parts: list[_JournalBlock | _OpenBlock], oldest: int, most: int) -> Iterator[Journal]:
-    for part in reversed(parts):
-        journals = part.unpack()
+def _unpack_blocks(
+    blocks: list[tuple[int, Callable[[], list[Journal | None]]]], oldest: int, most: int
+) -> Iterator[Journal]:
+    for first, unpack in reversed(blocks):
+        journals = unpack()
         for at in range(len(journals) - 1, -1, -1):
             journal = journals[at]
-            if most <= 0 or part.first + at < oldest:
+            if most <= 0 or first + at < oldest:
                 return
             if journal is not None:
                 yield journal

@@ -4,8 +4,6 @@ A page is a pickle that never leaves the process. What a request shares with oth
 referred to: workers, rules, configuration, functions.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable, Sequence
@@ -122,7 +120,6 @@ class _Unpickler(pickle.Unpickler):
         self._shared = shared
 
     def find_class(self, module: str, name: str) -> Any:
-        """Implement `pickle.Unpickler`."""
         if name == _SharedReference.__name__ and module == __name__:
             return self._shared.__getitem__
         return super().find_class(module, name)
@@ -133,8 +130,7 @@ class _SharedReference:
 
 
 def _treatment_of(kind: type) -> _Values | _Treatment:
-    """What reads the values that objects of a type are made of again, in the order of its arguments; or else
-    what becomes of them."""
+    """What reads the values that make an object of this type again, or what becomes of it instead."""
     if issubclass(kind, _SHARED):
         return _Treatment.REFER
     own = vars(kind).get("__dataclass_params__")  # not its base's

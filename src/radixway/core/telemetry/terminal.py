@@ -1,9 +1,4 @@
-"""A console for processes that outlive the reader of their output.
-
-Tables for a terminal of any width, in which no figure is ever cut.
-"""
-
-from __future__ import annotations
+"""A console that survives the reader of its output, and tables for terminals of any width."""
 
 import os
 from collections.abc import Sequence
@@ -40,11 +35,6 @@ class TableColumn:
     """Never folded, so that it can be copied."""
     drop_order: int = 0
     """Of the columns that may be left out, the one with the highest number goes first; 0 stays."""
-
-    @property
-    def is_text(self) -> bool:
-        """It may be folded."""
-        return not (self.is_number or self.is_id)
 
 
 class FittedTable:
@@ -90,7 +80,6 @@ class FittedTable:
         return lines
 
     def _fit_widths(self, kept: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
-        """A width for each column that is kept; None if they do not fit."""
         cells = [max((cell_len(row[at]) for row in self._rows), default=0) for at in kept]
         names = [self._columns[at].name for at in kept]
         full = [max(cell, cell_len(name)) for cell, name in zip(cells, names, strict=True)]
@@ -99,7 +88,8 @@ class FittedTable:
         # The words of a heading may stand below each other.
         words = [max(map(cell_len, name.split()), default=0) for name in names]
         widths = [max(cell, word) for cell, word in zip(cells, words, strict=True)]
-        texts = [at for at, column in enumerate(kept) if self._columns[column].is_text]
+        columns = [self._columns[at] for at in kept]
+        texts = [at for at, column in enumerate(columns) if not (column.is_number or column.is_id)]
         while fold and _total_width(widths) > width:
             widest = max(texts, key=lambda at: widths[at], default=None)
             if widest is None or widths[widest] <= max(_MIN_TEXT_WIDTH, words[widest]):
@@ -139,7 +129,6 @@ class FittedTable:
         return lines
 
     def _record_lines(self) -> list[str]:
-        """Each row as lines of its own: column, value."""
         width = max(cell_len(column.name) for column in self._columns)
         lines: list[str] = []
         for row in self._rows:

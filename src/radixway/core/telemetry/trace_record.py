@@ -3,8 +3,6 @@
 Source: https://www.w3.org/TR/trace-context-2/. Malformed headers are ignored.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from random import getrandbits

@@ -1,9 +1,4 @@
-"""A tenant's limits and its use of them: sliding minutes, daily and monthly quotas.
-
-One tenant's account: what it has in hand and has used, and whether one more request may come in.
-"""
-
-from __future__ import annotations
+"""A tenant's account: what it has in hand and has used, and whether one more request may come in."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,19 +6,19 @@ from math import ceil
 from typing import Any
 
 from radixway.core.config import QuotasConfig, RatesConfig
-from radixway.core.config.pricing import format_cost
+from radixway.core.config.tenants import format_cost
 from radixway.core.pipeline import LimitReachedError
 
 
 class SlidingWindow:
-    """A sum over the last `seconds`, in slots of a second: bounded memory whatever is counted.
+    """A sum over the last minute, in slots of a second: bounded memory whatever is counted.
 
-    What is counted leaves the sum after `seconds` to `seconds` + 1. Times are seconds of any clock; one that
-    goes back counts into the latest slot.
+    What is counted leaves the sum after 60 to 61 seconds. Times are seconds of any clock; one that goes back
+    counts into the latest slot.
     """
 
-    def __init__(self, seconds: int = 60) -> None:
-        self._slots = [0] * (seconds + 1)
+    def __init__(self) -> None:
+        self._slots = [0] * 61
         self._at = 0
         self._total = 0
 
@@ -93,7 +88,7 @@ class TenantAccount:
 
     A request is let in while what was used, what is reserved for those in hand and its own estimate stay
     within every limit. The estimate counts for no more than the limit, so that whoever has used nothing and
-    has nothing in hand is always let in. Every `admit` that returns is followed by one `settle`.
+    has nothing in hand is always let in. Every `admit_request` is followed by one `settle_usage`.
     """
 
     tenant: str
@@ -240,7 +235,6 @@ class TenantAccount:
                 raise self.count_refusal(now, f"cost_per_{name}")
 
     def _roll_periods(self, now: float) -> None:
-        """Begin a new day or month, if it is time."""
         if now >= self.day.until:
             self.day = PeriodUsage(until=(now // _DAY_S + 1) * _DAY_S)
         if now >= self.month.until:
@@ -254,3 +248,26 @@ def _exceeds_limit(used: float, reserved: float, estimate: float, most: float) -
 def _next_month(now: float) -> float:
     first = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return (first + timedelta(days=32)).replace(day=1).timestamp()
+
+
+class LimitsBackend:
+    """Lets requests in, and is told what became of them. `now` is seconds since the epoch.
+
+    This one keeps limits in this process; `SharedLimits` keeps those of all gateways.
+    """
+
+    async def admit_request(
+        self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
+    ) -> None:
+        """Let a request in and reserve `estimate`; one `settle_usage` follows. Raises LimitReachedError."""
+        account.admit_request(now, estimate)
+
+    def settle_usage(
+        self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
+    ) -> None:
+        """Replace the `estimate` of a request that is over by its `tokens` and `cost`. Never waits."""
+        account.settle_usage(now, estimate, tokens, cost)
+
+    async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
+        """Return every limit of `account`, and how much of it is used."""
+        return account.describe_limits(now)

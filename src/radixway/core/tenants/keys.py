@@ -1,14 +1,13 @@
 """API keys: whose they are, and what they allow. Kept and compared as digests only."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 
-from radixway.core.config import ConfigError, KeyConfig, TenantsConfig
+from radixway.core.config import ConfigError
+from radixway.core.config.tenants import KeyConfig, TenantsConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +82,13 @@ def _sha256_of(section: KeyConfig, place: str) -> bytes:
         text, place = os.environ.get(section.key_env, ""), f"{place}.key_env: {section.key_env}"
     else:
         assert section.key_file is not None
-        text, place = _read_key(section, place), f"{place}.key_file: {section.key_file}"
+        place = f"{place}.key_file: {section.key_file}"
+        try:
+            text = section.key_file.expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise ConfigError(f"{place} cannot be read: {why}") from None
     text = text.strip()
     if not text:
         raise ConfigError(f"{place}: there is no key")
     return sha256(text.encode()).digest()
-
-
-def _read_key(section: KeyConfig, place: str) -> str:
-    assert section.key_file is not None
-    try:
-        return section.key_file.expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"{place}.key_file: {section.key_file} cannot be read: {why}") from None

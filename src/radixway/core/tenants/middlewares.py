@@ -1,9 +1,4 @@
-"""The middleware that stands first: lets a tenant's requests in, and counts what they use.
-
-The middleware that keeps a tenant's prefixes apart from others' in the workers' caches.
-"""
-
-from __future__ import annotations
+"""Middlewares that let a tenant's requests in, count what they use, and keep its prefixes apart."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,22 +6,19 @@ from time import time
 from typing import Any
 
 from radixway.core.pipeline import (
-    ANY_MODEL,
     BadRequest,
     MeteredChunks,
     ModelNotServedError,
     Next,
     Reply,
     Request,
-    TenantPolicy,
     TokenUsage,
     read_usage,
 )
-from radixway.core.tenants.account import NOTHING, TenantAccount, UsageEstimate
-from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
+from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.pricing import (
     PriceList,
-    estimate_prompt_tokens,
+    count_prompt_tokens,
     estimate_usage,
     estimate_usage_by_size,
 )
@@ -43,15 +35,15 @@ class TenantLimits:
         accounts: Mapping[str, TenantAccount],
         book: UsageLedger,
         prices: PriceList,
-        is_auto: Callable[[str], bool] = lambda model: model == ANY_MODEL,
+        is_auto: Callable[[str], bool],
         clock: Callable[[], float] = time,
-        home: LimitsBackend | None = None,
+        limits: LimitsBackend | None = None,
     ) -> None:
         """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
 
-        `home`: where limits are kept; by default in this process.
+        `limits`: where they are kept; by default in this process.
         """
-        self._home = home or InProcessLimits()
+        self._limits = limits or LimitsBackend()
         self._accounts = accounts
         self._book = book
         self._prices = prices
@@ -59,26 +51,22 @@ class TenantLimits:
         self._clock = clock
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Return the answer of `call_next`.
-
-        Raises:
-            ModelNotFound: the tenant may not use the model.
-            LimitReached: it may not use more now.
-        """
+        """Return the answer of `call_next`. Raises ModelNotServedError, LimitReachedError."""
         tenancy = request.caller.policy
         if tenancy is None:
             return await call_next(request)
         account = self._accounts[tenancy.name]
-        self._check_model(request, tenancy)
+        model = request.model
+        if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
+            raise ModelNotServedError(model)
         estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
-        await self._home.admit_request(account, self._clock(), estimate)
+        await self._limits.admit_request(account, self._clock(), estimate)
         try:
             reply = await call_next(request)
         except BaseException as failure:
-            left = isinstance(failure, asyncio.CancelledError) and bool(request.routing.attempted_workers)
-            self._settle_request(
-                request, account, estimate, estimate_usage_by_size(request, 0) if left else None
-            )
+            left = isinstance(failure, asyncio.CancelledError) and request.routing.attempted_workers
+            used = estimate_usage_by_size(request, 0) if left else None
+            self._settle_request(request, account, estimate, used)
             raise
         if reply.chunks is None:
             self._settle_request(request, account, estimate, _usage_of_reply(request, reply))
@@ -91,31 +79,20 @@ class TenantLimits:
         request.open_streams.append(reply.chunks)
         return reply
 
-    def _check_model(self, request: Request, tenancy: TenantPolicy) -> None:
-        model = request.model
-        if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
-            raise ModelNotServedError(model)
-
     def _estimate_usage(self, account: TenantAccount, request: Request) -> UsageEstimate:
         used = estimate_usage(request.raw, generates=request.endpoint.generates)
         price = self._prices.cost_of(request.model or "", used.prompt_tokens, used.completion_tokens)
-        return UsageEstimate(
-            used.total_tokens, price.cost if price.currency == account.quotas.currency else 0.0
-        )
+        cost = price.cost if price.currency == account.quotas.currency else 0.0
+        return UsageEstimate(used.total_tokens, cost)
 
     def _settle_request(
         self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
     ) -> None:
         """The request is over. `used` None: it has failed, and cost nothing."""
-        now, kept = self._clock(), not request.routing.attempted_workers
-        model = (
-            request.routing.resolved_model
-            if request.routing.attempted_workers and request.routing.resolved_model
-            else request.routing.metrics_model
-        )
-        figures = UsageTotals(
-            requests=1, failed=int(used is None), kept_answers=int(kept and used is not None)
-        )
+        now, routing = self._clock(), request.routing
+        kept = not routing.attempted_workers
+        model = (not kept and routing.resolved_model) or routing.metrics_model
+        figures = UsageTotals(1, failed=int(used is None), kept_answers=int(kept and used is not None))
         currency = ""
         if used is not None and not kept:
             figures.estimated = int(used.estimated)
@@ -123,19 +100,15 @@ class TenantLimits:
             figures.cached_tokens = used.cached_tokens
             figures.cost, currency = self._prices.cost_of(model, used.prompt_tokens, used.completion_tokens)
             request.journal.add("usage", ChargedUsage(figures, model, currency))
-        counts = figures.cost if currency == account.quotas.currency else 0.0
-        self._home.settle_usage(
-            account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts
-        )
-        self._book.record_usage(
-            now, account.tenant, model, request.semantics.category or "", currency, figures
-        )
+        cost = figures.cost if currency == account.quotas.currency else 0.0
+        tokens = figures.prompt_tokens + figures.completion_tokens
+        self._limits.settle_usage(account, now, estimate, tokens, cost)
+        category = request.semantics.category or ""
+        self._book.record_usage(now, account.tenant, model, category, currency, figures)
 
 
 class SessionAdmission:
-    """A `pipeline.Middleware` before what reads calls of sessions, whose limits are kept further down:
-    for whoever could not be let in anyway nobody reads.
-    """
+    """Refuses calls of sessions, whose limits are kept further down, before anybody reads them."""
 
     step_name = "Door"
 
@@ -144,14 +117,13 @@ class SessionAdmission:
         self._clock = clock
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Return the answer of `call_next`. Raises LimitReached."""
+        """Return the answer of `call_next`. Raises LimitReachedError."""
         if request.caller.policy is not None:
             self._accounts[request.caller.policy.name].check_limits(self._clock())
         return await call_next(request)
 
 
 def _usage_of_reply(request: Request, reply: Reply) -> TokenUsage | None:
-    """What a whole reply used; None where it is no answer."""
     if not 200 <= reply.status < 300:
         return None
     return read_usage(reply.body, generates=request.endpoint.generates) or estimate_usage_by_size(
@@ -163,12 +135,7 @@ def _complete_usage(request: Request, used: TokenUsage) -> TokenUsage:
     """What a stream used; where it reported nothing, its prompt has to be estimated too."""
     if not used.estimated or used.prompt_tokens:
         return used
-    prompt = (
-        request.routing.prompt_tokens
-        if request.routing.prompt_tokens is not None
-        else estimate_prompt_tokens(request.raw)
-    )
-    return TokenUsage(prompt, used.completion_tokens, estimated=True)
+    return TokenUsage(count_prompt_tokens(request), used.completion_tokens, estimated=True)
 
 
 class CacheSalting:

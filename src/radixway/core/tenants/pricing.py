@@ -1,9 +1,4 @@
-"""Prices of tokens by model, and estimates of usage.
-
-What a request will probably use, before anybody has counted: reserved, and replaced by what it did use.
-"""
-
-from __future__ import annotations
+"""Prices of tokens by model, and estimates of usage that are reserved until usage is known."""
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
@@ -31,19 +26,12 @@ class PriceList:
         self._given = given
         self._beside = beside
 
-    def find_pricing(self, model: str) -> ModelPricing | None:
-        """The model's pricing, if it has one."""
-        exact = self._given.get(model)
-        if exact is not None:
-            return exact
-        for pattern, pricing in self._given.items():
-            if fnmatchcase(model, pattern):
-                return pricing
-        return self._beside(model)
-
     def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
         """Return the cost of `prompt_tokens` and `completion_tokens` of `model`."""
-        pricing = self.find_pricing(model)
+        pricing = self._given.get(model)
+        if pricing is None:
+            fitting = (given for pattern, given in self._given.items() if fnmatchcase(model, pattern))
+            pricing = next(fitting, None) or self._beside(model)
         if pricing is None:
             return TokenCost()
         return TokenCost(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)
@@ -54,7 +42,6 @@ USUAL_COMPLETION_TOKENS = 256
 """Of an answer that the request does not limit."""
 _MAX_PROMPT_TOKENS = 32_768
 """Bodies may carry images, whose bytes say nothing of tokens."""
-
 
 _MAX_TOKENS = 10**12
 """Whatever a request asks for: more than any limit, and small enough to be multiplied by a price."""
@@ -81,7 +68,7 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
     `generates`: whether a model writes the reply; else there are no tokens of answers.
     """
     if not generates:
-        return TokenUsage(estimate_prompt_tokens(raw), 0, estimated=True)
+        return TokenUsage(_estimate_prompt_tokens(raw), 0, estimated=True)
     try:
         asked = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -100,22 +87,22 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
         _count_prompts(asked.prompt), _count_prompts(asked.text), bytes(asked.input_ids).count(b"[") - 1, 1
     )
     answers = min((most or USUAL_COMPLETION_TOKENS) * copies * prompts, _MAX_TOKENS)
-    return TokenUsage(estimate_prompt_tokens(raw), answers, estimated=True)
+    return TokenUsage(_estimate_prompt_tokens(raw), answers, estimated=True)
 
 
 def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
     """Of a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
-    prompt = (
-        request.routing.prompt_tokens
-        if request.routing.prompt_tokens is not None
-        else estimate_prompt_tokens(request.raw)
-    )
     answer = answer_bytes // BYTES_PER_TOKEN if request.endpoint.generates else 0
-    return TokenUsage(prompt, answer, estimated=True)
+    return TokenUsage(count_prompt_tokens(request), answer, estimated=True)
 
 
-def estimate_prompt_tokens(raw: bytes) -> int:
-    """Estimate the tokens of the prompt in the body `raw` by its bytes."""
+def count_prompt_tokens(request: Request) -> int:
+    """Return the tokens of the prompt as routing counted them, or else estimated by the bytes of the body."""
+    counted = request.routing.prompt_tokens
+    return _estimate_prompt_tokens(request.raw) if counted is None else counted
+
+
+def _estimate_prompt_tokens(raw: bytes) -> int:
     return min(len(raw) // BYTES_PER_TOKEN, _MAX_PROMPT_TOKENS)
 
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from radixway.core.component import Component
-from radixway.core.config import (
-    DEFAULT_TENANT,
-    ConfigError,
-    SharedLimitsConfig,
-    TenantConfig,
-    TenantsConfig,
-    radixway_home,
-)
-from radixway.core.pipeline import ANY_MODEL, Middleware, TenantPolicy, model_pattern
+from radixway.core.config import DEFAULT_TENANT, ConfigError, radixway_home
+from radixway.core.config.scale import SharedLimitsConfig
+from radixway.core.config.tenants import TenantConfig, TenantsConfig
+from radixway.core.pipeline import Middleware, TenantPolicy
+from radixway.core.pipeline.contexts import model_pattern
 from radixway.core.telemetry import MetricsRegistry
-from radixway.core.tenants.account import TenantAccount
+from radixway.core.tenants.account import LimitsBackend, TenantAccount
 from radixway.core.tenants.keys import KeyRing
-from radixway.core.tenants.limits_backend import InProcessLimits, LimitsBackend
-from radixway.core.tenants.metrics import publish_tenants
 from radixway.core.tenants.middlewares import CacheSalting, SessionAdmission, TenantLimits
 from radixway.core.tenants.pricing import PriceList, PricingOf
-from radixway.core.tenants.usage_ledger import UsageLedger, day_of, summarize_usage
-from radixway.core.tenants.usage_writer import UsageWriter
+from radixway.core.tenants.usage_ledger import UsageLedger, UsageTotals, UsageWriter, day_of, summarize_usage
 
 if TYPE_CHECKING:
-    from radixway.core.tenants.shared import SharedLimits
+    from radixway.core.tenants.shared_limits import SharedLimits
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +37,6 @@ class TenantService(Component):
         section: TenantsConfig,
         ring: KeyRing,
         metrics: MetricsRegistry,
-        clock: Callable[[], float] = time,
         shared: SharedLimitsConfig | None = None,
     ) -> None:
         """`shared`: where limits of several gateways are kept. Raises ConfigError."""
@@ -62,44 +54,33 @@ class TenantService(Component):
                 (usage.path or radixway_home() / "usage.sqlite").expanduser(),
                 flush_s=usage.flush_s,
                 keep_days=usage.keep_days,
-                clock=clock,
+                clock=time,
             )
-        self.clock = clock
-        self._shared = None if shared is None else _build_shared_limits(shared, self.accounts, clock)
-        self._home: LimitsBackend = InProcessLimits() if self._shared is None else self._shared
+        self._shared = None if shared is None else _build_shared_limits(shared, self.accounts)
+        self._limits: LimitsBackend = self._shared or LimitsBackend()
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
             "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
             "over",
-            lambda: [] if self._shared is None else [self._shared.metrics_state()],
+            lambda: [] if self._shared is None else [(self._shared.name, float(not self._shared.problem))],
             "min",
         )
         publish_tenants(metrics, self.accounts, self.book.totals)
 
-    def middlewares(
-        self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None
-    ) -> list[Middleware]:
+    def middlewares(self, is_auto: Callable[[str], bool], pricing_of: PricingOf) -> list[Middleware]:
         """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
 
-        `is_auto`: whether a name leaves the choice of a model to the gateway. `pricing_of`: models that the
-        section gives no price.
+        `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
         """
         prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(
-            self.accounts,
-            self.book,
-            prices,
-            is_auto or (lambda model: model == ANY_MODEL),
-            self.clock,
-            self._home,
-        )
+        limits = TenantLimits(self.accounts, self.book, prices, is_auto, limits=self._limits)
         salted = any(each.cache_salt is not None for each in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 
     def session_admission(self) -> Middleware:
         """Return the admission for pipelines of sessions, whose limits are kept behind them."""
-        return SessionAdmission(self.accounts, self.clock)
+        return SessionAdmission(self.accounts)
 
     async def start(self) -> None:
         """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
@@ -131,10 +112,9 @@ class TenantService(Component):
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
-        return await self._home.limits_of(self.accounts[tenant], self.clock())
+        return await self._limits.limits_of(self.accounts[tenant], time())
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
         return (
             {"tenants": len(self.tenancies), "keys": len(self.ring)}
             | ({} if self.keeping is None else {"usage": self.keeping.describe()})
@@ -143,7 +123,7 @@ class TenantService(Component):
 
     def _restore_usage(self) -> None:
         """Quotas go on from what the book has of this day and month."""
-        now = self.clock()
+        now = time()
         today = day_of(now)
         for key, figures in self.book.rows.items():
             account = self.accounts.get(key.tenant)
@@ -165,15 +145,13 @@ def build_tenant_service(
     return TenantService(section, KeyRing(section), metrics, shared=shared)
 
 
-def _build_shared_limits(
-    section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount], clock: Callable[[], float]
-) -> SharedLimits:
+def _build_shared_limits(section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount]) -> SharedLimits:
     try:
-        from radixway.core.tenants.shared import SharedLimits
+        from radixway.core.tenants.shared_limits import SharedLimits
     except ModuleNotFoundError as error:
         needed = f"scale.limits.redis needs the package {error.name}: pip install 'radixway[redis]'"
         raise ConfigError(needed) from None
-    return SharedLimits(section, accounts, clock)
+    return SharedLimits(section, accounts, time)
 
 
 def _build_tenant_policy(name: str, section: TenantConfig) -> TenantPolicy:
@@ -196,3 +174,55 @@ def _check_currencies(section: TenantsConfig) -> None:
                     f"tenants.{name}.quotas.currency: is {tenant.quotas.currency}, and"
                     f" tenants.pricing.{model} in {pricing.currency}"
                 )
+
+
+Children = Iterator[tuple[tuple[str, ...], float]]
+
+
+def publish_tenants(
+    metrics: MetricsRegistry,
+    accounts: Mapping[str, TenantAccount],
+    totals: Mapping[tuple[str, str, str], UsageTotals],
+) -> None:
+    """Publish counts since the start; `totals`: by tenant, model and currency."""
+
+    def whole() -> Iterator[tuple[tuple[str, str], UsageTotals]]:
+        by_model: dict[tuple[str, str], UsageTotals] = {}
+        for (tenant, model, _), figures in totals.items():
+            by_model.setdefault((tenant, model), UsageTotals()).add_totals(figures)
+        yield from by_model.items()
+
+    def requests() -> Children:
+        for labels, figures in whole():
+            answered = figures.requests - figures.failed - figures.kept_answers
+            yield (*labels, "answered"), answered
+            yield (*labels, "kept_answer"), figures.kept_answers
+            yield (*labels, "failed"), figures.failed
+
+    def tokens() -> Children:
+        for labels, figures in whole():
+            yield (*labels, "prompt"), figures.prompt_tokens
+            yield (*labels, "cached"), figures.cached_tokens
+            yield (*labels, "completion"), figures.completion_tokens
+
+    def cost() -> Children:
+        for labels, figures in totals.items():
+            if labels[2]:
+                yield labels, figures.cost
+
+    def refused() -> Children:
+        for tenant, account in accounts.items():
+            for limit, count in account.refused.items():
+                yield (tenant, limit), count
+
+    counters = metrics.counters_by
+    counters("radixway_tenant_requests", "Requests of tenants", ("tenant", "model", "outcome"), requests)
+    counters("radixway_tenant_tokens", "Tokens of tenants' requests", ("tenant", "model", "kind"), tokens)
+    counters("radixway_tenant_cost", "What tenants' tokens cost", ("tenant", "model", "currency"), cost)
+    counters("radixway_tenant_refused", "Requests of tenants over a limit", ("tenant", "limit"), refused)
+    metrics.gauges(
+        "radixway_tenant_in_hand",
+        "Requests in hand",
+        "tenant",
+        lambda: [(tenant, account.in_hand) for tenant, account in accounts.items()],
+    )

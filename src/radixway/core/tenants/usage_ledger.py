@@ -1,15 +1,24 @@
-"""Usage by day, tenant, model and category: bounded, and written to a file in deltas."""
+"""Usage by day, tenant, model and category: bounded, and written to a SQLite file in deltas."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, fields
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass, fields
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+from radixway.core.config import ConfigError
+from radixway.core.storage import open_sqlite
+
+log = logging.getLogger(__name__)
 
 OTHER = "other"
 """The model of what there is no more room to tell apart."""
 _DAY_S = 86_400
+T = TypeVar("T")
 
 
 class UsageKey(NamedTuple):
@@ -41,8 +50,7 @@ class UsageTotals:
     completion_tokens: int = 0
     cost: float = 0.0
 
-    def add_totals(self, other: UsageTotals) -> None:
-        """Count the other's too."""
+    def add_totals(self, other: Self) -> None:
         self.requests += other.requests
         self.failed += other.failed
         self.kept_answers += other.kept_answers
@@ -90,18 +98,18 @@ class UsageLedger:
     ) -> None:
         """Add to the row of today; `now` is seconds since the epoch."""
         key = UsageKey(self._current_day(now), tenant, model, category, currency)
-        self._add_to_row(self.totals, (tenant, model, currency), figures)
+        _add_to_row(self.totals, (tenant, model, currency), figures)
         self.load_row(key, figures)
         if self._deltas is not None:
             if not self._deltas:
                 self.on_delta()
-            self._add_to_row(self._deltas, key, figures)
+            _add_to_row(self._deltas, key, figures)
 
     def load_row(self, key: UsageKey, figures: UsageTotals) -> None:
         """Add `figures` to the row `key`, which a file may have already."""
         if key not in self.rows and len(self.rows) >= self._most_rows:
             key = self._evict_rows(key)
-        self._add_to_row(self.rows, key, figures)
+        _add_to_row(self.rows, key, figures)
 
     def take_deltas(self) -> dict[UsageKey, UsageTotals]:
         """Return and reset what was counted since the last time."""
@@ -112,7 +120,7 @@ class UsageLedger:
         """Add back `deltas` that could not be written, to be taken again."""
         assert self._deltas is not None
         for key, figures in deltas.items():
-            self._add_to_row(self._deltas, key, figures)
+            _add_to_row(self._deltas, key, figures)
 
     def forget_before(self, day: str) -> None:
         """Drop the days before `day`."""
@@ -140,12 +148,12 @@ class UsageLedger:
             self._today = (number, day_of(now))
         return self._today[1]
 
-    @staticmethod
-    def _add_to_row(rows: dict[Any, UsageTotals], key: Any, figures: UsageTotals) -> None:
-        known = rows.get(key)
-        if known is None:
-            known = rows[key] = UsageTotals()
-        known.add_totals(figures)
+
+def _add_to_row(rows: dict[T, UsageTotals], key: T, figures: UsageTotals) -> None:
+    known = rows.get(key)
+    if known is None:
+        known = rows[key] = UsageTotals()
+    known.add_totals(figures)
 
 
 def day_of(now: float) -> str:
@@ -167,5 +175,130 @@ def summarize_usage(
     begin, end = first.isoformat(), last.isoformat()
     for key, figures in rows:
         if begin <= key.day <= end and tenant in (None, key.tenant):
-            UsageLedger._add_to_row(found, tuple(getattr(key, name) for name in names), figures)
+            _add_to_row(found, tuple(getattr(key, name) for name in names), figures)
     return [dict(zip(names, key, strict=True)) | found[key].to_dict() for key in sorted(found)]
+
+
+_KEY = ", ".join(UsageKey._fields)
+_FIGURES = [each.name for each in fields(UsageTotals)]
+_CREATE_USAGE = f"""
+CREATE TABLE IF NOT EXISTS usage (
+    {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},
+    {", ".join(f"{name} {'REAL' if name == 'cost' else 'INTEGER'} NOT NULL" for name in _FIGURES)},
+    PRIMARY KEY ({_KEY})
+) WITHOUT ROWID
+"""
+_MIGRATIONS = ((_CREATE_USAGE,),)
+_ADD = f"""
+INSERT INTO usage ({_KEY}, {", ".join(_FIGURES)})
+VALUES ({", ".join("?" * (len(UsageKey._fields) + len(_FIGURES)))})
+ON CONFLICT ({_KEY}) DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in _FIGURES)}
+"""
+
+
+class UsageFile:
+    """One file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file at `path`. Raises OSError, sqlite3.Error, ValueError (another version's)."""
+        self._db = open_sqlite(path, _MIGRATIONS)
+
+    def read_rows(self, since: str) -> Iterator[tuple[UsageKey, UsageTotals]]:
+        """The rows of the days from `since` on, the oldest first."""
+        width = len(UsageKey._fields)
+        for row in self._db.execute("SELECT * FROM usage WHERE day >= ? ORDER BY day", (since,)):
+            yield UsageKey(*row[:width]), UsageTotals(*row[width:])
+
+    def add_deltas(self, deltas: Mapping[UsageKey, UsageTotals]) -> None:
+        """Add `deltas` to rows, in one transaction. Raises sqlite3.Error, and then none of it was added."""
+        self._db.execute("BEGIN IMMEDIATE")
+        with self._db:
+            self._db.executemany(_ADD, [(*key, *astuple(figures)) for key, figures in deltas.items()])
+
+    def forget_before(self, day: str) -> None:
+        """Delete the days before `day`."""
+        self._db.execute("DELETE FROM usage WHERE day < ?", (day,))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class UsageWriter:
+    """A book and its file. A file that fails costs no request: what it misses is written when it can be."""
+
+    def __init__(
+        self, book: UsageLedger, path: Path, *, flush_s: float, keep_days: int, clock: Callable[[], float]
+    ) -> None:
+        self._book = book
+        self._path = path
+        self._flush_s = flush_s
+        self._keep_s = keep_days * _DAY_S
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "radixway-usage")
+        self._file: UsageFile | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._error: str | None = None
+        self._closing = False
+
+    async def load_ledger(self) -> None:
+        """Read what the file has into the book. Raises ConfigError for a file that cannot be used."""
+        first = day_of(self._clock() - self._keep_s)
+
+        def read() -> UsageFile:
+            file = UsageFile(self._path)
+            file.forget_before(first)
+            for key, figures in file.read_rows(first):
+                self._book.load_row(key, figures)
+            return file
+
+        try:
+            self._file = await self._in_thread(read)
+        except (sqlite3.Error, ValueError, OSError) as error:
+            self._thread.shutdown(wait=False)
+            raise ConfigError(f"tenants.usage.path: {self._path} cannot be used: {error}") from error
+        self._book.on_delta = self._schedule_flush
+
+    async def flush_and_close(self) -> None:
+        """Write the rest, and let go of the file."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await self._writing
+        await self.flush_deltas()
+        if self._file is not None:
+            await self._in_thread(self._file.close)
+        self._thread.shutdown(wait=False)
+
+    async def flush_deltas(self) -> None:
+        """Write what was counted by now."""
+        deltas, file = self._book.take_deltas(), self._file
+        if not deltas or file is None:
+            return
+        try:
+            await self._in_thread(lambda: file.add_deltas(deltas))
+        except sqlite3.Error as error:
+            if self._error is None:
+                log.error("usage cannot be written to %s, and waits: %s", self._path, error)
+            self._error = str(error)
+            self._book.restore_deltas(deltas)
+            self._schedule_flush()
+        else:
+            self._error = None
+
+    def describe(self) -> dict[str, Any]:
+        """Describe where usage is stored, and the last failure to store it."""
+        return {"file": str(self._path), "error": self._error}
+
+    def _schedule_flush(self) -> None:
+        if self._timer is None and not self._closing:
+            self._timer = asyncio.get_running_loop().call_later(self._flush_s, self._start_flush)
+
+    def _start_flush(self) -> None:
+        self._timer = None
+        self._book.forget_before(day_of(self._clock() - self._keep_s))
+        self._writing = asyncio.get_running_loop().create_task(self.flush_deltas())
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -4,12 +4,11 @@ Built on the `tokenizers` library alone, so that loading costs milliseconds; res
 """
 
 from radixway.core.tokenizer.chat_template import ChatTemplate, Message, TemplateError
-from radixway.core.tokenizer.message_match import count_common_messages, is_same_message
-from radixway.core.tokenizer.messages import render_chat
+from radixway.core.tokenizer.messages import count_common_messages, render_chat
 from radixway.core.tokenizer.piecewise import PartialEncoding, PiecewiseEncoder
 from radixway.core.tokenizer.template_probe import CannotContinueError
 from radixway.core.tokenizer.tokenizer import Tokenizer, TokenizerError
-from radixway.core.tokenizer.turn_renderer import TurnContinuation, TurnRenderer
+from radixway.core.tokenizer.turn_renderer import TurnRenderer
 
 __all__ = [
     "CannotContinueError",
@@ -20,9 +19,7 @@ __all__ = [
     "TemplateError",
     "Tokenizer",
     "TokenizerError",
-    "TurnContinuation",
     "TurnRenderer",
     "count_common_messages",
-    "is_same_message",
     "render_chat",
 ]

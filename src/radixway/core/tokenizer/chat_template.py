@@ -34,10 +34,7 @@ _RENDER_ERRORS = (
 
 
 class TemplateError(ValueError):
-    """The messages cannot be rendered by this template; the text says why and is safe to show to a client.
-
-    `param` names the field of the request that is at fault, `code` the kind of fault.
-    """
+    """These messages do not fit this template; the text may be shown to a client, `param` names the field."""
 
     def __init__(self, message: str, *, param: str = "messages", code: str = "template_error") -> None:
         super().__init__(message)
@@ -126,7 +123,6 @@ def _join_text_parts(parts: list[Any]) -> str:
 
 
 def _mark_final_message(message: Message) -> str:
-    """Append the mark to the message's last text and return that text."""
     content = message.get("content")
     if isinstance(content, str):
         message["content"] = content + _CONTINUE_MARK

@@ -1,5 +1,4 @@
-"""Finds places at which a text may be cut so that the tokens of its pieces, one after the other, are the
-tokens of the whole.
+"""Encodes a text in pieces whose tokens, one after the other, are the tokens of the whole.
 
 The `tokenizers` library finds special tokens in a text before anything else and encodes what lies between
 them each by itself. So a text may be cut in front of any special token that is sure to be found there::
@@ -10,11 +9,8 @@ them each by itself. So a text may be cut in front of any special token that is 
 Not sure is one that reaches over spaces before it, that must be a word of its own, that is looked for in
 normalized text, or of which a part may belong to another token that begins earlier.
 
-Encoding that remembers: of a text that continues an earlier one only what is new is tokenized.
-
-Texts are cut where that changes no token (see `cuts`), and each piece's tokens are kept, in a cache that
-several tokenizers may share. What has to be tokenized is told apart from what is known, so that the caller
-can do it where it likes: here and now, or in a thread.
+The tokens of a piece are kept in a cache that several tokenizers may share, so that of a text that continues
+an earlier one only what is new is tokenized, in whichever thread the caller likes.
 """
 
 import re
@@ -94,7 +90,7 @@ class PartialEncoding:
 class PiecewiseEncoder:
     """Encodes for one tokenizer, to the very ids of `Tokenizer.encode`.
 
-    `begin` and `finish` use the cache and belong to one thread; `encode` may run in any. Raises
+    `lookup_pieces` and `assemble_ids` use the cache and belong to one thread. Raises
     TokenizerError for a tokenizer that does more with special tokens than putting some around a text.
     """
 

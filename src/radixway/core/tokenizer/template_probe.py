@@ -1,5 +1,4 @@
-"""Finds what a chat template does with the end of an answer and with what comes after it, found out by asking
-it.
+"""Finds out what a chat template does with the end of an answer and with what comes after it.
 
 The template renders small conversations of stand-in messages, one of which, the answer, is a mark that can be
 found again::
@@ -33,17 +32,12 @@ _EARLIER = "earlier"
 
 
 class CannotContinueError(ValueError):
-    """A prompt cannot go on from the tokens there are; the text says why.
-
-    Render the whole conversation instead, and keep it as a new branch.
-    """
+    """A prompt cannot go on from these tokens, the text says why: render the whole as a new branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnding:
-    """The text with which a template ends an answer after which a conversation goes on; the same wherever
-    that happens.
-    """
+    """How a template ends an answer after which a conversation goes on, wherever that happens."""
 
     closing: str
     """What it writes after an answer that is the last message; after a call, from its last argument on."""
@@ -154,10 +148,7 @@ def common_length(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 def text_after_mark(text: str, mark: str) -> str:
-    """Return the text behind the last `mark`.
-
-    Raises CannotContinueError where the template has not written any.
-    """
+    """Return the text behind the last `mark`. Raises CannotContinueError where there is none."""
     at = text.rfind(mark)
     if at < 0:
         raise CannotContinueError("the chat template does not show the answer")

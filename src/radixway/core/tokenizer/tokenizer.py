@@ -1,16 +1,157 @@
 """A model's tokenizer: text to token ids and back, and its chat template."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tokenizers
+from tokenizers import AddedToken
 
 from radixway.core.tokenizer.chat_template import ChatTemplate, Message, TemplateError
-from radixway.core.tokenizer.token_bytes import TokenBytes
-from radixway.core.tokenizer.tokenizer_files import TokenizerError, read_tokenizer_files
 
-__all__ = ["Tokenizer", "TokenizerError"]
+_BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+class TokenBytes(dict[int, bytes]):
+    """Token id → the bytes it adds to a text already begun, its space included; none for an unknown id."""
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        super().__init__()
+        self._backend = backend
+        kinds = _decoder_kinds(backend)
+        self._byte_level = kinds == ["ByteLevel"]
+        self._spaced = "ByteFallback" in kinds or kinds == ["Metaspace"]
+        self._byte_fallback = "ByteFallback" in kinds
+        self.strips_first_space = kinds == ["Metaspace"] or "Strip" in kinds
+        """Does a whole text lose the space that its first token carries?"""
+
+    def __missing__(self, token_id: int) -> bytes:
+        piece = self[token_id] = self._bytes_of(token_id)
+        return piece
+
+    def _bytes_of(self, token_id: int) -> bytes:
+        try:
+            piece = self._backend.id_to_token(token_id)
+        except OverflowError:  # not an unsigned 32-bit number
+            return b""
+        if piece is None:
+            return b""
+        if self._byte_level:
+            try:
+                return bytes(_BYTE_OF_CHARACTER[character] for character in piece)
+            except KeyError:  # an added token is written as it is
+                return piece.encode()
+        if self._byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
+            return bytes([int(byte[1], 16)])
+        if self._spaced:
+            return piece.replace("▁", " ").encode()
+        before = self._backend.decode([token_id], skip_special_tokens=False)
+        both = self._backend.decode([token_id, token_id], skip_special_tokens=False)
+        return both.removeprefix(before).encode()
+
+
+def _decoder_kinds(backend: tokenizers.Tokenizer) -> list[str]:
+    """Names of the decoder's steps, e.g. ["Replace", "ByteFallback", "Fuse", "Strip"]."""
+    if backend.decoder is None:
+        return []
+    # A decoder has no public description of its own; an empty tokenizer around it does.
+    shell = tokenizers.Tokenizer(tokenizers.models.BPE())
+    shell.decoder = backend.decoder
+    state = json.loads(shell.to_str())["decoder"]
+    return [step["type"] for step in state.get("decoders", [state])]
+
+
+def _byte_of_character() -> dict[str, int]:
+    """GPT-2's alphabet: printable bytes stand for themselves, the others for characters from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTE_OF_CHARACTER = _byte_of_character()
+
+
+class TokenizerError(Exception):
+    """A tokenizer that cannot be loaded; the text names the file and what is wrong with it."""
+
+
+_NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise TokenizerError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path} must hold a JSON object")
+    return value
+
+
+def _token_text(token: Any) -> str | None:
+    """A special token is written as its text or as `{"content": text, …}`."""
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
+
+
+def _added_token(token: Any, *, special: bool) -> AddedToken | None:
+    text = _token_text(token)
+    if text is None:
+        return None
+    flags = token if isinstance(token, dict) else {"normalized": False}
+    names = ("lstrip", "rstrip", "normalized", "single_word")
+    options = {name: bool(flags[name]) for name in names if name in flags}
+    return AddedToken(text, special=special or bool(flags.get("special")), **options)
+
+
+def _add_missing_tokens(
+    backend: tokenizers.Tokenizer, named: dict[str, Any], special_tokens: dict[str, str]
+) -> None:
+    """Add tokens that only the configuration files list, and mark the named ones special."""
+    listed = named.get("added_tokens_decoder") or {}
+    known = {token.content for token in backend.get_added_tokens_decoder().values()}
+    for _, token in sorted(listed.items(), key=lambda item: int(item[0])):
+        added = _added_token(token, special=False)
+        if added is not None and added.content not in known:
+            backend.add_tokens([added])
+    extra = named.get("extra_special_tokens") or named.get("additional_special_tokens") or []
+    if isinstance(extra, dict):
+        extra = list(extra.values())
+    wanted = [named[name] for name in special_tokens] + list(extra)
+    backend.add_special_tokens([added for token in wanted if (added := _added_token(token, special=True))])
+
+
+def _eos_token_ids(
+    directory: Path, backend: tokenizers.Tokenizer, special_tokens: dict[str, str]
+) -> frozenset[int]:
+    ids = set()
+    if (eos := special_tokens.get("eos_token")) and (token_id := backend.token_to_id(eos)) is not None:
+        ids.add(token_id)
+    for name in ("generation_config.json", "config.json"):
+        value = _read_json(directory / name).get("eos_token_id")
+        ids.update(i for i in (value if isinstance(value, list) else [value]) if isinstance(i, int))
+    return frozenset(ids)
+
+
+def _chat_templates(directory: Path, config: dict[str, Any]) -> dict[str, str]:
+    """The newest way to store one wins: chat_template.jinja, chat_template.json, tokenizer_config.json."""
+    templates: dict[str, str] = {}
+    if (path := directory / "chat_template.jinja").is_file():
+        templates["default"] = path.read_text(encoding="utf-8")
+    for path in sorted((directory / "additional_chat_templates").glob("*.jinja")):
+        templates[path.stem] = path.read_text(encoding="utf-8")
+    if templates:
+        return templates
+    stored = _read_json(directory / "chat_template.json").get("chat_template", config.get("chat_template"))
+    if isinstance(stored, str):
+        return {"default": stored}
+    if isinstance(stored, list):
+        return {entry["name"]: entry["template"] for entry in stored}
+    return dict(stored) if isinstance(stored, dict) else {}
 
 
 class Tokenizer:
@@ -49,19 +190,37 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | Path) -> "Tokenizer":
-        """The tokenizer of a Hugging Face model directory. Raises TokenizerError or TemplateError."""
-        files = read_tokenizer_files(Path(directory))
+        """Read a model directory as `transformers` 5 does. Raises TokenizerError or TemplateError.
+
+        Whether a text gets a first or last token (`add_special_tokens`) is what tokenizer.json says;
+        `add_bos_token` in tokenizer_config.json is for tokenizers without that file.
+        """
+        directory = Path(directory)
+        path = directory / "tokenizer.json"
+        if not path.is_file():
+            raise TokenizerError(f"no tokenizer.json in {directory}; save_pretrained() writes one")
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing more precise
+            raise TokenizerError(f"{path} is not a tokenizer: {error}") from error
+        config = _read_json(directory / "tokenizer_config.json")
+        named = config
+        if "added_tokens_decoder" not in config:  # an older directory
+            named = {**config, **_read_json(directory / "special_tokens_map.json")}
+        special_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(named.get(name)))}
+
+        backend.no_truncation()
+        backend.no_padding()
+        _add_missing_tokens(backend, named, special_tokens)
         return cls(
-            files.backend,
-            special_tokens=files.special_tokens,
-            eos_token_ids=files.eos_token_ids,
-            chat_templates=files.chat_templates,
+            backend,
+            special_tokens=special_tokens,
+            eos_token_ids=_eos_token_ids(directory, backend, special_tokens),
+            chat_templates=_chat_templates(directory, config),
         )
 
     def token_id(self, name: str) -> int | None:
-        """Return the id of the special token `name` (`bos_token`, `eos_token`, …), or None where the model
-        has none.
-        """
+        """Return the id of the special token `name` (`eos_token`, …), or None where the model has none."""
         text = self.special_tokens.get(name)
         return None if text is None else self.backend.token_to_id(text)
 

@@ -3,7 +3,7 @@
 Rendering a whole conversation again after each turn gives other tokens than the sampler saw: templates drop
 earlier thinking, write tool calls anew, and put a newline behind the stop token that no model samples. So the
 history stays the ids it is, and only new messages are rendered, behind stand-ins for the conversation so far
-(see `turn_probe`)::
+(see `template_probe`)::
 
     prompt ids | reply ids, sampled | appended ids
     …assistant\\n  It is 21°.<|im_end|>  \\n<|im_start|>user\\nAnd now?<|im_end|>\\n<|im_start|>assistant\\n
@@ -38,10 +38,7 @@ _MAX_CACHED_ENDINGS = 512
 
 @dataclass(frozen=True, slots=True)
 class TurnContinuation:
-    """Text and ids to put after a prompt and the reply sampled from it.
-
-    No model sampled any of it: loss mask 0.
-    """
+    """Ids to put after a prompt and its sampled reply. No model sampled any of them: loss mask 0."""
 
     ids: list[int]
     boundary: int
@@ -70,10 +67,7 @@ class TurnRenderer:
         tools: Sequence[dict[str, Any]] | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Return the template's own prompt for the whole of `messages`.
-
-        Raises TemplateError, which names the field.
-        """
+        """Return the template's prompt for all `messages`. Raises TemplateError, which names the field."""
         text = render_chat(self._tokenizer, messages, tools=tools, arguments=arguments)
         return self._tokenizer.encode(text, add_special_tokens=False)
 

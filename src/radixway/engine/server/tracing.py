@@ -11,7 +11,7 @@ from radixway.core.telemetry.tracing import (
     TraceSpan,
     build_spans,
 )
-from radixway.core.telemetry.tracing.span import Kind, Value
+from radixway.core.telemetry.tracing.spans import Kind, Value
 from radixway.engine.generation_stream import RequestTimeline
 from radixway.engine.server.http_exchange import HttpExchange, TracedRequest
 

@@ -23,7 +23,7 @@ from radixway.core.config import (
     SyncConfig,
     load_config,
 )
-from radixway.core.config.ray import GATEWAY_NAME, ReplicasConfig
+from radixway.core.config.scale import GATEWAY_NAME, ReplicasConfig
 from radixway.gateway.ray_serve.gateway_replica import GatewayReplica
 
 _FAREWELL_S = 20.0

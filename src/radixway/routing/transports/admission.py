@@ -340,7 +340,7 @@ class AdmissionController:
     def _refusal_error(
         self, reason: RefusalReason, message: str, retry_after_s: int | None = None
     ) -> OverloadedError:
-        self._metrics.record_refusal(reason)
+        self._metrics.refusals(reason).inc()
         return OverloadedError(reason, message, retry_after_s or self._queue.estimate_retry_after_s())
 
     def _reject_waiter(self, waiter: _QueuedWaiter, error: GatewayError) -> None:
@@ -367,7 +367,7 @@ class AdmissionController:
             self._kept.update(candidates)
             return False
         waited_s = self._selector.ledger.clock() - waiter.since
-        self._metrics.record_queue_time(request.routing.metrics_model, waited_s)
+        self._metrics.queue_time.with_labels(request.routing.metrics_model).observe_value(waited_s)
         request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
         waiter.place.set_result(self._assign_from(request, waiter.prompt, free))
         return True

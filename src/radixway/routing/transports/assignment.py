@@ -101,7 +101,8 @@ class PairAssigner:
                 break
         choice = self._pairs.select_pair(prompt, usable, prefillers, whole=whole)
         request.journal.add("select", choice)
-        self._metrics.record_prefill_choice(elsewhere=choice.prefills is not None, reason=choice.reason)
+        where = "alone" if choice.prefills is None else "elsewhere"
+        self._metrics.prefills(where, choice.reason).inc()
         lease, prefill_lease = self._pairs.reserve(choice)
         self._breakers.record_sent(choice.answers.worker, lease)
         prefill = None

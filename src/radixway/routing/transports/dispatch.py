@@ -160,7 +160,7 @@ class RequestDispatcher:
         request.routing.fallback_model = model
         request.edit(model=model)
         request.journal.add("fallback", model=asked, fallback=model, reason=refusal.code)
-        self._metrics.record_fallback(asked, model)
+        self._metrics.fallbacks(asked, model).inc()
 
     async def _send_assigned(self, request: Request, place: WorkerAssignment) -> Reply:
         if place.prefill is not None:

@@ -67,7 +67,7 @@ class HedgedDispatch:
                 self._start_attempt(request, copy, running)
             winner = await _wait_first_answer(request, running)
             if copy is not None:
-                self._metrics.record_hedge("lost" if winner is first else "won")
+                self._metrics.hedges("lost" if winner is first else "won").inc()
             return winner.result()
         finally:
             await _cancel_losers({task: place for task, place in running.items() if task is not winner})

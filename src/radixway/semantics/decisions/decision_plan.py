@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radixway.core.config.semantic import BilingualText, ModelPricing, Preference
-from radixway.core.config.semantic.categories import PromptMode
+from radixway.core.config.semantic.models import PromptMode
 from radixway.core.pipeline import ModelState
 from radixway.semantics.decisions.model_selection import (
     ModelCandidate,

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from radixway.core.config import ConfigError
 from radixway.core.config.base import ConfigSection
-from radixway.core.config.yaml_file import describe_validation_error, line_of, read_yaml
+from radixway.core.config.yaml_file import line_of, places_of_mistakes, read_yaml
 
 
 class ExpectedDecision(ConfigSection):
@@ -88,9 +88,9 @@ def read_cases(path: Path) -> list[LocatedCase]:
         try:
             found.append(LocatedCase(SemanticCase.model_validate(row), f"{path}:{line_at(())}"))
         except ValidationError as error:
-            for each in error.errors():
-                key = ".".join(map(str, each["loc"])) or "case"
-                told.append(f"{path}:{line_at(each['loc'])}: {key}: {describe_validation_error(each)}")
+            for at, text in places_of_mistakes(error):
+                key = ".".join(map(str, at)) or "case"
+                told.append(f"{path}:{line_at(at)}: {key}: {text}")
     if told:
         raise ConfigError("\n".join(told))
     if not found:

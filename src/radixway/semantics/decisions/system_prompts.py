@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from radixway.core.config.semantic import BilingualText, CategoryConfig
-from radixway.core.config.semantic.categories import PromptMode
+from radixway.core.config.semantic.models import PromptMode
 from radixway.semantics.decisions.shipped_prompts import SHIPPED
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.signals.question import content_text

@@ -9,8 +9,7 @@ import pytest
 
 from radixway.core.config import ConfigError
 from radixway.core.pipeline import ENDPOINTS, Endpoint, ReplyForm
-from radixway.core.pipeline.endpoints import EndpointRegistry, RequestBody
-from radixway.core.pipeline.endpoints.base import ParsedRequest
+from radixway.core.pipeline.endpoints.base import EndpointRegistry, ParsedRequest, RequestBody
 from support.guarded import ATTACK, EMAIL, guarded
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker

@@ -34,7 +34,7 @@ async def test_the_format_is_the_one_that_is_asked_for(accept: str, expected: st
 async def test_a_label_may_hold_anything_and_makes_no_line_of_its_own() -> None:
     metrics = MetricsRegistry()
     metrics.exchanges.record_completed("s", HOSTILE, 200, 0.1, 0.2)
-    metrics.record_retry(HOSTILE)
+    metrics.retries(HOSTILE).inc()
     for accept, read in (("", read_text), (OPENMETRICS, read_openmetrics)):
         families = list(read((await metrics.scrape(accept)).body.decode()))
         models = {each.labels["model"] for f in families for each in f.samples if "model" in each.labels}
@@ -63,7 +63,7 @@ async def test_a_traced_request_is_the_exemplar_of_its_bucket_and_others_are_non
 
 async def test_the_times_at_which_series_were_made_are_left_out() -> None:
     metrics = MetricsRegistry()
-    metrics.record_refusal("queue_full")
+    metrics.refusals("queue_full").inc()
     for accept in ("", openmetrics.exposition.CONTENT_TYPE_LATEST):
         body = (await metrics.scrape(accept)).body
         assert b'radixway_refused_total{reason="queue_full"} 1.0' in body and b"_created" not in body

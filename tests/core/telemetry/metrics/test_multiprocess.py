@@ -113,12 +113,12 @@ from radixway.core.telemetry import MetricsRegistry
 
 directory = Path(sys.argv[1])
 metrics = MetricsRegistry()
-metrics.record_retry("busy")
+metrics.retries("busy").inc()
 for name, left in (("counter_1.db", b""), ("counter_2.db", b"xxxx"), ("histogram_3.db", b"\\xff" * 64)):
     (directory / name).write_bytes(left)
 assert b'radixway_retries_total{reason="busy"} 1.0' in metrics.render_text()
 shutil.rmtree(directory)
-metrics.record_hedge("won")
+metrics.hedges("won").inc()
 metrics.exchanges.record_completed("s", "m", 200, 0.1, 0.2)
 assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render_text()
 """

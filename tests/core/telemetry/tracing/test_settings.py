@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from radixway.core.config import ConfigError, TracingConfig
+from radixway.core.config import ConfigError
+from radixway.core.config.gateway import TracingConfig
 from radixway.core.telemetry.tracing import build_tracing
 from radixway.core.telemetry.tracing.settings import resolve_settings
 
@@ -108,9 +109,9 @@ def test_without_the_package_the_configuration_says_what_to_install(monkeypatch,
 def test_opentelemetry_is_not_imported_before_it_is_wanted():
     assert build_tracing(TracingConfig()) is None
     program = (
-        "import sys; import radixway.core.telemetry.tracing, radixway.core.config\n"
+        "import sys; import radixway.core.telemetry.tracing, radixway.core.config.gateway\n"
         "from radixway.core.telemetry.tracing import build_tracing\n"
-        "assert build_tracing(radixway.core.config.TracingConfig()) is None\n"
+        "assert build_tracing(radixway.core.config.gateway.TracingConfig()) is None\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry.sdk')]\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
@@ -121,7 +122,7 @@ def test_messages_that_another_package_has_written_over_are_told_with_their_cure
         "import sys, types\n"
         "name = 'opentelemetry.proto.common.v1.common_pb2'\n"
         "sys.modules[name] = types.ModuleType(name)\n"
-        "from radixway.core.config.telemetry import TracingConfig\n"
+        "from radixway.core.config.gateway import TracingConfig\n"
         "from radixway.core.telemetry.tracing import build_tracing\n"
         "build_tracing(TracingConfig(endpoint='http://127.0.0.1:4318'))\n"
     )

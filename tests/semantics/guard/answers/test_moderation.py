@@ -10,7 +10,7 @@ from aiohttp import StreamReader
 from pydantic import ValidationError
 
 from radixway.core.config import ConfigError
-from radixway.core.config.guard.answer_rules import AnswersConfig
+from radixway.core.config.guard import AnswersConfig
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.placeholders import PlaceholderVault
 from support.guarded_answers import (

@@ -13,7 +13,7 @@ from nicegui import ui
 
 from radixway.console.components import draw_card, draw_chip, draw_empty, draw_facts, draw_table
 from radixway.console.page import PageVisit
-from radixway.core.config.pricing import format_cost
+from radixway.core.config.tenants import format_cost
 
 
 class MarkedPiece(NamedTuple):

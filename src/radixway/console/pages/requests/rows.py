@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from radixway.console.texts import TextCatalog
-from radixway.core.config.pricing import format_cost
+from radixway.core.config.tenants import format_cost
 
 _LOOKS = {"blocked": "bad", "error": "bad", "broken": "bad", "client_left": "warn", "cache_hit": "good"}
 _SHORT_ID = 10

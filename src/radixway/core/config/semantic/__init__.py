@@ -1,37 +1,43 @@
 """The `semantic` section, by idea; it reads a vLLM-Semantic-Router `config.yaml` as it is."""
 
-from radixway.core.config.pricing import ModelPricing
-from radixway.core.config.semantic.categories import CATEGORIES, BilingualText, CategoryConfig, ModelScore
 from radixway.core.config.semantic.classic import ClassicTools, local_model_paths
-from radixway.core.config.semantic.compatibility import (
+from radixway.core.config.semantic.loader import (
+    file_mistakes_at,
     has_guard_by_category,
     has_guard_conditions,
     is_cached_by_default,
-    merge_cache_section,
-    requests_guard,
-)
-from radixway.core.config.semantic.decisions import DecisionRule, ModelRef, PolicyRule, SignalCondition
-from radixway.core.config.semantic.loader import (
-    file_mistakes_at,
-    find_contradictions,
     load_semantic,
+    merge_cache_section,
     merge_semantic_file,
     parse_semantic,
+    requests_guard,
 )
-from radixway.core.config.semantic.model_choice import AbSplit, FeedbackConfig, FusionConfig, Preference
-from radixway.core.config.semantic.models import ModelParams, ReasoningFamily, VllmEndpoint
+from radixway.core.config.semantic.models import (
+    CATEGORIES,
+    AbSplit,
+    BilingualText,
+    CategoryConfig,
+    FeedbackConfig,
+    FusionConfig,
+    Preference,
+    ReasoningFamily,
+)
 from radixway.core.config.semantic.section import SemanticConfig
 from radixway.core.config.semantic.signals import (
     ComplexitySignalConfig,
     ContextSignalConfig,
+    DecisionRule,
     DomainSignalConfig,
     EmbeddingSignalConfig,
     HeaderSignalConfig,
     KeywordSignalConfig,
-    LanguageSignalConfig,
+    ModelRef,
+    PolicyRule,
     RegexSignalConfig,
+    SignalCondition,
     SignalsConfig,
 )
+from radixway.core.config.tenants import ModelPricing
 
 __all__ = [
     "CATEGORIES",
@@ -48,11 +54,8 @@ __all__ = [
     "FusionConfig",
     "HeaderSignalConfig",
     "KeywordSignalConfig",
-    "LanguageSignalConfig",
-    "ModelParams",
     "ModelPricing",
     "ModelRef",
-    "ModelScore",
     "PolicyRule",
     "Preference",
     "ReasoningFamily",
@@ -60,9 +63,7 @@ __all__ = [
     "SemanticConfig",
     "SignalCondition",
     "SignalsConfig",
-    "VllmEndpoint",
     "file_mistakes_at",
-    "find_contradictions",
     "has_guard_by_category",
     "has_guard_conditions",
     "is_cached_by_default",

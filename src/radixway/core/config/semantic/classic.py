@@ -1,14 +1,12 @@
 """Sections of a vLLM-Semantic-Router `config.yaml` that other packages read, in that file's own form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from radixway.core.config.base import ConfigSection
-from radixway.core.config.semantic.models import Share
+from radixway.core.config.base import ConfigSection, Share
+from radixway.core.config.semantic.models import Unused
 
 
 class BertModel(ConfigSection):
@@ -18,8 +16,7 @@ class BertModel(ConfigSection):
     """A directory or hub id; one that is not on this machine is replaced by `encoders.model`."""
     threshold: Share = 0.6
     """Stands in for thresholds of the cache and of tools that are not given."""
-    use_cpu: bool = True
-    """Read and not used."""
+    use_cpu: Unused[bool] = True
 
 
 class ClassicCache(ConfigSection):
@@ -39,16 +36,11 @@ class ClassicCache(ConfigSection):
     """Which go first."""
     backend_config_path: str | None = None
     """A file with Milvus' `connection` and `collection`."""
-    embedding_model: str = "bert"
-    """Read and not used."""
-    use_hnsw: bool = False
-    """Read and not used."""
-    hnsw_m: int = Field(default=16, ge=2)
-    """Read and not used."""
-    hnsw_ef_construction: int = Field(default=200, ge=1)
-    """Read and not used."""
-    max_memory_entries: int | None = Field(default=None, ge=0)
-    """Read and not used."""
+    embedding_model: Unused[str] = "bert"
+    use_hnsw: Unused[bool] = False
+    hnsw_m: Unused[int] = Field(default=16, ge=2)
+    hnsw_ef_construction: Unused[int] = Field(default=200, ge=1)
+    max_memory_entries: Unused[int | None] = Field(default=None, ge=0)
 
 
 class ClientTools(ConfigSection):
@@ -61,8 +53,7 @@ class ClientTools(ConfigSection):
     top_k: int | None = Field(default=None, ge=1)
     """By default as many as from a database."""
     wait_s: float = Field(default=0.25, ge=0)
-    """How long a request waits where its tools are read for the first time; after that it keeps them all, and
-    the next request finds them read."""
+    """How long a request waits while its tools are read for the first time; then it keeps them all."""
 
 
 class ClassicTools(ConfigSection):
@@ -73,8 +64,7 @@ class ClassicTools(ConfigSection):
     top_k: int = Field(default=3, ge=1)
     """How many are offered."""
     least_score: Share | None = None
-    """Tools that score less are not offered: of vectors and words together. By default 0.1, or none beside a
-    `similarity_threshold`."""
+    """Tools that score less are not offered; by default 0.1, or none beside a `similarity_threshold`."""
     similarity_threshold: Share | None = None
     """The published threshold, of the query's cosine with the description (or with the examples) alone."""
     tools_db_path: str | None = None
@@ -86,19 +76,22 @@ class ClassicTools(ConfigSection):
     client_tools: ClientTools = ClientTools()
 
 
-class PromptGuard(ConfigSection):
+class ClassicModel(ConfigSection):
+    """A classifier."""
+
+    model_id: str = ""
+    """A directory on this machine; else published names are tried, then the shipped head judges."""
+    use_modernbert: Unused[bool] = False
+    threshold: Share = 0.7
+    """What is less sure than this does not count."""
+    use_cpu: Unused[bool] = True
+
+
+class PromptGuard(ClassicModel):
     """`prompt_guard`."""
 
     enabled: bool = False
     """Attacks are blocked."""
-    use_modernbert: bool = False
-    """Read and not used."""
-    model_id: str = ""
-    """A directory on this machine; else published names are tried, then the shipped head judges."""
-    threshold: Share = 0.7
-    """An attack that is less likely than this is none."""
-    use_cpu: bool = True
-    """Read and not used."""
     jailbreak_mapping_path: str | None = None
     """Its labels; by default beside the model."""
 
@@ -112,32 +105,18 @@ def local_model_paths(model_id: str, mapping: str | None) -> tuple[Path | None, 
     return path, labels if labels is not None and labels.is_file() else None
 
 
-class CategoryModel(ConfigSection):
+class CategoryModel(ClassicModel):
     """`classifier.category_model`."""
 
-    model_id: str = ""
-    """A directory on this machine; else the shipped head classifies."""
-    use_modernbert: bool = False
-    """Read and not used."""
     threshold: Share = 0.6
     """A category that is less sure than this is none."""
-    use_cpu: bool = True
-    """Read and not used."""
     category_mapping_path: str | None = None
     """Its labels; by default beside the model."""
 
 
-class PiiModel(ConfigSection):
+class PiiModel(ClassicModel):
     """`classifier.pii_model`."""
 
-    model_id: str = ""
-    """A directory on this machine; else the shipped head finds."""
-    use_modernbert: bool = False
-    """Read and not used."""
-    threshold: Share = 0.7
-    """A finding that is less sure than this is none."""
-    use_cpu: bool = True
-    """Read and not used."""
     pii_mapping_path: str | None = None
     """Its labels; by default beside the model."""
 

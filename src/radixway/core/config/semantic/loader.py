@@ -1,46 +1,43 @@
-"""Checks between keys: names that refer to nothing, names that come twice.
+"""Loads and checks a `semantic` section, and reads off it what it asks of the cache and of the guard."""
 
-A `semantic` section from a file of its own, with its mistakes told by path and line.
-"""
-
-from __future__ import annotations
-
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
 
-from pydantic import ValidationError
+from pydantic import Field, SecretStr, ValidationError
 
-from radixway.core.config.base import ConfigError
-from radixway.core.config.semantic.decisions import SignalCondition
+from radixway.core.config.base import ConfigError, ConfigSection
+from radixway.core.config.sections import MilvusConfig, SemanticCacheConfig, ValkeyConfig
 from radixway.core.config.semantic.models import REASONING_FAMILIES
 from radixway.core.config.semantic.section import SemanticConfig
+from radixway.core.config.semantic.signals import SignalCondition
 from radixway.core.config.yaml_file import (
     ConfigFileError,
     FileMistake,
     Place,
-    describe_validation_error,
     locate_mistakes,
     parse_yaml,
+    places_of_mistakes,
     read_text,
+    read_yaml,
 )
 
 PlacedMistake = tuple[Place, str]
 
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
 GUARD_FINDS = {
     "jailbreak": {"prompt_injection", "instruction_override", "adversarial_prompt", "social_engineering"},
     "pii": {
-        *(
-            "PERSON",
-            "AGE",
-            "NRP",
-            "EMAIL_ADDRESS",
-            "PHONE_NUMBER",
-            "STREET_ADDRESS",
-            "ZIP_CODE",
-            "CREDIT_CARD",
-        ),
+        *("PERSON", "AGE", "NRP", "EMAIL_ADDRESS", "PHONE_NUMBER", "STREET_ADDRESS", "ZIP_CODE"),
         *("IBAN_CODE", "US_SSN", "US_DRIVER_LICENSE", "IP_ADDRESS", "DOMAIN_NAME", "ORGANIZATION", "GPE"),
-        *("DATE_TIME", "CN_ID_CARD", "CN_BANK_CARD"),
+        *("DATE_TIME", "CN_ID_CARD", "CN_BANK_CARD", "CREDIT_CARD"),
     },
 }
 """What conditions may name without a signal of that name: what ships finds these."""
@@ -86,17 +83,10 @@ def _check_categories(section: SemanticConfig) -> Iterator[PlacedMistake]:
 
 
 def _named_lists(section: SemanticConfig) -> Iterator[tuple[Place, list[str]]]:
-    signals = section.signals
-    yield ("categories",), [each.name for each in section.categories]
-    yield ("vllm_endpoints",), [each.name for each in section.vllm_endpoints]
-    yield ("decisions",), [each.name for each in section.decisions]
-    yield ("policy_rules",), [each.name for each in section.policy_rules]
-    yield ("ab_splits",), [each.name for each in section.ab_splits]
-    yield ("signals", "keywords"), [each.name for each in signals.keywords]
-    yield ("signals", "embeddings"), [each.name for each in signals.embeddings]
-    yield ("signals", "headers"), [each.name for each in signals.headers]
-    yield ("signals", "context"), [each.name for each in signals.context]
-    yield ("signals", "complexity"), [each.name for each in signals.complexity]
+    for name in ("categories", "vllm_endpoints", "decisions", "policy_rules", "ab_splits"):
+        yield (name,), [each.name for each in getattr(section, name)]
+    for name in ("keywords", "embeddings", "headers", "context", "complexity"):
+        yield ("signals", name), [each.name for each in getattr(section.signals, name)]
 
 
 def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake]:
@@ -109,22 +99,22 @@ def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake
 
 def _known_signals(section: SemanticConfig) -> dict[str, set[str]]:
     signals = section.signals
-    domains = {each.name for each in signals.domains} | {each.name for each in section.categories}
+    levels = [f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")]
     return {
-        "keyword": {each.name for each in (*signals.keywords, *section.keyword_rules)},
-        "regex": {each.name for each in (*signals.regexes, *section.regex_rules)},
-        "embedding": {
-            each.name for each in (*signals.embeddings, *section.embedding_rules, *section.concepts)
-        },
-        "domain": domains,
-        "context": {each.name for each in signals.context},
-        "header": {each.name for each in signals.headers},
-        "complexity": {
-            f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")
-        },
-        "jailbreak": {each.name for each in signals.jailbreak} | GUARD_FINDS["jailbreak"],
-        "pii": {each.name for each in signals.pii} | GUARD_FINDS["pii"],
+        "keyword": _names(signals.keywords, section.keyword_rules),
+        "regex": _names(signals.regexes, section.regex_rules),
+        "embedding": _names(signals.embeddings, section.embedding_rules, section.concepts),
+        "domain": _names(signals.domains, section.categories),
+        "context": _names(signals.context),
+        "header": _names(signals.headers),
+        "complexity": set(levels),
+        "jailbreak": _names(signals.jailbreak) | GUARD_FINDS["jailbreak"],
+        "pii": _names(signals.pii) | GUARD_FINDS["pii"],
     }
+
+
+def _names(*sections: Iterable[_Named]) -> set[str]:
+    return {each.name for section in sections for each in section}
 
 
 def _check_conditions(
@@ -148,11 +138,7 @@ def _check_action(
 
 
 def load_semantic(path: Path) -> SemanticConfig:
-    """The section in a file: a vLLM-Semantic-Router `config.yaml`, or the same keys of ours.
-
-    Raises:
-        ConfigError: one line per mistake, each with path and line.
-    """
+    """Load a vLLM-Semantic-Router `config.yaml`, or the same keys of ours. Raises ConfigError by line."""
     return parse_semantic(read_text(path), path)
 
 
@@ -164,7 +150,7 @@ def parse_semantic(text: str, path: Path) -> SemanticConfig:
     for name in tuple(tree):
         if tree[name] is None:  # all its keys are commented out
             del tree[name]
-    found: list[tuple[Place, str]] = []
+    found: list[PlacedMistake] = []
     if "config" in tree:
         found = [(("config",), "a semantic file cannot name another one")]
     else:
@@ -172,13 +158,13 @@ def parse_semantic(text: str, path: Path) -> SemanticConfig:
             section = SemanticConfig.model_validate(tree)
             found = list(find_contradictions(section))
         except ValidationError as error:
-            found = [(mistake["loc"], describe_validation_error(mistake)) for mistake in error.errors()]
+            found = places_of_mistakes(error)
     if found:
         raise ConfigFileError(path, locate_mistakes(found, root))
     return section
 
 
-def file_mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]]) -> ConfigFileError | None:
+def file_mistakes_at(path: Path, text: str, mistakes: Iterable[PlacedMistake]) -> ConfigFileError | None:
     """Mistakes in the text of a file, each with its line; None where there are none."""
     root = parse_yaml(text, path)[1]
     found = list(mistakes)
@@ -186,19 +172,159 @@ def file_mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]
 
 
 def merge_semantic_file(section: SemanticConfig, text: str | None = None) -> SemanticConfig:
-    """The section together with the file that it names; its own keys go before the file's.
-
-    `text`: what is to stand in the file. Raises ConfigError, also for what the two say of each other.
-    """
+    """Return the section above the file that it names (or above `text` in its place). Raises ConfigError."""
     if section.config is None:
         return section
     below = parse_semantic(read_text(section.config) if text is None else text, section.config)
     own = {name: getattr(section, name) for name in section.model_fields_set}
     whole = below.model_copy(update=own)
-    if mistakes := [f"semantic: {_dotted_path(at)}: {said}" for at, said in find_contradictions(whole)]:
-        raise ConfigError("\n".join(mistakes))
+    mistakes = [FileMistake(text, at=at) for at, text in find_contradictions(whole)]
+    if mistakes:
+        raise ConfigError("\n".join(f"semantic: {each.path}: {each.text}" for each in mistakes))
     return whole
 
 
-def _dotted_path(at: Place) -> str:
-    return ".".join(str(part) for part in at)
+def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> SemanticCacheConfig:
+    """Return the section `semantic_cache`, completed with the classic key of its name. Raises ConfigError."""
+    classic = semantic.semantic_cache
+    if classic is None:
+        return own
+    threshold = classic.similarity_threshold
+    given: dict[str, Any] = {
+        "enabled": classic.enabled or any(each.semantic_cache_enabled for each in semantic.categories),
+        "similarity_threshold": semantic.bert_model.threshold if threshold is None else threshold,
+        "max_entries": max(classic.max_entries, 1),
+        "ttl_s": float(classic.ttl_seconds),
+        "eviction": classic.eviction_policy,
+    }
+    given |= _backend_settings(classic.backend_type, classic.backend_config_path)
+    given |= {name: getattr(own, name) for name in own.model_fields_set}
+    return SemanticCacheConfig.model_validate(given)
+
+
+def is_cached_by_default(own: SemanticCacheConfig, semantic: SemanticConfig) -> bool:
+    """Return whether `own` and `semantic` keep answers where no category or decision says otherwise."""
+    classic = semantic.semantic_cache
+    return own.enabled or ("enabled" not in own.model_fields_set and classic is not None and classic.enabled)
+
+
+def _backend_settings(kind: str, path: str | None) -> dict[str, Any]:
+    if kind == "memory":
+        return {"backend": "memory"}
+    if kind == "qdrant":
+        raise ConfigError(
+            "semantic: semantic_cache.backend_type: qdrant is not supported: memory, milvus, hybrid or valkey"
+        )
+    file = _read_store_file(Path(path)) if path else _StoreFile()
+    if kind in ("milvus", "hybrid"):  # memory stands beside Milvus in any case
+        return {"backend": "milvus", "milvus": file.as_milvus()}
+    return {"backend": "valkey", "valkey": file.as_valkey()}
+
+
+class _Lenient(ConfigSection, extra="ignore"):
+    """What else stands there tunes the peer's own client and index, and has no effect here."""
+
+
+class _Login(_Lenient):
+    enabled: bool = False
+    username: str = ""
+    password: str = ""
+
+
+class _Tls(_Lenient):
+    enabled: bool = False
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+
+
+class _Connection(_Lenient):
+    host: str = "localhost"
+    port: int | None = Field(default=None, ge=1, le=65535)
+    database: str | int = ""
+    password: str = ""
+    auth: _Login = _Login()
+    tls: _Tls = _Tls()
+
+
+class _Collection(_Lenient):
+    name: str = "semantic_cache"
+
+
+class _StoreFile(_Lenient):
+    """The file under `backend_config_path`."""
+
+    connection: _Connection = _Connection()
+    collection: _Collection = _Collection()
+
+    def as_milvus(self) -> MilvusConfig:
+        to, login, tls = self.connection, self.connection.auth, self.connection.tls
+        return MilvusConfig(
+            uri=f"{'https' if tls.enabled else 'http'}://{to.host}:{to.port or 19530}",
+            token=SecretStr(f"{login.username}:{login.password}") if login.enabled else None,
+            database=str(to.database),
+            # Its schema is ours: a collection that the peer made cannot be shared.
+            collection=f"radixway_{self.collection.name}",
+            ca_file=Path(tls.ca_file) if tls.enabled and tls.ca_file else None,
+            client_cert_file=Path(tls.cert_file) if tls.enabled and tls.cert_file else None,
+            client_key_file=Path(tls.key_file) if tls.enabled and tls.key_file else None,
+        )
+
+    def as_valkey(self) -> ValkeyConfig:
+        to, tls = self.connection, self.connection.tls
+        password = to.password or (to.auth.password if to.auth.enabled else "")
+        login = f":{quote(password, safe='')}@" if password else ""
+        scheme = "rediss" if tls.enabled else "redis"
+        return ValkeyConfig(
+            url=SecretStr(f"{scheme}://{login}{to.host}:{to.port or 6379}/{to.database or 0}"),
+            ca_file=Path(tls.ca_file) if tls.enabled and tls.ca_file else None,
+        )
+
+
+def _read_store_file(path: Path) -> _StoreFile:
+    tree, root = read_yaml(path)
+    try:
+        return _StoreFile.model_validate({name: value for name, value in tree.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigFileError(path, locate_mistakes(places_of_mistakes(error), root)) from None
+
+
+_PLUGINS = frozenset({"pii", "jailbreak"})
+
+
+def requests_guard(section: SemanticConfig) -> bool:
+    """Return whether any decision of `section` asks for a guard."""
+    return (
+        (section.prompt_guard is not None and section.prompt_guard.enabled)
+        or any(params.pii_policy is not None for params in section.models.values())
+        or any(each.pii_enabled or each.jailbreak_enabled for each in section.categories)
+        or any(
+            plugin.type in _PLUGINS and plugin.configuration.get("enabled", True)
+            for rule in section.decisions
+            for plugin in rule.plugins
+        )
+    )
+
+
+def has_guard_by_category(section: SemanticConfig) -> bool:
+    """Return whether what is looked for differs by what a request is about, or by the decision on it."""
+    plugins = {plugin.type for rule in section.decisions for plugin in rule.plugins}
+    return not plugins.isdisjoint(_PLUGINS) or any(
+        said is not None
+        for each in section.categories
+        for said in (each.pii_enabled, each.pii_threshold, each.jailbreak_enabled, each.jailbreak_threshold)
+    )
+
+
+def has_guard_conditions(section: SemanticConfig) -> bool:
+    """Return whether rules of `section` ask what a guard found."""
+    trees = [rule.rules for rule in section.decisions]
+    while trees:
+        node = trees.pop()
+        if node.type in _PLUGINS:
+            return True
+        trees += node.conditions
+    return any(_TERM.search(rule.condition) for rule in section.policy_rules)
+
+
+_TERM = re.compile(r"\b(pii|jailbreak)\.")

@@ -1,14 +1,12 @@
-"""The models that may answer: prices, policies, how they are told to think, where they run."""
-
-from __future__ import annotations
+"""The models that may answer, the categories of questions, and how one is chosen for the other."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from radixway.core.config.base import ConfigSection
-from radixway.core.config.pricing import ModelPricing
+from radixway.core.config.base import MAY_BE_OFF, ConfigSection, Port, Share
+from radixway.core.config.tenants import ModelPricing
 
 _HOST = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?|\[?[0-9A-Fa-f:]+\]?")
 
@@ -24,8 +22,13 @@ def _check_address(address: str) -> str:
 
 Address = Annotated[str, AfterValidator(_check_address)]
 ModelName = Annotated[str, Field(min_length=1, max_length=256)]
-Share = Annotated[float, Field(ge=0, le=1)]
-"""A probability, similarity or confidence."""
+SignalName = Annotated[
+    str, Field(min_length=1, max_length=128, description="How rules and journals call it.")
+]
+Comment = Annotated[str, Field(description="For people; nothing reads it.")]
+T = TypeVar("T")
+Unused = Annotated[T, Field(description="Read and not used.")]
+"""A key of a vLLM-Semantic-Router `config.yaml` that has no effect here."""
 
 
 class PiiPolicy(ConfigSection):
@@ -42,8 +45,7 @@ class LoraAdapterConfig(ConfigSection):
 
     name: ModelName
     """What the worker calls it."""
-    description: str = ""
-    """For people; nothing reads it."""
+    description: Comment = ""
 
 
 class ModelParams(ConfigSection):
@@ -66,7 +68,7 @@ class VllmEndpoint(ConfigSection):
     """What `preferred_endpoints` call it, and the pool of its worker."""
     address: Address
     """Its host."""
-    port: int = Field(ge=1, le=65535)
+    port: Port
     """Its port."""
     weight: int = Field(default=1, ge=0)
     """Read and checked; how requests are shared among workers is for `routing`."""
@@ -101,3 +103,141 @@ REASONING_FAMILIES: dict[str, ReasoningFamily] = {
     "gpt": ReasoningFamily(type="reasoning_effort", parameter="reasoning_effort"),
 }
 """Known without configuration."""
+
+CATEGORIES = (
+    "biology",
+    "business",
+    "chemistry",
+    "computer science",
+    "economics",
+    "engineering",
+    "health",
+    "history",
+    "law",
+    "math",
+    "other",
+    "philosophy",
+    "physics",
+    "psychology",
+)
+"""The labels that the domain head knows, in its order."""
+
+PromptMode = Annotated[Literal["replace", "insert", "off"], MAY_BE_OFF]
+
+
+class BilingualText(ConfigSection):
+    """A text in two languages."""
+
+    en: str = ""
+    """For questions in any other language."""
+    zh: str = ""
+    """For questions in Chinese."""
+
+    def text_in(self, language: str) -> str:
+        """In that language if there is one, else in the other."""
+        return (self.zh or self.en) if language == "zh" else (self.en or self.zh)
+
+
+class ModelScore(ConfigSection):
+    """The score of one model at a category."""
+
+    model: ModelName
+    """A model's name, as requests name it."""
+    score: float = Field(gt=0)
+    """How good it is in this category."""
+    use_reasoning: bool
+    """Whether it is to think about these questions."""
+    reasoning_description: Comment = ""
+    reasoning_effort: str | None = None
+    """For families with efforts; by default `default_reasoning_effort`."""
+
+
+class CategoryConfig(ConfigSection):
+    """One category, and what is different for its questions."""
+
+    name: str = Field(min_length=1, max_length=128)
+    """A label of the domain head, or one of your own that `mmlu_categories` or rules lead to."""
+    description: Comment = ""
+    mmlu_categories: tuple[str, ...] = ()
+    """The domain head's labels that mean this one; by default the label of its own name."""
+    system_prompt: str | BilingualText = ""
+    system_prompt_enabled: bool | None = None
+    """False: its prompt is not set."""
+    system_prompt_mode: PromptMode = "replace"
+    """Of a system message that is there already. `insert`: the prompt goes before it."""
+    semantic_cache_enabled: bool | None = None
+    """Whether its answers are kept and given again."""
+    semantic_cache_similarity_threshold: Share | None = None
+    """The least likeness for that."""
+    jailbreak_enabled: bool | None = None
+    """Whether the guard looks for attacks in requests of this category."""
+    jailbreak_threshold: Share | None = None
+    """The guard's threshold for them."""
+    pii_enabled: bool | None = None
+    """Whether the guard looks for personal data in requests of this category."""
+    pii_threshold: Share | None = None
+    """The guard's threshold for it."""
+    model_scores: tuple[ModelScore, ...] = ()
+
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the domain head for this category."""
+        return self.mmlu_categories or (self.name,)
+
+
+Preference = Literal["best", "fast", "cheap"]
+
+
+class FusionConfig(ConfigSection):
+    """Fusion of the signals that name a category: keyword, then embedding, then domain."""
+
+    certain_at: Share = 0.8
+    """A signal at least this sure ends the search."""
+    override_at: Share = 0.95
+    """A later signal this sure goes before an earlier one that was less than certain."""
+
+
+class ReasoningConfig(ConfigSection):
+    """Conditions on which a model thinks."""
+
+    entropy: bool = True
+    """How unsure the domain is counts too, in the published bands; else the chosen model's flag alone."""
+
+
+class PreferenceConfig(ConfigSection):
+    """Quality against price and time."""
+
+    default: Preference = "best"
+    """For requests that say nothing (`x-radixway-preference`, or `preference` in the body)."""
+    least_share: Share = 0.8
+    """`fast` and `cheap` choose among models with at least this share of the best score."""
+    completion_tokens: int = Field(default=256, ge=1)
+    """Expected of an answer, for its price, where the request limits it no further."""
+
+
+class AbSplit(ConfigSection):
+    """Requests shared out among models, each session staying with its own."""
+
+    name: str = Field(min_length=1)
+    """How journals call it."""
+    category: str | None = None
+    """Only for this one."""
+    models: dict[ModelName, float] = Field(min_length=2)
+    """Model: its weight."""
+
+
+class FeedbackConfig(ConfigSection):
+    """Scores that move with `/feedback`: a Beta posterior per category and model."""
+
+    strength: float = Field(default=20, gt=0)
+    """Judgements that the configured score is worth."""
+    explore: bool = False
+    """Choose by a draw from the posterior (Thompson sampling) rather than by its mean."""
+    remembered: int = Field(default=10_000, ge=0)
+    """Recent decisions that may still be scored."""
+
+
+class BlockConfig(ConfigSection):
+    """The reply to a client whom a rule blocks."""
+
+    status: int = Field(default=403, ge=400, le=499)
+    """Of the answer to a request that a rule blocks."""

@@ -1,14 +1,11 @@
 """The `semantic` section: ours, and everything a vLLM-Semantic-Router `config.yaml` may hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
 from radixway.core.config.base import ConfigSection
-from radixway.core.config.semantic.categories import CategoryConfig
 from radixway.core.config.semantic.classic import (
     BertModel,
     ClassicApi,
@@ -20,43 +17,39 @@ from radixway.core.config.semantic.classic import (
     EmbeddingModels,
     PromptGuard,
 )
-from radixway.core.config.semantic.decisions import DecisionRule, PolicyRule
-from radixway.core.config.semantic.model_choice import (
-    AbSplit,
-    BlockConfig,
-    FeedbackConfig,
-    FusionConfig,
-    PreferenceConfig,
-    ReasoningConfig,
-)
 from radixway.core.config.semantic.models import (
     REASONING_FAMILIES,
+    AbSplit,
+    BlockConfig,
+    CategoryConfig,
+    FeedbackConfig,
+    FusionConfig,
     ModelName,
     ModelParams,
+    PreferenceConfig,
+    ReasoningConfig,
     ReasoningFamily,
     VllmEndpoint,
 )
 from radixway.core.config.semantic.signals import (
+    DecisionRule,
     EmbeddingSignalConfig,
     KeywordSignalConfig,
+    PolicyRule,
     RegexSignalConfig,
     SignalsConfig,
 )
 
 
 class SemanticConfig(ConfigSection):
-    """The semantic layer: meaning of requests, and the model that answers them.
+    """The meaning of requests, and the model that answers them. Off until it is configured."""
 
-    Off until it is configured.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True)
 
     enabled: bool | None = None
     """By default, whether anything here is configured."""
     config: Path | None = None
-    """A file with these keys, a vLLM-Semantic-Router `config.yaml` as it is. Keys given beside it go before
-    the file's."""
+    """A file with these keys, such as a vLLM-Semantic-Router `config.yaml`. Keys beside it go first."""
     watch: bool = True
     """Changes of that file take effect while the gateway runs."""
 
@@ -121,10 +114,7 @@ class SemanticConfig(ConfigSection):
         return list(dict.fromkeys((*default, *self.models, *scored, *refs)))
 
     def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
-        """Return the models of that endpoint; empty: those that its server lists.
-
-        Where models name it among their `preferred_endpoints`: these, and those that name none.
-        """
+        """Return the models of `endpoint`, its own or by `preferred_endpoints`; empty: those it lists."""
         if endpoint.models:
             return endpoint.models
         prefer = {name: params.preferred_endpoints for name, params in self.models.items()}

@@ -1,43 +1,38 @@
-"""The signals that are read of a request, as rules name them."""
+"""The signals that are read of a request, and rules over them: boolean trees and expressions."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
-from radixway.core.config.base import ConfigSection
-from radixway.core.config.semantic.models import ModelName, Share
+from radixway.core.config.base import ConfigSection, Share
+from radixway.core.config.semantic.models import Comment, ModelName, SignalName, Unused
 
-SignalName = Annotated[str, Field(min_length=1, max_length=128)]
 _MULTIPLES = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
-def _parse_token_count(said: object) -> object:
+def _parse_token_count(value: object) -> object:
     """`32K` and `1.5M` as numbers."""
-    if isinstance(said, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", said)
-        if found is None:
-            raise ValueError(f"a number of tokens is like 500, 32K or 1.5M, not {said!r}")
-        return int(float(found[1]) * _MULTIPLES[found[2].upper()])
-    return said
-
-
-def _upper_case(said: object) -> object:
-    return said.upper() if isinstance(said, str) else said
+    if not isinstance(value, str):
+        return value
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", value)
+    if found is None:
+        raise ValueError(f"a number of tokens is like 500, 32K or 1.5M, not {value!r}")
+    return int(float(found[1]) * _MULTIPLES[found[2].upper()])
 
 
 Tokens = Annotated[int, BeforeValidator(_parse_token_count), Field(ge=0)]
-Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], BeforeValidator(_upper_case)]
+UPPER_CASE = BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)
+Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], UPPER_CASE]
 
 
 class KeywordSignalConfig(ConfigSection):
     """Words and phrases in the prompt."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
-    """How rules and journals call it."""
     operator: Operator = "OR"
     """All of them, any, or none (NOT and NOR are the same)."""
     keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
@@ -58,7 +53,6 @@ class RegexSignalConfig(ConfigSection):
     """A pattern of the prompt, and what is done about it."""
 
     name: SignalName
-    """How rules and journals call it."""
     pattern: str = Field(min_length=1)
     """A regular expression (RE2)."""
     case_sensitive: bool = False
@@ -77,7 +71,6 @@ class EmbeddingSignalConfig(ConfigSection):
     """Sentences that the prompt may be like."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
-    """How rules and journals call it."""
     threshold: Share = 0.75
     """Least likeness that matches."""
     candidates: tuple[str, ...] = Field(
@@ -98,23 +91,22 @@ class EmbeddingSignalConfig(ConfigSection):
     """By how much that is multiplied."""
     priority: int = 100
     """Of its action, among the rules."""
-    model: str | None = None
-    """The peer's choice of encoder for this rule, and its next three: read and not used."""
-    dimension: int | None = None
-    """Read and not used."""
-    quality_priority: Share | None = None
-    """Read and not used."""
-    latency_priority: Share | None = None
-    """Read and not used."""
+    model: Unused[str | None] = None
+    dimension: Unused[int | None] = None
+    quality_priority: Unused[Share | None] = None
+    latency_priority: Unused[Share | None] = None
 
 
-class DomainSignalConfig(ConfigSection):
-    """Labels of the domain head under a name of one's own."""
+class NamedSignalConfig(ConfigSection):
+    """A signal of the peer that is known by its name alone."""
 
     name: SignalName
-    """How rules and journals call it."""
-    description: str = ""
-    """For people; nothing reads it."""
+    description: Comment = ""
+
+
+class DomainSignalConfig(NamedSignalConfig):
+    """Labels of the domain head under a name of one's own."""
+
     mmlu_categories: tuple[str, ...] = ()
     """Labels of the domain head that count as this one."""
 
@@ -123,40 +115,29 @@ class DomainSignalConfig(ConfigSection):
         return self.mmlu_categories or (self.name,)
 
 
-class LanguageSignalConfig(ConfigSection):
-    """The prompt's language, by its ISO 639-1 code."""
-
-    name: SignalName
-    """`zh`, `en` …"""
-    description: str = ""
-    """For people; nothing reads it."""
+class LanguageSignalConfig(NamedSignalConfig):
+    """The prompt's language; its `name` is an ISO 639-1 code: `zh`, `en` …"""
 
 
-class ContextSignalConfig(ConfigSection):
+class ContextSignalConfig(NamedSignalConfig):
     """The length of the conversation."""
 
-    name: SignalName
-    """How rules and journals call it."""
     min_tokens: Tokens = 0
     """It matches from so many on …"""
     max_tokens: Tokens | None = None
     """… up to so many."""
-    description: str = ""
-    """For people; nothing reads it."""
 
 
 class ExampleSentences(ConfigSection):
-    """Examples."""
+    """Sentences that stand for one side of a comparison."""
 
     candidates: tuple[str, ...] = Field(min_length=1)
     """The sentences."""
 
 
-class ComplexitySignalConfig(ConfigSection):
+class ComplexitySignalConfig(NamedSignalConfig):
     """The difficulty of a prompt, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
 
-    name: SignalName
-    """How rules and journals call it."""
     threshold: Share = 0.1
     """By how much likeness to hard examples must pass that to easy ones, or the other way round; with a head,
     by how much the strong model must be likelier to answer well."""
@@ -164,8 +145,6 @@ class ComplexitySignalConfig(ConfigSection):
     easy: ExampleSentences | None = None
     head: Path | None = None
     """Instead of examples: what `tools/train_quality_head.py` learnt of who answers which question well."""
-    description: str = ""
-    """For people; nothing reads it."""
 
     @model_validator(mode="after")
     def _check_examples_or_head(self) -> Self:
@@ -179,7 +158,6 @@ class HeaderSignalConfig(ConfigSection):
     """A header of the request."""
 
     name: SignalName
-    """How rules and journals call it."""
     header: Annotated[str, Field(pattern=r"^[Xx]-[A-Za-z0-9-]+$")]
     """One that begins with x-, as all that travel on do; none that only a trusted hop may send."""
     values: tuple[str, ...] = ()
@@ -188,34 +166,17 @@ class HeaderSignalConfig(ConfigSection):
     """Or a regular expression (RE2) for the whole value."""
 
 
-class NamedSignalConfig(ConfigSection):
-    """A signal of the peer that is known by its name alone."""
-
-    name: SignalName
-    """How rules and journals call it."""
-    description: str = ""
-    """For people; nothing reads it."""
-
-
-class GuardSignalConfig(ConfigSection):
+class GuardSignalConfig(NamedSignalConfig):
     """The guard's findings, which the guard itself reads."""
 
-    name: SignalName
-    """How rules and journals call it."""
     threshold: Share = 0.7
     """A finding that is less sure than this does not match."""
-    description: str = ""
-    """For people; nothing reads it."""
-    method: str | None = None
-    """Read and not used."""
-    include_history: bool = False
-    """Read and not used."""
+    method: Unused[str | None] = None
+    include_history: Unused[bool] = False
     pii_types_allowed: tuple[str, ...] = ()
     """Types that do not match."""
-    jailbreak_patterns: tuple[str, ...] = ()
-    """Read and not used."""
-    benign_patterns: tuple[str, ...] = ()
-    """Read and not used."""
+    jailbreak_patterns: Unused[tuple[str, ...]] = ()
+    benign_patterns: Unused[tuple[str, ...]] = ()
 
 
 class SignalsConfig(ConfigSection):
@@ -235,3 +196,168 @@ class SignalsConfig(ConfigSection):
     """This and the next two never match here, of which the log warns once."""
     user_feedbacks: tuple[NamedSignalConfig, ...] = ()
     preferences: tuple[NamedSignalConfig, ...] = ()
+
+
+Action = Literal["route", "block", "boost_category", "fallthrough"]
+
+Kind = Literal[
+    "keyword",
+    "regex",
+    "embedding",
+    "domain",
+    "language",
+    "context",
+    "complexity",
+    "header",
+    "jailbreak",
+    "pii",
+    "fact_check",
+    "user_feedback",
+    "preference",
+]
+"""What a condition's `type` may be."""
+
+
+class SignalCondition(ConfigSection):
+    """A node of a tree: a signal (`type`, `name`), or an operator over conditions. `{}` always holds."""
+
+    type: Kind | None = None
+    """The kind of a signal."""
+    name: SignalName | None = None
+    """The signal's name."""
+    operator: Annotated[Literal["AND", "OR", "NOT"] | None, UPPER_CASE] = None
+    """Over `conditions`."""
+    conditions: tuple[SignalCondition, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_shape(self) -> Self:
+        if self.type is not None or self.name is not None:
+            if self.operator is not None or self.conditions:
+                raise ValueError("a condition is a signal (type, name) or an operator, not both")
+            if self.type is None or self.name is None:
+                raise ValueError("a signal needs both its type and its name")
+        elif self.operator == "NOT" and len(self.conditions) != 1:
+            raise ValueError("NOT takes exactly one condition")
+        elif self.operator == "OR" and not self.conditions:
+            raise ValueError("OR needs conditions")
+        return self
+
+
+class ModelRef(ConfigSection):
+    """A model that a decision may choose; earlier ones are better unless they have scores."""
+
+    model: ModelName
+    """Its name, as requests name it."""
+    use_reasoning: bool = False
+    """Whether it is to think."""
+    reasoning_effort: str | None = None
+    """For models that read one."""
+    lora_name: ModelName | None = None
+    """The adapter's name goes to the worker in place of the model's."""
+    score: float | None = Field(default=None, gt=0)
+    """How good it is here; by default its place in the list says so."""
+
+
+class SystemPromptPlugin(ConfigSection):
+    """`configuration` of `system_prompt`."""
+
+    enabled: bool = True
+    system_prompt: str = ""
+    mode: Literal["replace", "insert"] = "replace"
+
+
+class CachePlugin(ConfigSection):
+    """`configuration` of `semantic-cache`."""
+
+    enabled: bool = True
+    similarity_threshold: Share | None = None
+
+
+class NamedValue(ConfigSection):
+    """A header."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
+    value: str
+
+
+class HeaderMutation(ConfigSection):
+    """`configuration` of `header_mutation`: what becomes of the headers that workers get."""
+
+    add: tuple[NamedValue, ...] = ()
+    update: tuple[NamedValue, ...] = ()
+    delete: tuple[str, ...] = ()
+
+
+class JailbreakPlugin(ConfigSection):
+    """`configuration` of `jailbreak`."""
+
+    enabled: bool = True
+    threshold: Share | None = None
+
+
+class PiiPlugin(JailbreakPlugin):
+    """`configuration` of `pii`."""
+
+    pii_types_allowed: tuple[str, ...] = ()
+    """All that the decision's models may be shown, whatever their own policies say."""
+
+
+_PLUGIN_CONFIGURATIONS: dict[str, type[ConfigSection]] = {
+    "system_prompt": SystemPromptPlugin,
+    "semantic-cache": CachePlugin,
+    "header_mutation": HeaderMutation,
+    "jailbreak": JailbreakPlugin,
+    "pii": PiiPlugin,
+}
+
+
+class DecisionPlugin(ConfigSection):
+    """An additional effect of a decision. `pii` and `jailbreak` are the guard's; `hallucination` has none."""
+
+    type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
+    """What is done beside the choice of a model."""
+    configuration: dict[str, Any] = Field(default_factory=dict)
+    """What that plugin takes."""
+
+    @model_validator(mode="after")
+    def _check_configuration(self) -> Self:
+        if self.type in _PLUGIN_CONFIGURATIONS:
+            _PLUGIN_CONFIGURATIONS[self.type].model_validate(self.configuration)
+        return self
+
+
+class RuleConfig(ConfigSection):
+    """What the two kinds of rules have in common."""
+
+    name: SignalName
+    description: Comment = ""
+    action: Action
+    """What follows where it holds."""
+    priority: int = 0
+    """The highest that holds wins."""
+    category: str | None = None
+    """The category that is meant by `route` and `boost_category`."""
+    boost_weight: float = Field(default=1.5, gt=0)
+    """By how much `boost_category` multiplies."""
+    message: str = ""
+    """What a request that it blocks is told."""
+
+
+class DecisionRule(RuleConfig):
+    """One of `decisions`: a tree of signals."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    rules: SignalCondition = SignalCondition()
+    model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
+    plugins: tuple[DecisionPlugin, ...] = ()
+    action: Action = "route"
+
+
+class PolicyRule(RuleConfig):
+    """One of `policy_rules`: an expression over signals."""
+
+    condition: str = Field(min_length=1, max_length=4096)
+    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
+    models: tuple[ModelName, ...] = ()
+    """Where a request goes, the best first."""

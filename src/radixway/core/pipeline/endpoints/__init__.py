@@ -3,53 +3,17 @@
 Begin with `base.py`. `ENDPOINTS` is what the gateway serves, guards, meters and describes in OpenAPI.
 """
 
-from radixway.core.pipeline.endpoints.base import (
-    Endpoint,
-    EndpointRegistry,
-    ModelName,
-    ReplyForm,
-    RequestBody,
+from radixway.core.pipeline.endpoints.base import Endpoint, EndpointRegistry, ModelName, ReplyForm
+from radixway.core.pipeline.endpoints.generation import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    GENERATE,
+    SESSION_ENDPOINTS,
 )
-from radixway.core.pipeline.endpoints.generate import GENERATE
-from radixway.core.pipeline.endpoints.openai import CHAT_COMPLETIONS, COMPLETIONS
 from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS, RERANK, SCORE
-from radixway.core.pipeline.endpoints.sessions import (
-    SESSION_CHAT,
-    SESSION_COMPLETIONS,
-    SESSION_MESSAGES,
-    SESSION_RESPONSES,
-)
 
 ENDPOINTS = EndpointRegistry(
-    (
-        CHAT_COMPLETIONS,
-        COMPLETIONS,
-        GENERATE,
-        EMBEDDINGS,
-        RERANK,
-        SCORE,
-        SESSION_CHAT,
-        SESSION_COMPLETIONS,
-        SESSION_RESPONSES,
-        SESSION_MESSAGES,
-    )
+    (CHAT_COMPLETIONS, COMPLETIONS, GENERATE, EMBEDDINGS, RERANK, SCORE, *SESSION_ENDPOINTS)
 )
 
-__all__ = [
-    "CHAT_COMPLETIONS",
-    "COMPLETIONS",
-    "EMBEDDINGS",
-    "ENDPOINTS",
-    "GENERATE",
-    "RERANK",
-    "SCORE",
-    "SESSION_CHAT",
-    "SESSION_COMPLETIONS",
-    "SESSION_MESSAGES",
-    "SESSION_RESPONSES",
-    "Endpoint",
-    "EndpointRegistry",
-    "ModelName",
-    "ReplyForm",
-    "RequestBody",
-]
+__all__ = ["CHAT_COMPLETIONS", "COMPLETIONS", "ENDPOINTS", "GENERATE", "Endpoint", "ModelName", "ReplyForm"]

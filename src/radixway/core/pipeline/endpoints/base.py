@@ -7,8 +7,6 @@
 A declaration that is neither guarded nor exempt with a reason cannot be made, so no gateway starts with one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,9 +43,7 @@ class ReplyForm(Enum):
     GENERATE = "generate"
     """SGLang's `/generate`: `text`, `output_ids` and `meta_info`; several answers each have their own."""
     RESPONSE = "response"
-    """OpenAI's Responses."""
     MESSAGE = "message"
-    """Anthropic's Messages."""
     POOLING = "pooling"
     """Vectors or scores: nothing is generated, and `usage` counts the prompt alone."""
     TGI = "tgi"
@@ -66,11 +62,8 @@ class ParsedRequest(NamedTuple):
     """The gateway's own too, like the next."""
     min_weight_version: str | int | None = None
     rids: tuple[str, ...] = ()
-    """What the body calls the request."""
     user: str | None = None
-    """Who asks, by the body's word."""
     answers: int | None = 1
-    """See `Request.answers`."""
 
 
 class RequestBody(msgspec.Struct, kw_only=True):
@@ -81,10 +74,7 @@ class RequestBody(msgspec.Struct, kw_only=True):
     ttft_slo_ms: Milliseconds = None
 
     def parse(self) -> ParsedRequest:
-        """Return what the gateway must know, here of a body that has no more fields and does not stream.
-
-        Raises BadBodyError, in subclasses, naming the field at fault.
-        """
+        """Return what the gateway must know of the body. Raises BadBodyError, naming the field."""
         return ParsedRequest(self.model, False, self.priority, self.ttft_slo_ms)
 
 
@@ -172,7 +162,7 @@ class Endpoint:
         return tuple(path.removeprefix(_SESSION) for path in self.paths)
 
     def read(self, raw: bytes) -> ParsedRequest:
-        """Return what the gateway must know of the body `raw`. Raises BadBody naming the field at fault."""
+        """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
         return decode_json(self._decoder, raw).parse()
 
 

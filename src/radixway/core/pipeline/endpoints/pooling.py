@@ -1,7 +1,5 @@
 """Vectors and scores of texts: embeddings, rerank and score, in the shapes of vLLM and Jina."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -49,9 +47,7 @@ class RerankBody(PoolingBody, kw_only=True):
 
 
 class ScoreBody(PoolingBody, kw_only=True):
-    """The fields that the gateway reads of a score request: two texts or lists of them, under one of
-    `_SCORE_PAIRS`.
-    """
+    """What the gateway reads of a score request: two texts or lists of them, by one of `_SCORE_PAIRS`."""
 
     text_1: _Contents | None = None
     text_2: _Contents | None = None
@@ -78,7 +74,6 @@ _SCORE_PAIRS: dict[str, tuple[str, ...]] = {
     "query": ("items",),
 }
 """What is scored against what: vLLM's names, and SGLang's last."""
-
 
 EMBEDDINGS = Endpoint(
     path="/v1/embeddings",

@@ -3,7 +3,6 @@
 Nobody who logs waits for whoever reads, and neither requests nor answers are ever logged.
 """
 
-from radixway.core.telemetry.logs.line_format import log_fields
-from radixway.core.telemetry.logs.setup import configure_logging, flush_logs
+from radixway.core.telemetry.logs.setup import configure_logging, flush_logs, log_fields
 
 __all__ = ["configure_logging", "flush_logs", "log_fields"]

@@ -3,8 +3,6 @@
 At the end of a process no thread runs any more, nor does one in a forked child. There, whoever logs writes.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import select
@@ -60,7 +58,7 @@ class LineWriter:
         """Have a line written soon. From any thread; never waits while a thread can write.
 
         Where none can, because the interpreter ends or has no thread to give, the line is written here, and
-        waits for its reader at most `_FAREWELL_S` less what earlier ones have waited.
+        waits for its reader at most `_EXIT_FLUSH_S` less what earlier ones have waited.
         """
         if len(self._waiting) >= self._most:
             self.lost += 1
@@ -105,10 +103,7 @@ class LineWriter:
         self._write_waiting()
 
     def _reset_after_fork(self) -> None:
-        """The process was forked: it has neither the thread nor what others did with locks.
-
-        It may end at any moment without a word (`os._exit`), so nothing waits in it.
-        """
+        """The process was forked and has no thread. It may end at any moment (`os._exit`): nothing waits."""
         self._waiting.clear()  # the parent writes these
         self._make_locks()
         self._writes_directly = True

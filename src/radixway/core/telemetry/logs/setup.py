@@ -1,22 +1,127 @@
 """Logging as it is configured: one format for every process of ours."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import lru_cache
 from logging.handlers import QueueHandler
+from traceback import format_tb
+from typing import Any
 
-from radixway.core.config.telemetry import LogsConfig
-from radixway.core.telemetry.logs.line_format import (
-    LogFields,
-    console_renderer,
-    defer_record,
-    keep_first_line,
-    render_json,
-    writer_notice,
-)
+import msgspec
+from structlog.dev import ConsoleRenderer
+
+from radixway.core.config.gateway import LogsConfig
 from radixway.core.telemetry.logs.line_writer import Line, LineWriter
 from radixway.core.telemetry.terminal import ServerConsole
+
+FIELDS = "radixway_fields"
+"""The attribute of a record that has them."""
+
+
+def log_fields(log: logging.Logger, level: int, event: str, fields: Mapping[str, Any]) -> None:
+    """Log `event` with JSON `fields` (None is left out), in a third of the time of `log.log(extra=…)`."""
+    record = logging.LogRecord(log.name, level, __file__, 0, event, None, None)
+    record.__dict__[FIELDS] = fields
+    log.handle(record)
+
+
+def format_redacted(error: BaseException) -> str:
+    """Format the error and its causes without their words, which may quote a request, but for OSError's."""
+    return "".join(_redacted_parts(error)).rstrip("\n")
+
+
+def _redacted_parts(error: BaseException) -> Iterator[str]:
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if earlier is not None:
+        yield from _redacted_parts(earlier)
+        yield "\nwhich led to:\n\n"
+    yield "Traceback (most recent call last):\n"
+    yield from format_tb(error.__traceback__)
+    yield f"{type(error).__qualname__}{f': {error}' if isinstance(error, OSError) else ''}\n"
+    for each in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+        yield from _redacted_parts(each)
+
+
+def keep_first_line(record: logging.LogRecord) -> bool:
+    """A filter. asyncio adds what futures and tasks hold, exceptions with their words among it."""
+    record.msg = str(record.msg).partition("\n")[0]
+    return True
+
+
+LogFields = MutableMapping[str, Any]
+
+_MAX_TEXT_CHARS = 4096
+"""Characters of a text in a line."""
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def render_json(said: LogFields) -> str:
+    """`{"timestamp": …, "level": …, "logger": …, "event": …, …}`"""
+    return _encode(said).decode()
+
+
+def console_renderer(*, colors: bool) -> Callable[[LogFields], str]:
+    """Return a renderer of lines for people; `colors`: on a terminal."""
+    renderer = ConsoleRenderer(colors=colors, pad_event_to=0, sort_keys=False)
+
+    def render(said: LogFields) -> str:
+        shown = {name: _plain_value(value) for name, value in said.items() if name != "exception"}
+        if "exception" in said:  # frames of our own code, a line each
+            shown["exception"] = said["exception"]
+        return str(renderer(None, "", shown))
+
+    return render
+
+
+def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
+    """Read a record now, to be put together when it is written."""
+    created, level, name = record.created, record.levelname.lower(), record.name
+    event = record.getMessage()
+    fields: Mapping[str, Any] = getattr(record, FIELDS, {})
+    error = record.exc_info[1] if record.exc_info else None
+    exception = None if error is None else format_redacted(error)
+
+    def say() -> LogFields:
+        said: LogFields = {
+            "timestamp": f"{_format_second(int(created))}.{int(created % 1 * 1e3):03d}Z",
+            "level": level,
+            "logger": name,
+            "event": _shorten_text(event),
+        }
+        for field, value in fields.items():
+            if value is not None:
+                said[field] = _shorten_text(value) if value.__class__ is str else value
+        if exception is not None:
+            said["exception"] = exception
+        return said
+
+    return say
+
+
+def writer_notice(event: str) -> LogFields:
+    """Return the notice about the lines themselves."""
+    return defer_record(logging.LogRecord(__package__, logging.WARNING, __file__, 0, event, None, None))()
+
+
+@lru_cache(maxsize=4)
+def _format_second(since_epoch: int) -> str:
+    # Not with datetime: to write a time it imports, which nothing can while the interpreter ends.
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_epoch))
+
+
+def _shorten_text(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT_CHARS else text[:_MAX_TEXT_CHARS] + " …"
+
+
+def _plain_value(value: Any) -> Any:
+    """A text in which nothing ends a line or moves a cursor."""
+    if isinstance(value, str) and not value.isprintable():
+        return "".join(
+            each if each.isprintable() else each.encode("unicode_escape").decode() for each in value
+        )
+    return value
+
 
 _writer: LineWriter | None = None
 

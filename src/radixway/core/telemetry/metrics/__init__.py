@@ -3,30 +3,3 @@
 `docs/metrics.md` lists all of them; a test compares it with a live gateway. Label values are bounded: our
 own words, served models, configured tenants, workers of the fleet.
 """
-
-from radixway.core.telemetry.metrics.attempt_metrics import (
-    AttemptMetrics,
-    AttemptSeries,
-    AttemptUsage,
-    Outcome,
-    UsagePrediction,
-)
-from radixway.core.telemetry.metrics.exposition import MergeMode, MetricsExposition, render_exposition
-from radixway.core.telemetry.metrics.metrics import MetricsRegistry
-from radixway.core.telemetry.metrics.primitives import HistogramBuckets, LabeledCounter
-from radixway.core.telemetry.metrics.request_metrics import StepMetrics
-
-__all__ = [
-    "AttemptMetrics",
-    "AttemptSeries",
-    "AttemptUsage",
-    "HistogramBuckets",
-    "LabeledCounter",
-    "MergeMode",
-    "MetricsExposition",
-    "MetricsRegistry",
-    "Outcome",
-    "StepMetrics",
-    "UsagePrediction",
-    "render_exposition",
-]

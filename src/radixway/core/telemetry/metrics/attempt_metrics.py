@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
-
-from prometheus_client.registry import Collector
 
 from radixway.core.telemetry.metrics.primitives import (
     CounterValue,
-    HistogramBuckets,
     LabeledCounter,
     LabeledHistogram,
+    MetricGroup,
 )
 
 Outcome = Literal[
@@ -34,6 +31,7 @@ nobody wanted the answer any more."""
 GAPS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
 _SHARES = (-1.0, -0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75, 1.0)
 _BY_WORKER = ("worker", "model", "policy")
+_BY = ("predicted", "reported")
 
 
 class UsagePrediction(NamedTuple):
@@ -53,149 +51,122 @@ class AttemptUsage(NamedTuple):
 
 
 PriceOf = Callable[[str, int, int], tuple[float, str]]
-"""What so many tokens of a prompt and an answer of that model cost, and in which currency; '' where it has no
-price."""
+"""The cost of a prompt and an answer of that model, and its currency; '' where it has no price."""
 
 
-@dataclass(slots=True)
 class AttemptSeries:
-    """Of one worker, model and policy."""
+    """Counts of one worker, model and policy, found once."""
 
-    model: str
-    first_token: HistogramBuckets
-    gaps: HistogramBuckets
-    """Between one piece of a stream and the next."""
-    prediction_errors: HistogramBuckets
-    """By how much of a prompt predictions were off. Of the model and policy."""
-    _by: Callable[[Outcome], CounterValue]
-    _tokens: tuple[CounterValue, CounterValue, CounterValue]
-    _prompts: tuple[CounterValue, CounterValue]
-    """Of which it is known how much was cached: predicted, reported."""
-    _cached: tuple[CounterValue, CounterValue]
-    _cost: Callable[[str], CounterValue]
-    _price_of: Callable[[], PriceOf | None]
-    _outcomes: dict[Outcome, CounterValue] = field(default_factory=dict)
+    def __init__(self, metrics: AttemptMetrics, worker: str, model: str, policy: str) -> None:
+        labels = worker, model, policy
+        self.model = model
+        self.first_token = metrics.first_token.with_labels(*labels)
+        self.gaps = metrics.gaps.with_labels(*labels)
+        """Between one piece of a stream and the next."""
+        self.prediction_errors = metrics.prediction_errors.with_labels(model, policy)
+        """By how much of a prompt predictions were off."""
+        self._metrics = metrics
+        self._labels = labels
+        self._prompt, self._cached_prompt, self._completion = (
+            metrics.tokens.with_labels(*labels, kind) for kind in ("prompt", "cached", "completion")
+        )
+        self._prompts = [metrics.prompts.with_labels(*labels, by) for by in _BY]
+        """Of which it is known how much was cached: predicted, reported."""
+        self._cached = [metrics.cached.with_labels(*labels, by) for by in _BY]
+        self._outcomes: dict[Outcome, CounterValue] = {}
+        self._is_detached = False
 
     def record_outcome(self, outcome: Outcome) -> None:
         """Count one attempt by its `outcome`."""
         count = self._outcomes.get(outcome)
         if count is None:
-            count = self._outcomes[outcome] = self._by(outcome)
+            outcomes = self._metrics.outcomes
+            count = CounterValue() if self._is_detached else outcomes.with_labels(*self._labels, outcome)
+            self._outcomes[outcome] = count
         count.value += 1
 
     def detach_series(self) -> None:
         """The worker has left: what still ends there makes no series anew."""
-        self._by = lambda _: CounterValue()
+        self._is_detached = True
 
     def record_usage(self, spent: AttemptUsage, predicted: UsagePrediction | None) -> None:
         """Count the tokens `spent` on an answer, beside those `predicted`."""
         prompt, completion, cached = spent
-        tokens = self._tokens
-        tokens[0].value += prompt
-        tokens[2].value += completion
+        self._prompt.value += prompt
+        self._completion.value += completion
         if predicted is not None:
             self._prompts[0].value += predicted.prompt_tokens
             self._cached[0].value += predicted.cached_tokens
         if cached is not None and prompt:
-            tokens[1].value += cached
+            self._cached_prompt.value += cached
             self._prompts[1].value += prompt
             self._cached[1].value += cached
             if predicted is not None:
                 self.prediction_errors.observe_value((min(predicted.cached_tokens, prompt) - cached) / prompt)
-        price_of = self._price_of()
-        if price_of is None:
+        if self._metrics.price_of is None:
             return
-        cost, currency = price_of(self.model, prompt, completion)
+        cost, currency = self._metrics.price_of(self.model, prompt, completion)
         if currency:
-            self._cost(currency).value += cost
+            self._metrics.cost.with_labels(self.model, currency).value += cost
 
 
-class AttemptMetrics:
+class AttemptMetrics(MetricGroup):
     """Workers come and go: one that has gone takes its series along."""
 
     def __init__(self) -> None:
-        self._outcomes = LabeledCounter(
+        self.outcomes = LabeledCounter(
             "radixway_worker_requests", "Attempts at workers, by how they ended", (*_BY_WORKER, "outcome")
         )
-        self._first_token = LabeledHistogram(
+        self.first_token = LabeledHistogram(
             "radixway_time_to_first_token_seconds",
             "Seconds from a request's arrival at the gateway to the first event of its stream",
             _BY_WORKER,
         )
-        self._gaps = LabeledHistogram(
+        self.gaps = LabeledHistogram(
             "radixway_inter_token_seconds",
             "Seconds between one piece of a stream and the next, as they arrive from the worker",
             _BY_WORKER,
             GAPS_S,
         )
-        self._tokens = LabeledCounter(
+        self.tokens = LabeledCounter(
             "radixway_tokens", "Tokens of prompts and answers, as workers report them", (*_BY_WORKER, "kind")
         )
-        self._prompts = LabeledCounter(
+        self.prompts = LabeledCounter(
             "radixway_prefix_prompt_tokens",
             "Prompt tokens of which it is known how many were cached, by who knows",
             (*_BY_WORKER, "by"),
         )
-        self._cached = LabeledCounter(
+        self.cached = LabeledCounter(
             "radixway_prefix_cached_tokens",
             "Prompt tokens that were cached, as the gateway predicted and as workers report",
             (*_BY_WORKER, "by"),
         )
-        self._off = LabeledHistogram(
+        self.prediction_errors = LabeledHistogram(
             "radixway_prefix_prediction_error_ratio",
             "Cached tokens predicted less those reported, as a share of the prompt",
             ("model", "policy"),
             _SHARES,
         )
-        self._cost = LabeledCounter(
+        self.cost = LabeledCounter(
             "radixway_cost", "What tokens of models with a price cost", ("model", "currency")
         )
         self.price_of: PriceOf | None = None
         """Set where models have prices."""
         self._known: dict[tuple[str, str, str], AttemptSeries] = {}
 
-    def collectors(self) -> tuple[Collector, ...]:
-        """Collectors of these metrics."""
-        return (
-            self._outcomes,
-            self._first_token,
-            self._gaps,
-            self._tokens,
-            self._prompts,
-            self._cached,
-            self._off,
-            self._cost,
-        )
-
     def series_for(self, worker: str, model: str, policy: str) -> AttemptSeries:
         """Return the series in which attempts at that worker are counted."""
-        return self._known.get((worker, model, policy)) or self._create_series(worker, model, policy)
+        labels = worker, model, policy
+        series = self._known.get(labels)
+        if series is None:
+            series = self._known[labels] = AttemptSeries(self, *labels)
+        return series
 
     def forget_worker(self, worker: str) -> None:
         """Drop the series of `worker`, which has left."""
-        for counted in (self._outcomes, self._tokens, self._prompts, self._cached):
+        for counted in (self.outcomes, self.tokens, self.prompts, self.cached):
             counted.remove_labels(lambda labels: labels[0] == worker)
-        for measured in (self._first_token, self._gaps):
+        for measured in (self.first_token, self.gaps):
             measured.remove_labels(lambda labels: labels[0] == worker)
         for labels in [labels for labels in self._known if labels[0] == worker]:
             self._known.pop(labels).detach_series()
-
-    def _create_series(self, worker: str, model: str, policy: str) -> AttemptSeries:
-        labels = worker, model, policy
-        answers = self._known[labels] = AttemptSeries(
-            model,
-            self._first_token.with_labels(*labels),
-            self._gaps.with_labels(*labels),
-            self._off.with_labels(model, policy),
-            lambda outcome: self._outcomes.with_labels(*labels, outcome),
-            (
-                self._tokens.with_labels(*labels, "prompt"),
-                self._tokens.with_labels(*labels, "cached"),
-                self._tokens.with_labels(*labels, "completion"),
-            ),
-            (self._prompts.with_labels(*labels, "predicted"), self._prompts.with_labels(*labels, "reported")),
-            (self._cached.with_labels(*labels, "predicted"), self._cached.with_labels(*labels, "reported")),
-            lambda currency: self._cost.with_labels(model, currency),
-            lambda: self.price_of,
-        )
-        return answers

@@ -1,11 +1,9 @@
 """The gateway's metrics: counted where things happen, collected at each scrape."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,21 +17,21 @@ from prometheus_client.registry import Collector
 from radixway.core.component import Component
 from radixway.core.config import ConfigError
 from radixway.core.telemetry.metrics.attempt_metrics import AttemptMetrics
-from radixway.core.telemetry.metrics.exposition import (
+from radixway.core.telemetry.metrics.multiprocess import DIRECTORY, MultiprocessMetrics
+from radixway.core.telemetry.metrics.primitives import (
     CallbackCollector,
+    LabeledHistogram,
     MergeMode,
     MetricsExposition,
     render_exposition,
 )
-from radixway.core.telemetry.metrics.multiprocess import DIRECTORY, MultiprocessMetrics
-from radixway.core.telemetry.metrics.primitives import LabeledHistogram
 from radixway.core.telemetry.metrics.request_metrics import RequestMetrics, StepMetrics
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class GarbagePauses(LabeledHistogram):
-    """Collections by generation, from `begin` to `end`. While one lasts no thread runs."""
+    """Collections by generation. While one lasts no thread runs."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,15 +43,8 @@ class GarbagePauses(LabeledHistogram):
         self._pauses = [self.with_labels(str(generation)) for generation in range(3)]
         self._began_s = 0.0
 
-    def start_counting(self) -> None:
-        """Count from now on."""
-        gc.callbacks.append(self._on_collection)
-
-    def stop_counting(self) -> None:
-        """Count no longer."""
-        gc.callbacks.remove(self._on_collection)
-
-    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+    def on_collection(self, phase: str, info: dict[str, int]) -> None:
+        """Count a pause; one of `gc.callbacks`."""
         if phase == "start":
             self._began_s = perf_counter()
         else:
@@ -80,14 +71,14 @@ class MetricsRegistry(Component):
         self.attempts = AttemptMetrics()
         self.steps = StepMetrics()
         self._garbage_pauses = GarbagePauses()
-        self._queue_time = LabeledHistogram(
+        self.queue_time = LabeledHistogram(
             "radixway_queue_seconds", "Seconds that requests waited for a worker with room", ("model",)
         )
         for collector in (
             *self.exchanges.collectors(),
             *self.attempts.collectors(),
             *self.steps.collectors(),
-            self._queue_time,
+            self.queue_time,
             self._garbage_pauses,
         ):
             self.register(collector)
@@ -102,61 +93,30 @@ class MetricsRegistry(Component):
                 raise ConfigError(f"{DIRECTORY}: {directory}: {error.strerror}") from None
         else:
             ProcessCollector(registry=self.registry)
-        self._retries = self.counter("radixway_retries", "Requests tried again on another worker", "reason")
-        self._refusals = self.counter(
+        self.retries = self.counter("radixway_retries", "Requests tried again on another worker", "reason")
+        self.refusals = self.counter(
             "radixway_refused", "Requests refused because workers are busy", "reason"
         )
-        self._hedges = self.counter(
+        self.hedges = self.counter(
             "radixway_hedges", "Second copies of requests, by what became of them", "outcome"
         )
-        self._fallbacks = self.counter(
+        self.fallbacks = self.counter(
             "radixway_fallbacks", "Requests answered by another model than asked for", "model", "fallback"
         )
-        self._split = self.counter(
+        self.prefills = self.counter(
             "radixway_prefills",
             "Prompts that a pair of workers might have shared, by who prefilled them and why",
             "where",
             "reason",
         )
-        self._as_text = self.counter(
+        self.prompts_as_text = self.counter(
             "radixway_prompts_as_text",
             "Prompts known by their text because they could not be tokenized",
             "reason",
         )
 
-    def record_retry(self, reason: str) -> None:
-        """Count one attempt that failed before its first byte and was made again."""
-        self._retries(reason).inc()
-
-    def record_refusal(self, reason: str) -> None:
-        """Count one request that was not given to any worker, because they are busy."""
-        self._refusals(reason).inc()
-
-    def record_queue_time(self, model: str, waited_s: float) -> None:
-        """Count one request that had to wait, and got its place now."""
-        self._queue_time.with_labels(model).observe_value(waited_s)
-
-    def record_prefill_choice(self, *, elsewhere: bool, reason: str) -> None:
-        """Count one prompt for whose prefill there were two places; `reason` as in the journal."""
-        self._split("elsewhere" if elsewhere else "alone", reason).inc()
-
-    def record_hedge(self, outcome: str) -> None:
-        """Count one second copy of a request by `outcome`: it `won`, `lost` or `failed`."""
-        self._hedges(outcome).inc()
-
-    def record_fallback(self, model: str, fallback: str) -> None:
-        """Count one request given to another model; both names are of the configuration."""
-        self._fallbacks(model, fallback).inc()
-
-    def record_untokenized_prompt(self, reason: str) -> None:
-        """Count one prompt that could not be tokenized, by `reason`."""
-        self._as_text(reason).inc()
-
     def register(self, collector: Collector, together: MergeMode = "sum") -> None:
-        """Publish metrics that a component counts itself.
-
-        `together`: its gauges, where several gateways are told of.
-        """
+        """Publish what a component counts itself. `together`: how gauges of several gateways are merged."""
         self.registry.register(collector)
         self._ours.append((collector, together))
 
@@ -209,20 +169,18 @@ class MetricsRegistry(Component):
     def histogram(
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
     ) -> Callable[..., Histogram]:
-        """Publish the histogram `name` with these `buckets`; return what finds its child by the labels'
-        values.
-        """
+        """Publish the histogram `name`; return what finds its child by the values of `labels`."""
         return _children(Histogram(name, text, labels, buckets=buckets, registry=self.registry), labels)
 
     async def start(self) -> None:
         """Count garbage collections, and publish to the other processes of a shared directory."""
         if self._sharing is not None:
             self._writing = asyncio.create_task(_write_periodically(self._sharing))
-        self._garbage_pauses.start_counting()
+        gc.callbacks.append(self._garbage_pauses.on_collection)
 
     async def stop(self) -> None:
         """Count no more."""
-        self._garbage_pauses.stop_counting()
+        gc.callbacks.remove(self._garbage_pauses.on_collection)
         if self._writing is not None:
             self._writing.cancel()
             with suppress(asyncio.CancelledError):
@@ -234,7 +192,10 @@ class MetricsRegistry(Component):
         """Return all metrics in the form that the `Accept` header `accept` asks for."""
         for each in self.before:
             await each()
-        families = [family async for family in _yield_between(self.registry.collect())]
+        families: list[Metric] = []
+        for family in self.registry.collect():
+            families.append(family)
+            await asyncio.sleep(0)  # others have their turn: with many workers one takes milliseconds
         if self._sharing is not None:
             names = {family.name for family in families}
             own = await self._sharing.snapshot_families_async()
@@ -260,10 +221,3 @@ async def _write_periodically(sharing: MultiprocessMetrics) -> None:
     while True:
         await asyncio.to_thread(sharing.publish_snapshot, await sharing.snapshot_families_async())
         await asyncio.sleep(_WRITE_EVERY_S)
-
-
-async def _yield_between(families: Iterable[Metric]) -> AsyncIterator[Metric]:
-    """Between two families others have their turn: with many workers one takes milliseconds."""
-    for family in families:
-        yield family
-        await asyncio.sleep(0)

@@ -1,12 +1,9 @@
 """Several gateways, one scrape: with `PROMETHEUS_MULTIPROC_DIR` set, each answers for all in that directory.
 
 prometheus_client keeps the values of its own counters there, in files that all processes map. What is counted
-or read here (`gateway_stats.py`, `scrapes.py`) each process writes there beside them, at every scrape of its
-own and once a second. A process that has ended is known by the lock that it no longer has: its counters go
-on counting, its gauges do not.
+here each process writes beside them, at every scrape of its own and once a second. A process that has ended
+is known by the lock that it no longer has: its counters go on counting, its gauges do not.
 """
-
-from __future__ import annotations
 
 import asyncio
 import fcntl
@@ -23,7 +20,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from radixway.core.telemetry.metrics.exposition import MergeMode
+from radixway.core.telemetry.metrics.primitives import MergeMode
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +72,7 @@ class MultiprocessMetrics:
         return own
 
     def merge_processes(self, own: list[FamilySnapshot], names: Collection[str]) -> Iterator[Metric]:
-        """All processes' families, from any thread, once the others know what this one does.
-
-        `names`: of a gateway's; an engine may have its own in that directory.
-        """
+        """Yield the families `names` of all processes, after telling others `own`. From any thread."""
         self.publish_snapshot(own)
         others = list(self._other_snapshots())
         living = [own, *(families for families, lives in others if lives)]
@@ -177,7 +171,6 @@ def _merge_native_files(files: list[str]) -> Iterable[Metric]:
 
 
 def _worker_states(families: Iterable[FamilySnapshot]) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Samples that say which workers there are."""
     for family in families:
         if family.name == "radixway_worker_state":
             yield from family.samples

@@ -1,20 +1,14 @@
-"""One exchange with a client, whatever it took to answer it.
-
-Times of pipeline steps, each by itself.
-"""
-
-from __future__ import annotations
+"""Metrics of exchanges with clients, and of the time that each pipeline step takes by itself."""
 
 import re
 from dataclasses import dataclass
-
-from prometheus_client.registry import Collector
 
 from radixway.core.telemetry.metrics.primitives import (
     CounterValue,
     HistogramBuckets,
     LabeledCounter,
     LabeledHistogram,
+    MetricGroup,
 )
 
 OTHER = "other"
@@ -31,7 +25,7 @@ class _RequestSeries:
     first_byte: HistogramBuckets
 
 
-class RequestMetrics:
+class RequestMetrics(MetricGroup):
     """Counted as each ends."""
 
     def __init__(self) -> None:
@@ -66,18 +60,6 @@ class RequestMetrics:
         self._known: dict[tuple[str, str, int], _RequestSeries] = {}
         self._kinds: set[str] = set()
 
-    def collectors(self) -> tuple[Collector, ...]:
-        """Collectors of these metrics."""
-        return (
-            self._requests,
-            self._latency,
-            self._first_byte,
-            self._tenants,
-            self._errors,
-            self._disconnects,
-            self._broken,
-        )
-
     def record_completed(
         self,
         surface: str,
@@ -89,8 +71,7 @@ class RequestMetrics:
         tenant: str | None = None,
         trace_id: str | None = None,
     ) -> None:
-        """One has ended. `first_byte_s` is None when nothing was sent; `tenant` where tenants are configured;
-        `trace_id` if it is traced."""
+        """One has ended. `first_byte_s`: None when nothing was sent; `trace_id`: if it is traced."""
         known = self._known.get((surface, model, status)) or self._create_series(surface, model, status)
         known.requests.value += 1
         known.latency.observe_value(total_s, trace_id)
@@ -117,26 +98,13 @@ class RequestMetrics:
 
 
 _SECONDS = (
-    0.00001,
-    0.00005,
-    0.0001,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    5.0,
+    *(0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01),
+    *(0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0),
 )
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class StepMetrics:
+class StepMetrics(MetricGroup):
     """By the name of the middleware's class, which the configuration bounds."""
 
     def __init__(self) -> None:
@@ -153,14 +121,8 @@ class StepMetrics:
             _SECONDS,
         )
 
-    def collectors(self) -> tuple[Collector, ...]:
-        """Collectors of these metrics."""
-        return self._middlewares, self._selections
-
     def middleware_buckets(self, middleware: object) -> HistogramBuckets:
-        """Return the buckets in which times of `middleware` are counted: under `semantic_cache`, if it is a
-        `SemanticCache`.
-        """
+        """Return the buckets for times of `middleware`: `semantic_cache` for a `SemanticCache`."""
         return self._middlewares.with_labels(middleware_label(middleware))
 
     def selection_buckets(self, policy: str) -> HistogramBuckets:
@@ -174,9 +136,7 @@ def middleware_label(middleware: object) -> str:
 
 
 def step_name_of(middleware: object) -> str:
-    """Return the `step_name` of `middleware`, which outlives renames of its class, or else its class's
-    name.
-    """
+    """Return its `step_name`, which outlives renames of the class, or the name of its class."""
     name: str | None = getattr(middleware, "step_name", None)
     kind = middleware if isinstance(middleware, type) else type(middleware)
     return name or kind.__name__

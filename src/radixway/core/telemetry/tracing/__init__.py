@@ -6,7 +6,7 @@ Nothing here imports OpenTelemetry's packages before tracing is configured.
 from radixway.core.telemetry.trace_record import CallerSpan, TimedStage, TraceRecord, parse_caller_span
 from radixway.core.telemetry.tracing.request_spans import MAX_PROMPT_BYTES, FinishedRequest, spans_of_request
 from radixway.core.telemetry.tracing.request_tracer import RequestTracer, build_tracing, split_trace_headers
-from radixway.core.telemetry.tracing.span import TraceSpan, build_spans
+from radixway.core.telemetry.tracing.spans import TraceSpan, build_spans
 
 __all__ = [
     "MAX_PROMPT_BYTES",

@@ -16,8 +16,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from radixway._version import __version__
 from radixway.core.telemetry.tracing.settings import TracingSettings
-from radixway.core.telemetry.tracing.span import TraceSpan
-from radixway.core.telemetry.tracing.span_queue import RejectedSpans
+from radixway.core.telemetry.tracing.spans import RejectedSpans, TraceSpan
 
 if TYPE_CHECKING:
     from radixway.core.telemetry.tracing.otlp_session import OtlpSession
@@ -31,7 +30,6 @@ _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
 )
 _MAX_MESSAGE_CHARS = 300
-"""Characters of an exporter's complaint."""
 _PROVIDERS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
@@ -52,7 +50,6 @@ class OtlpExporter:
             logging.getLogger(name).addFilter(self._complaints)
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
-        """Implement `Exporter`."""
         with self._complaints:
             result = self._exporter.export([self._to_readable_span(span) for span in spans])
         posting = self._posting
@@ -67,7 +64,6 @@ class OtlpExporter:
         return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], min(posting.rejected, len(spans)))
 
     def close(self) -> None:
-        """Implement `Exporter`."""
         self._exporter.shutdown()
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._complaints)
@@ -116,8 +112,8 @@ def _build_resource(settings: TracingSettings, service: str, role: str) -> Resou
     ours: dict[str, Any] = {"service.version": __version__, "radixway.role": role}
     made = Resource(ours).merge(Resource.create())
     named = made.attributes.get("service.name")
-    if settings.service_name is not None:
-        service = settings.service_name + service.removeprefix("radixway")
+    if settings.section.service_name is not None:
+        service = settings.section.service_name + service.removeprefix("radixway")
     elif isinstance(named, str) and not named.startswith("unknown_service"):
         service = named
     return made.merge(Resource({"service.name": service, **settings.section.resource}))
@@ -138,7 +134,6 @@ class _ExporterLogFilter(logging.Filter):
         self._thread = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Implement `logging.Filter`."""
         if record.thread != self._thread:
             return True
         if record.levelno >= logging.WARNING:

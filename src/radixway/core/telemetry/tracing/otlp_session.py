@@ -1,7 +1,5 @@
 """Posts exports: whatever a collector answers, it is read in a bounded time, and read in earnest."""
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import Any
 

@@ -4,8 +4,6 @@ Names of attributes are OpenTelemetry's where it has some (HTTP, GenAI), and `ra
 is listed here goes out: a journal may grow without its new fields being sent anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 
 from radixway.core.telemetry.journal import Journal
 from radixway.core.telemetry.trace_record import TimedStage, TraceRecord
-from radixway.core.telemetry.tracing.span import Kind, SpanEvent, TraceSpan, Value, build_spans
+from radixway.core.telemetry.tracing.spans import Kind, SpanEvent, TraceSpan, Value, build_spans
 
 _EVENTS: Mapping[str, tuple[str, ...]] = {
     "client_left": (),
@@ -72,7 +70,6 @@ class FinishedRequest:
     """The client's; or what kind of job it is."""
     tenant: str
     model: str | None
-    """As asked for."""
     resolved_model: str | None
     """Who of its worker's models answers, where that is known."""
     workers: tuple[str, ...]

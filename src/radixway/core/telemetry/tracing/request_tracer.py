@@ -1,18 +1,16 @@
 """Decides which requests are traced, and has the traces of those that have ended carried away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import random
 from typing import Any
 
 from radixway.core.component import Component
 from radixway.core.config import ConfigError
-from radixway.core.config.telemetry import TracingConfig
-from radixway.core.telemetry.metrics import MetricsRegistry
+from radixway.core.config.gateway import TracingConfig
+from radixway.core.telemetry.metrics.metrics import MetricsRegistry
 from radixway.core.telemetry.trace_record import (
     TRACEPARENT,
     TRACESTATE,
@@ -20,20 +18,18 @@ from radixway.core.telemetry.trace_record import (
     TraceRecord,
     parse_caller_span,
 )
-from radixway.core.telemetry.tracing.settings import TracingSettings, is_tracing_configured, resolve_settings
-from radixway.core.telemetry.tracing.span import TraceSpan
-from radixway.core.telemetry.tracing.span_queue import SpanExportQueue
+from radixway.core.telemetry.tracing.settings import TracingSettings, resolve_settings
+from radixway.core.telemetry.tracing.spans import SpanExportQueue, TraceSpan
 
 log = logging.getLogger(__name__)
 
 Header = tuple[bytes, bytes]
 
 _EXIT_FLUSH_S = 3.0
-"""How long what waits at the end may take."""
 
 
 class RequestTracer(Component):
-    """One process's. `begin` with each request, `end` with its last byte; exports from `start` on."""
+    """Begins a trace with each request and exports it with its last byte, from `start` on."""
 
     name = "tracing"
 
@@ -42,7 +38,8 @@ class RequestTracer(Component):
         self.records_prompts = settings.section.record_prompts
         self._ratio = settings.ratio
         self._parent_based = settings.parent_based
-        self._told = settings.collector_label
+        endpoint = settings.endpoint or "the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT"
+        self._collector = f"{endpoint} ({settings.protocol})"
 
     def start_trace(self, caller: CallerSpan | None, *, believed: bool) -> TraceRecord:
         """A request has come from `caller`. Who is believed decides what trace it belongs to, and (unless
@@ -60,15 +57,14 @@ class RequestTracer(Component):
     async def start(self) -> None:
         """Begin to export."""
         self.exporting.start()
-        log.info("traces go to %s", self._told)
+        log.info("traces go to %s", self._collector)
 
     async def stop(self) -> None:
         """Export what waits, as far as that is done soon."""
         await asyncio.to_thread(self.exporting.stop, _EXIT_FLUSH_S)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
-        return {"to": self._told} | self.exporting.describe()
+        return {"to": self._collector} | self.exporting.describe()
 
     def export_counts(self) -> list[tuple[str, float]]:
         """Spans that were exported or failed to be, and requests that were dropped, for a counter."""
@@ -107,10 +103,10 @@ def build_tracing(
 
         exporter = OtlpExporter(settings, service=service, role=role)
     except ImportError as error:
-        told = _missing_package(error)
-        if is_tracing_configured(section):
-            raise ConfigError(f"telemetry.tracing {told}") from None
-        log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", told)
+        problem = _missing_package(error)
+        if section.enabled or (section.enabled is None and section.endpoint is not None):
+            raise ConfigError(f"telemetry.tracing {problem}") from None
+        log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", problem)
         return None
     exporting = SpanExportQueue(exporter, most=section.queue_size, interval_s=section.interval_s)
     tracing = RequestTracer(settings, exporting)
@@ -124,16 +120,13 @@ def build_tracing(
     return tracing
 
 
+_TRACE_HEADERS = (TRACEPARENT, TRACESTATE)
+
+
 def split_trace_headers(headers: tuple[Header, ...]) -> tuple[CallerSpan | None, tuple[Header, ...]]:
     """Return the caller's span, and the headers without it: workers are told of our span instead."""
     for name, _ in headers:
-        if name in _SAYING:
-            return parse_caller_span(headers), _without_trace_headers(headers)
+        if name in _TRACE_HEADERS:
+            others = tuple(header for header in headers if header[0] not in _TRACE_HEADERS)
+            return parse_caller_span(headers), others
     return None, headers
-
-
-_SAYING = (TRACEPARENT, TRACESTATE)
-
-
-def _without_trace_headers(headers: Iterable[Header]) -> tuple[Header, ...]:
-    return tuple(header for header in headers if header[0] not in _SAYING)

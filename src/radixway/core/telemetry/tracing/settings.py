@@ -1,12 +1,10 @@
 """Settings of tracing: the section, and below it the environment variables of OpenTelemetry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from radixway.core.config import ConfigError
-from radixway.core.config.telemetry import Protocol, TracingConfig
+from radixway.core.config.gateway import Protocol, TracingConfig
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -22,13 +20,6 @@ class TracingSettings:
     protocol: Protocol
     ratio: float
     parent_based: bool
-    service_name: str | None
-    """None: as `OTEL_SERVICE_NAME` says, or our own."""
-
-    @property
-    def collector_label(self) -> str:
-        """The collector, for people."""
-        return f"{self.endpoint or 'the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT'} ({self.protocol})"
 
 
 def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> TracingSettings | None:
@@ -38,16 +29,10 @@ def resolve_settings(section: TracingConfig, environ: Mapping[str, str]) -> Trac
     ratio, parent_based = _sampler_from_environ(section, environ)
     protocol = section.protocol or _protocol_from_environ(environ)
     endpoint = section.endpoint
-    if endpoint is not None and protocol == "http/protobuf" and endpoint.count("/") < 3:
-        endpoint += _HTTP_PATH
-    elif endpoint is not None and protocol == "http/protobuf" and endpoint.endswith("/"):
+    is_bare = endpoint is not None and (endpoint.count("/") < 3 or endpoint.endswith("/"))
+    if endpoint is not None and is_bare and protocol == "http/protobuf":
         endpoint = endpoint.rstrip("/") + _HTTP_PATH
-    return TracingSettings(section, endpoint, protocol, ratio, parent_based, section.service_name)
-
-
-def is_tracing_configured(section: TracingConfig) -> bool:
-    """Return whether the configuration itself wants traces, and not only the environment."""
-    return section.enabled is True or (section.enabled is None and section.endpoint is not None)
+    return TracingSettings(section, endpoint, protocol, ratio, parent_based)
 
 
 def _is_tracing_on(section: TracingConfig, environ: Mapping[str, str]) -> bool:
@@ -63,13 +48,11 @@ def _is_tracing_on(section: TracingConfig, environ: Mapping[str, str]) -> bool:
 
 def _protocol_from_environ(environ: Mapping[str, str]) -> Protocol:
     for name in _PROTOCOLS:
-        said = environ.get(name, "").strip()
-        if said == "grpc":
-            return "grpc"
-        if said == "http/protobuf":
-            return "http/protobuf"
-        if said:
-            raise ConfigError(f"environment: {name}: {said!r} is not spoken here: http/protobuf or grpc")
+        match environ.get(name, "").strip():
+            case "grpc" | "http/protobuf" as protocol:
+                return protocol
+            case str(other) if other:
+                raise ConfigError(f"environment: {name}: {other!r} is not spoken here: http/protobuf or grpc")
     return "http/protobuf"
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from radixway.core.config.guard.answer_rules import ExfiltrationConfig
+from radixway.core.config.guard import ExfiltrationConfig
 from radixway.semantics.guard.answers.text_view import TextEdit, TextView
 from radixway.semantics.guard.answers.web_address import (
     WebAddress,

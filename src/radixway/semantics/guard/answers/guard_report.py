@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from radixway.core.config.guard.input_rules import OnError
+from radixway.core.config.guard import OnError
 from radixway.core.pipeline import Request
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.guard.answers.moderation import ModerationBatches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from radixway.core.config.guard.answer_rules import AnswersConfig
+from radixway.core.config.guard import AnswersConfig
 from radixway.core.pipeline import Endpoint, Next, Reply, Request
 from radixway.semantics.guard.answers.answer_forms import FORMS
 from radixway.semantics.guard.answers.event_queue import EventQueue

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from radixway.core.config import ConfigError
-from radixway.core.config.guard.answer_rules import ModerationConfig
+from radixway.core.config.guard import ModerationConfig
 from radixway.core.pipeline import GuardUnavailableError
 from radixway.semantics.guard.answers.sentence_windows import find_sentence_end
 from radixway.semantics.guard.answers.text_view import TextPiece, TextView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from radixway.core.config.guard.answer_rules import AnswerPiiConfig
+from radixway.core.config.guard import AnswerPiiConfig
 from radixway.core.pipeline import PersonalDataFinder, PersonalDataSpan
 from radixway.semantics.guard.answers.sentence_windows import (
     CONTEXT,

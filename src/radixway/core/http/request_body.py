@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from radixway.core.http.asgi import Message, Receive, Scope
-from radixway.core.http.errors import BadBodyError
+from radixway.core.http.connections import FREE_BODY_BYTES, ConnectionState
+from radixway.core.http.errors import BadBodyError, HttpError
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -18,7 +24,6 @@ _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
-
 
 _MAX_DRAIN_FACTOR = 2
 """Times the limit: how much of a body too large is read and thrown away. Simple clients read no answer before
@@ -30,7 +35,7 @@ class ClientDisconnectedError(Exception):
 
 
 def limit_body(receive: Receive, limit: int) -> Receive:
-    """`receive`, raising BadBody (413) once the body has more than `limit` bytes."""
+    """Return `receive`, which raises BadBodyError (413) once the body has more than `limit` bytes."""
     size = 0
 
     async def receive_limited() -> Message:
@@ -45,9 +50,7 @@ def limit_body(receive: Receive, limit: int) -> Receive:
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body. Raises ClientDisconnectedError; BadBodyError (413) when it has more than `limit`
-    bytes.
-    """
+    """Return the whole body, at most `limit` bytes. Raises ClientDisconnectedError, BadBodyError (413)."""
     parts: list[bytes] = []
     size = 0
     more = True
@@ -70,10 +73,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
-    """Decode the body `raw`.
-
-    Raises BadBodyError (400): malformed JSON, or a field of the wrong type or out of range.
-    """
+    """Decode the body `raw`. Raises BadBodyError (400), which names the field at fault."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -100,9 +100,7 @@ def decode_open_struct(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], di
 
 
 def decode_query(fields: Mapping[str, str], into: type[T]) -> T:
-    """Decode the fields of a query string, whose numbers and booleans are texts. Raises BadBodyError
-    (400).
-    """
+    """Decode a query string, whose numbers and booleans are texts. Raises BadBodyError (400)."""
     try:
         return msgspec.convert(fields, into, strict=False)
     except msgspec.ValidationError as error:
@@ -110,9 +108,7 @@ def decode_query(fields: Mapping[str, str], into: type[T]) -> T:
 
 
 def _is_body_skipped(scope: Scope, limit: int) -> bool:
-    """Return whether not to read a body, by what its head says: it is far too large, or waits for `100
-    Continue`.
-    """
+    """Return whether a body is far too large, or too large and waiting for `100 Continue`, by its head."""
     declared = 0
     waits = False
     for name, value in scope["headers"]:
@@ -138,3 +134,81 @@ def _field_error(text: str) -> BadBodyError:
         field = f"{field}.{named['field']}" if field else named["field"]
     message = _PLACE.sub("", text).replace("`", "")
     return BadBodyError(f"{field}: {message}" if field else message, param=field or None)
+
+
+_CLOSE = (b"connection", b"close")
+
+
+class IncomingBody:
+    """Stands before `receive` and `send` of a request whose body was not there with its head.
+
+    Only the time in which the application waits for the body counts: while it does not ask, the connection is
+    not read either.
+    """
+
+    __slots__ = ("_cycle", "_held", "_left_s", "_missing_bytes", "_size", "_state", "ends_connection")
+
+    def __init__(self, cycle: RequestResponseCycle, state: ConnectionState) -> None:
+        self._cycle = cycle
+        self._state = state
+        self._size = 0
+        self._held = 0
+        self.ends_connection = False
+        """The client was told that the connection ends with its answer."""
+        self._left_s = 0.0
+        self._missing_bytes = 0
+        self._start_rate_window()
+
+    async def receive(self) -> Message:
+        """The next piece. Raises HttpError: 408, or what `hold_body` raises."""
+        cycle = self._cycle
+        if not cycle.more_body:
+            return self._count_piece(cast(Message, await cycle.receive()))
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._left_s
+        try:
+            async with asyncio.timeout_at(end):
+                message = cast(Message, await cycle.receive())
+        except TimeoutError:
+            limits = self._state.limits
+            self._state.counts.slow_bodies += 1
+            problem = (
+                f"the body stalled: {self._size} bytes of it came, in the last {limits.body_timeout_s:g} s "
+                f"less than {limits.min_body_bytes_per_s} a second"
+            )
+            raise HttpError(problem, status=408, code="body_timeout") from None
+        self._left_s = max(end - loop.time(), 0.0)
+        return self._count_piece(message)
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on. An answer that begins before the whole body is there ends the connection."""
+        cycle = self._cycle
+        if message["type"] != "http.response.start" or not cycle.more_body:
+            await cycle.send(message)  # type: ignore[arg-type]
+            return
+        await cycle.send({**message, "headers": [*message.get("headers", ()), _CLOSE]})  # type: ignore[arg-type]
+        self.ends_connection = True
+        cycle.keep_alive = True  # else it closes at once; its protocol waits until the answer can be read
+
+    def release_memory(self) -> None:
+        """Nobody reads it any more."""
+        self._state.release_body(self._held)
+        self._held = 0
+
+    def _count_piece(self, message: Message) -> Message:
+        size = len(message.get("body", b""))
+        self._size += size
+        self._missing_bytes -= size
+        if self._missing_bytes <= 0:
+            self._start_rate_window()
+        if not message.get("more_body", False):
+            self.release_memory()
+        elif (more := self._size - FREE_BODY_BYTES - self._held) > 0:
+            self._state.hold_body(more)
+            self._held += more
+        return message
+
+    def _start_rate_window(self) -> None:
+        limits = self._state.limits
+        self._left_s = limits.body_timeout_s
+        self._missing_bytes = max(1, int(limits.body_timeout_s * limits.min_body_bytes_per_s))

@@ -3,8 +3,6 @@
 The version of a file is its `user_version`: the number of migrations that it has had.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Sequence

@@ -1,17 +1,102 @@
-"""Exports finished traces in a thread of its own, so that no request waits for it."""
-
-from __future__ import annotations
+"""A span as a trace shows it: plain data, whatever carries it away."""
 
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
 
-from radixway.core.telemetry.tracing.span import TraceSpan
+from radixway.core.telemetry.trace_record import TimedStage, TraceRecord
 
 log = logging.getLogger(__name__)
+
+Value = str | bool | int | float | tuple[str, ...]
+Kind = Literal["server", "client", "internal"]
+
+
+class SpanEvent(NamedTuple):
+    """A moment within a span."""
+
+    name: str
+    at_ns: int
+    fields: dict[str, Value]
+
+
+@dataclass(slots=True, kw_only=True)
+class TraceSpan:
+    """Times are nanoseconds since the epoch, ids as in `traceparent`; a parent of 0 is none."""
+
+    trace_id: int
+    span_id: int
+    parent_id: int
+    parent_is_remote: bool = False
+    state: bytes = b""
+    name: str
+    kind: Kind = "internal"
+    began_ns: int
+    ended_ns: int
+    fields: dict[str, Value] = field(default_factory=dict)
+    events: list[SpanEvent] = field(default_factory=list)
+    links: tuple[tuple[int, int], ...] = ()
+    """(trace id, span id) of what it has to do with, and is no part of."""
+    failed: str | None = None
+    """A short reason, never a sentence that may quote somebody."""
+
+
+Drawn = Callable[[TimedStage], "tuple[str, Kind, dict[str, Value]]"]
+"""A stretch's name, kind and attributes."""
+
+_BESIDE = 2**20
+"""Where the numbers begin of spans that nobody was told of."""
+
+
+def build_spans(
+    trace: TraceRecord, root: TraceSpan, stretches: Sequence[TimedStage], epoch_ns: int, draw: Drawn
+) -> list[TraceSpan]:
+    """Return the root and, within it, the stretches. `epoch_ns`: when the request began."""
+
+    def place(began_s: float, ended_s: float | None) -> tuple[int, int]:
+        began = min(max(epoch_ns + int(began_s * 1e9), root.began_ns), root.ended_ns)
+        ended = root.ended_ns if ended_s is None else epoch_ns + int(ended_s * 1e9)
+        return began, max(began, min(ended, root.ended_ns))
+
+    holders: list[tuple[int, int, int]] = [(root.began_ns, root.ended_ns, root.span_id)]
+    made: list[TraceSpan] = []
+    # Of two that hold each other the one that was noted last is the outer one: it ended last.
+    for beside, each in enumerate(reversed(stretches)):
+        began_ns, ended_ns = place(each.began_s, each.ended_s)
+        span_id = trace.span_id_of(each.number or _BESIDE + beside)
+        if each.holds:
+            holders.append((began_ns, ended_ns, span_id))
+        name, kind, fields = draw(each)
+        error = each.fields.get("error")
+        made.append(
+            TraceSpan(
+                trace_id=root.trace_id,
+                span_id=span_id,
+                parent_id=0,
+                state=root.state,
+                name=name,
+                kind=kind,
+                began_ns=began_ns,
+                ended_ns=ended_ns,
+                fields=fields,
+                failed=error if isinstance(error, str) else None,
+            )
+        )
+    ranks = {span_id: rank for rank, (_, _, span_id) in enumerate(holders)}
+    for span in made:
+        outer = holders[: ranks.get(span.span_id, len(holders))]
+        holding = [
+            (began, -ended, rank, span_id)
+            for rank, (began, ended, span_id) in enumerate(outer)
+            if began <= span.began_ns and span.ended_ns <= ended
+        ]
+        span.parent_id = max(holding)[3]  # the root holds everything
+    return [root, *reversed(made)]
+
 
 _BATCH_SIZE = 32
 """Requests in an export: their spans become bytes in one go, and the event loop gets no turn meanwhile."""
@@ -22,7 +107,6 @@ class RejectedSpans(NamedTuple):
 
     why: str
     spans: int
-    """How many of those that were sent."""
 
 
 class TraceExporter(Protocol):
@@ -30,11 +114,9 @@ class TraceExporter(Protocol):
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
         """Export `spans` within a bounded time; None if all were taken."""
-        ...
 
     def close(self) -> None:
         """Let go of connections, and cut short what is under way; called by any thread."""
-        ...
 
 
 class SpanExportQueue:
@@ -42,9 +124,7 @@ class SpanExportQueue:
 
     def __init__(self, exporter: TraceExporter, *, most: int, interval_s: float) -> None:
         self.exported = 0
-        """Spans that were taken."""
         self.failed = 0
-        """Spans that were not."""
         self.dropped = 0
         """Requests dropped because the queue was full."""
         self.problem: str | None = None
@@ -82,7 +162,6 @@ class SpanExportQueue:
         self._exporter.close()
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
         return {"error": self.problem, "waiting": len(self), "dropped": self.dropped, "failed": self.failed}
 
     def _export_loop(self) -> None:
