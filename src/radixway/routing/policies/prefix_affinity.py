@@ -7,20 +7,18 @@ the candidates alone.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
+from random import Random
 
 from radixway.core.config import PrefixAffinityPolicyConfig
 from radixway.core.radix import RadixTree
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.power_of_two import power_of_two
+from radixway.routing.policies.simple import power_of_two
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
 class _EmptyPayload:
-    """Edges of these trees carry nothing."""
-
     def split(self, at: int) -> tuple[_EmptyPayload, _EmptyPayload]:
         return self, self
 
@@ -37,7 +35,7 @@ class PrefixAffinity(Policy):
     name = "prefix_affinity"
     reads_text = True
 
-    def __init__(self, config: PrefixAffinityPolicyConfig, rng: random.Random) -> None:
+    def __init__(self, config: PrefixAffinityPolicyConfig, rng: Random) -> None:
         self._config = config
         self._rng = rng
         self._seen: dict[Worker, RadixTree[str, _EmptyPayload]] = {}
