@@ -15,8 +15,7 @@ from xxhash import xxh3_128_digest
 
 from radixway.routing.block_hash import pack_tokens
 from radixway.routing.prompt_bodies import PromptBody
-from radixway.routing.token_cache import TokenCache
-from radixway.routing.tokenizer_registry import PromptTokenizer
+from radixway.routing.tokenizer_registry import PromptTokenizer, TokenCache
 from radixway.routing.worker import Worker
 
 if TYPE_CHECKING:

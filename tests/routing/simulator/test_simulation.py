@@ -15,7 +15,7 @@ from radixway.routing.simulator import (
     compute_figures,
 )
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.outcome_figures import nearest_rank_percentile
+from radixway.routing.simulator.report import nearest_rank_percentile
 from support.simulated_traces import BLOCK, conversations
 
 SMALL = SimulationSettings(workers=3, kv_tokens=4000)

@@ -9,7 +9,6 @@ from radixway.core.pipeline import ENDPOINTS, OverloadedError, Request
 from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.routing import (
     FleetBreakers,
-    HedgeBudget,
     PromptReader,
     Selector,
     TokenizerRegistry,
@@ -18,7 +17,7 @@ from radixway.routing import (
     WorkerState,
 )
 from radixway.routing.transports.admission import AdmissionController
-from radixway.routing.transports.hedged_dispatch import HedgedDispatch
+from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispatch
 
 
 def request(**fields) -> Request:

@@ -6,24 +6,23 @@ the sockets. Free of I/O are `event_decoder` (one batch), `batch_sequencer` (a p
 """
 
 from radixway.routing.kv_events.batch_sequencer import BatchSequencer
-from radixway.routing.kv_events.counts import KvEventCounts
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
 from radixway.routing.kv_events.event_decoder import (
     BlocksCleared,
     BlocksRemoved,
     BlocksStored,
     KvEventBatch,
+    KvEventCounts,
     UnreadableBatchError,
     decode_batch,
 )
-from radixway.routing.kv_events.service import KvEventService
+from radixway.routing.kv_events.service import KvEventService, WorkerKvFeed
 from radixway.routing.kv_events.subscription import (
     PublisherAddress,
     PublisherUnreachableError,
     publisher_addresses,
     read_publisher_config,
 )
-from radixway.routing.kv_events.worker_feed import WorkerKvFeed
 
 __all__ = [
     "BatchSequencer",

@@ -15,9 +15,13 @@ what it sent before is not sent again.
 
 from __future__ import annotations
 
-from radixway.routing.kv_events.counts import KvEventCounts
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
-from radixway.routing.kv_events.event_decoder import UnreadableBatchError, decode_batch, may_contain_clear
+from radixway.routing.kv_events.event_decoder import (
+    KvEventCounts,
+    UnreadableBatchError,
+    decode_batch,
+    may_contain_clear,
+)
 from radixway.routing.worker import KvEventsState
 
 MAX_BUFFERED_BATCHES = 20_000

@@ -17,8 +17,13 @@ from xxhash import xxh3_64_intdigest
 
 from radixway.routing.block_hash import hash_token_blocks, namespace_seed
 from radixway.routing.block_index import BlockIndex, StorageTier
-from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.event_decoder import BlocksCleared, BlocksRemoved, BlocksStored, KvCacheEvent
+from radixway.routing.kv_events.event_decoder import (
+    BlocksCleared,
+    BlocksRemoved,
+    BlocksStored,
+    KvCacheEvent,
+    KvEventCounts,
+)
 
 MAX_ORPHANS = 16_384
 """Blocks with an unknown parent that are held; the oldest go first."""

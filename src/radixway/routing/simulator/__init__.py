@@ -6,12 +6,12 @@ from radixway.routing.simulator.job_queue import (
     SimulationJob,
     SimulationJobQueue,
     SimulationQueueFullError,
+    SimulationTask,
     trace_path,
 )
-from radixway.routing.simulator.outcome_figures import SimulationFigures, compute_figures
+from radixway.routing.simulator.report import SimulationFigures, compute_figures
 from radixway.routing.simulator.sample_traces import SAMPLES, make_sample_trace
 from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings, TraceSimulation
-from radixway.routing.simulator.simulation_task import SimulationTask
 from radixway.routing.simulator.trace import RequestTrace, TraceError, TraceLine, TraceRequest, read_trace
 
 __all__ = [

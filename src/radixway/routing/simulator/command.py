@@ -14,8 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from radixway.core.telemetry.terminal import FittedTable, TableColumn
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.outcome_figures import SimulationFigures, compute_figures
-from radixway.routing.simulator.report import PlottingUnavailableError, draw_plots, write_html_page
+from radixway.routing.simulator.report import (
+    PlottingUnavailableError,
+    SimulationFigures,
+    compute_figures,
+    draw_plots,
+    write_html_page,
+)
 from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings
 from radixway.routing.simulator.trace import RequestTrace, TraceError, read_trace
 

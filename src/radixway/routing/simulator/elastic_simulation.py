@@ -10,8 +10,7 @@ from typing import Protocol
 from radixway.core.config import AnyPolicy
 from radixway.routing import Worker, WorkerChoice
 from radixway.routing.simulator.engine_model import SimulatedRequest
-from radixway.routing.simulator.simulated_gateway import SimulatedGateway
-from radixway.routing.simulator.simulation import SimulationSettings, TraceSimulation
+from radixway.routing.simulator.simulation import SimulatedGateway, SimulationSettings, TraceSimulation
 from radixway.routing.simulator.trace import RequestTrace
 
 

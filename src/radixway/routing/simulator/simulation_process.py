@@ -19,8 +19,8 @@ from threading import Thread
 import msgspec
 
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.outcome_figures import compute_curves, compute_figures
-from radixway.routing.simulator.simulation_task import SimulationMessage, SimulationTask
+from radixway.routing.simulator.job_queue import SimulationMessage, SimulationTask
+from radixway.routing.simulator.report import compute_curves, compute_figures
 from radixway.routing.simulator.trace import TraceError, read_trace
 
 

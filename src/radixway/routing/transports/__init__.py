@@ -1,11 +1,9 @@
 """Brings requests to workers. Start with `dispatch.RequestDispatcher`, the pipeline's innermost step."""
 
-from radixway.routing.transports.dispatch import RequestDispatcher
-from radixway.routing.transports.engine_metrics_poller import EngineMetricsPoller
+from radixway.routing.transports.dispatch import RequestDispatcher, RequestForwarder
 from radixway.routing.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.routing.transports.fan_out import FanOut, FanOutCall, FanOutResult
-from radixway.routing.transports.forwarder import RequestForwarder
-from radixway.routing.transports.http_probe import HttpProbe
+from radixway.routing.transports.http_probe import EngineMetricsPoller, HttpProbe
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.traffic_feed import TrafficFeed, TrafficFollower, TrafficTap
 from radixway.routing.transports.worker_client import HttpTokenizeCall, WorkerClient

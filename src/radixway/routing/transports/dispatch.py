@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from yarl import URL
 from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import (
     ANY_MODEL,
+    DataPlane,
     GatewayError,
     ModelNotServedError,
     NoWorkersError,
@@ -25,7 +27,6 @@ from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
     FleetBreakers,
     HealthMonitor,
-    HedgeBudget,
     PromptReader,
     Selector,
     WeightVersionTracker,
@@ -37,13 +38,24 @@ from radixway.routing.transports.admission import AdmissionController
 from radixway.routing.transports.assignment import WorkerAssignment
 from radixway.routing.transports.attempt_metrics import MeasuredAttempt, journal_token_usage
 from radixway.routing.transports.disaggregated_dispatch import DisaggregatedDispatch
-from radixway.routing.transports.forwarder import RequestForwarder
-from radixway.routing.transports.hedged_dispatch import HedgedDispatch
+from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispatch
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.kv_transfer import strip_transfer_fields
 from radixway.routing.transports.worker_responses import find_weight_version
 
 log = logging.getLogger(__name__)
+
+
+class RequestForwarder(DataPlane):
+    """A data plane in front of the gateway that takes requests to workers itself."""
+
+    @abstractmethod
+    async def forward_request(self, request: Request, worker: Worker, lease: WorkerLease) -> Reply:
+        """The answer of `worker`; `lease` is released when it has been read or closed, or nothing came of it.
+
+        Trying again before the first byte is the data plane's business: what it brings back is the answer.
+        """
+
 
 _UPSTREAM = "upstream"
 """The span within which a worker answers."""
