@@ -34,7 +34,7 @@ from functools import partial
 from pathlib import Path
 
 from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
-from radixway.cluster.planner.planned_scaler import (
+from radixway.cluster.planner.dry_run import (
     ObjectiveAttainment,
     PlannedScaler,
     attained_windows,

@@ -9,7 +9,7 @@ State, and the file that owns it:
 - `prefix_router/replica_fleet.py`: what replicas behind Ray's handles have seen, and their load; `check()`
   recounts
 - `prefix_router/prefix_record.py`: the same for routers that start later, in a detached actor; bounded
-- `planner/traffic_observer.py`: recent traffic per model, taken and reset with every look
+- `planner/traffic_window.py`: recent traffic per model, taken and reset with every look
 - `planner/model_planner.py`: proposed replicas per model; pure, given the time
 - `session_ownership/ownership_keys.py`: the gateway that owns a session or reservation, a function of its
   name; a request is forwarded once, signed

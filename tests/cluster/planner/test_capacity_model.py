@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand
-from radixway.cluster.planner.planned_scaler import to_engine_constants
+from radixway.cluster.planner.dry_run import to_engine_constants
 from radixway.core.config import LeastLoadedPolicyConfig, ObjectiveConfig, ProfileConfig
 from radixway.routing.simulator import SimulationSettings, TraceSimulation, compute_figures
 from support.planned_traffic import trace

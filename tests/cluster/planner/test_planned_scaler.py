@@ -8,7 +8,7 @@ import math
 import pytest
 
 from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
-from radixway.cluster.planner.planned_scaler import PlannedScaler, measure_attainment, to_engine_constants
+from radixway.cluster.planner.dry_run import PlannedScaler, measure_attainment, to_engine_constants
 from radixway.core.config import LeastLoadedPolicyConfig, ObjectiveConfig, PlannerConfig, ProfileConfig
 from radixway.routing.simulator import SimulationSettings
 from radixway.routing.simulator.elastic_simulation import ElasticSimulation

@@ -3,10 +3,15 @@
 The configuration's workers are told once, at the start; the rest comes and goes without a restart.
 """
 
-from radixway.cluster.discovery.configured import ConfiguredWorkers
-from radixway.cluster.discovery.discovery import WorkerDiscovery, build_discovery
+from radixway.cluster.discovery.discovery import (
+    ConfiguredWorkers,
+    DiscoverySource,
+    DiscoverySourceError,
+    ReportWorkers,
+    WorkerDiscovery,
+    build_discovery,
+)
 from radixway.cluster.discovery.registration import WorkerRegistrations
-from radixway.cluster.discovery.source import DiscoverySource, DiscoverySourceError, ReportWorkers
 
 __all__ = [
     "ConfiguredWorkers",

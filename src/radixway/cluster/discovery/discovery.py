@@ -1,24 +1,75 @@
-"""Follows all sources and has their words done.
-
-Which sources are configured.
-"""
+"""Sources of workers: their contract, the task that follows each, and those that are configured."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Protocol
 
-from radixway.cluster.discovery.source import DiscoverySource, DiscoverySourceError
+from yarl import URL
+
 from radixway.core.component import Component
-from radixway.core.config import Config, ConfigError, DiscoveryConfig
+from radixway.core.config import Config, ConfigError, DiscoveryConfig, FoundTraits, WorkerSettings
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
-from radixway.routing import DiscoveredWorker, FleetMembership
+from radixway.routing import API, CONFIG, DiscoveredWorker, FleetMembership, WorkerRegistry
 
 log = logging.getLogger(__name__)
+
+ReportWorkers = Callable[[Iterable[DiscoveredWorker]], None]
+"""Says which workers there are now, all of them. Also says that the source works."""
+
+
+class DiscoverySourceError(Exception):
+    """The source cannot be asked, or what it says is of no use; the message says why, without secrets."""
+
+    def __init__(self, why: str, retry_after_s: float | None = None) -> None:
+        """`retry_after_s`: asking earlier would be of no use."""
+        super().__init__(why)
+        self.retry_after_s = retry_after_s
+
+
+class DiscoverySource(Protocol):
+    """A source of workers: a name server, an API server, a controller, workers that register."""
+
+    name: str
+    """Unique among the sources, as people see it: `dns vllm-svc.ai:8000`."""
+
+    async def follow_workers(self, tell: ReportWorkers) -> None:
+        """Call `tell` with the whole set as soon as it is known, and again whenever it has changed.
+
+        A worker that is to get nothing new is told as `draining`, and left out once it is gone. Ends when
+        nothing will change any more. After DiscoverySourceError it is called again, with growing pauses; the
+        last report holds meanwhile. Is cancelled in the end.
+        """
+        ...
+
+
+_MAX_WORKERS = 20_000
+
+WorkerFactory = Callable[[str, int], WorkerSettings]
+"""The worker at a host and port. The host is a name or an address, IPv6 without brackets."""
+
+
+def make_worker_factory(scheme: str, traits: FoundTraits) -> WorkerFactory:
+    """For one source. It raises DiscoverySourceError for what is no address.
+
+    Sources tell all workers again whenever one has changed: a worker that was made before is the same object,
+    which takes a twentieth of the time of making it.
+    """
+
+    @lru_cache(_MAX_WORKERS)
+    def at(host: str, port: int) -> WorkerSettings:
+        try:
+            return traits.worker_at(str(URL.build(scheme=scheme, host=host, port=port)))
+        except ValueError as error:
+            raise DiscoverySourceError(f"{host!r} port {port} is no worker's address: {error}") from None
+
+    return at
+
 
 _PAUSES_S = (0.2, 15.0)
 """Before a source that failed is followed again: the first, and the longest they double up to."""
@@ -150,3 +201,33 @@ def _configured_sources(config: DiscoveryConfig) -> Iterator[DiscoverySource]:
         from radixway.cluster.discovery.kubernetes_source import KubernetesSource
 
         yield from map(KubernetesSource, config.kubernetes)
+
+
+class ConfiguredWorkers(Component):
+    """Has them join, once whoever watches workers has been started."""
+
+    name = "configured workers"
+
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        membership: FleetMembership,
+        configured: Iterable[WorkerSettings],
+        endpoints: Callable[[], Iterable[WorkerSettings]],
+    ) -> None:
+        """`configured`: those of the section `workers`. `endpoints`: those that the semantic section names;
+        one that is known already is passed over.
+        """
+        self._registry = registry
+        self._membership = membership
+        self._configured = configured
+        self._endpoints = endpoints
+
+    async def start(self) -> None:
+        """Have them join, again those that a middleware added when it was built: nobody watched them then."""
+        members = self._membership
+        for section in [worker.config for worker in self._registry]:
+            members.join_worker(API, section)
+        members.set_members(CONFIG, map(DiscoveredWorker, self._configured))
+        others = [section for section in self._endpoints() if self._registry.get_worker(section.url) is None]
+        members.set_members("semantic", map(DiscoveredWorker, others))

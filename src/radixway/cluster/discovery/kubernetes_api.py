@@ -14,8 +14,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from radixway.cluster.discovery.discovery import DiscoverySourceError
 from radixway.cluster.discovery.endpoint_slices import EndpointSlice, ObjectMetadata
-from radixway.cluster.discovery.source import DiscoverySourceError
 from radixway.core.config import KubernetesConfig
 
 MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")

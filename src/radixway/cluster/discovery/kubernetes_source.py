@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from radixway.cluster.discovery import kubernetes_api
+from radixway.cluster.discovery.discovery import DiscoverySourceError, ReportWorkers, make_worker_factory
 from radixway.cluster.discovery.endpoint_slices import EndpointSlice, workers_of_slices
 from radixway.cluster.discovery.kubernetes_api import Account, EndpointSlices, Event, Expired
-from radixway.cluster.discovery.source import DiscoverySourceError, ReportWorkers, make_worker_factory
 from radixway.core.config import KubernetesConfig
 
 _SHORTEST_S = 1.0

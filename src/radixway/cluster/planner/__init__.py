@@ -5,9 +5,14 @@ It proposes and starts nothing: Ray Serve, an HPA or people read what it says.
 
 from radixway.cluster.planner.capacity_model import CapacityModel, ExpectedLatency, PlannedRole, ReplicaNeed
 from radixway.cluster.planner.forecast import Forecast, find_forecast
-from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner, RolePlan
+from radixway.cluster.planner.model_planner import (
+    ModelPlan,
+    ModelPlanner,
+    RolePlan,
+    RoleReplicas,
+    ScaleDownStabilizer,
+)
 from radixway.cluster.planner.ray_autoscaler import RayPolicy, ray_policy
-from radixway.cluster.planner.scaling_modes import RoleReplicas, ScaleDownStabilizer
 from radixway.cluster.planner.service import PlannerService, build_plan_routes
 from radixway.cluster.planner.traffic_window import (
     RatioHistogram,

@@ -12,10 +12,8 @@ from fastapi import APIRouter
 
 from radixway.cluster.planner.capacity_model import PlannedRole
 from radixway.cluster.planner.forecast import find_forecast
-from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner
-from radixway.cluster.planner.scaling_modes import RoleReplicas
-from radixway.cluster.planner.traffic_observer import OTHER, TrafficObserver
-from radixway.cluster.planner.traffic_window import TrafficWindow
+from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner, RoleReplicas
+from radixway.cluster.planner.traffic_window import OTHER, TrafficObserver, TrafficWindow
 from radixway.core.component import Component
 from radixway.core.config import PlannerConfig
 from radixway.core.net.task_cancellation import cancel_tasks

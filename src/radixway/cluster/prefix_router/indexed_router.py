@@ -25,9 +25,8 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
-from radixway.cluster.prefix_router.actor_client import PrefixActorClient
+from radixway.cluster.prefix_router.actor_client import PrefixActorClient, find_or_start_actor
 from radixway.cluster.prefix_router.call_prompt import NO_PROMPT, CallPrompt, find_prompt
-from radixway.cluster.prefix_router.prefix_actor import find_or_start_actor
 from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
 from radixway.cluster.prefix_router.replica_fleet import ReplicaFleet
 from radixway.cluster.prefix_router.router_metrics import PrefixRouterMetrics

@@ -20,7 +20,7 @@ from radixway.cluster.prefix_router.call_prompt import BLOCK_BYTES, count_fine_b
 from radixway.core.config import PrefixAffinityPolicyConfig
 from radixway.routing import RoutingRequest, Worker
 from radixway.routing.policies import Policy, Scores, View
-from radixway.routing.policies.power_of_two import power_of_two
+from radixway.routing.policies.simple import power_of_two
 
 
 class PrefixSettings(PrefixAffinityPolicyConfig):

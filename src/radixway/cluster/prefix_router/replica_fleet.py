@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from radixway.cluster.prefix_router.prefix_record import ReplicaPrefixes
 from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
-from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
 from radixway.core.config import RoutingConfig, WorkerSettings
 from radixway.routing import LoadShare, RoutingRequest, Selector, Worker, WorkerChoice, WorkerLease
 from radixway.routing.policies import Policy
