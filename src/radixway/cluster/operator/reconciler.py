@@ -57,34 +57,27 @@ def model_conditions(spec: ModelSpec, stateful_set: KubernetesObject | None) -> 
     """Of a `Model` whose pool has been applied, by what its StatefulSet says."""
     reconciled = StatusCondition("Reconciled", "True", "Applied", "all objects of the pool are as wanted")
     if stateful_set is None or "status" not in stateful_set:
-        waiting = StatusCondition(
-            "Available", "Unknown", "NotObserved", "nothing is known of the workers yet"
-        )
-        return [reconciled, waiting]
+        unknown = "nothing is known of the workers yet"
+        return [reconciled, StatusCondition("Available", "Unknown", "NotObserved", unknown)]
     status = stateful_set["status"]
     ready, wanted = status.get("readyReplicas", 0), stateful_set["spec"].get("replicas", 1)
     current = status.get("observedGeneration", 0) >= stateful_set["metadata"]["generation"]
     updated = status.get("updatedReplicas", 0)
+    share = f"{ready} of {wanted} workers are ready"
     if not current or updated < wanted or ready < wanted:
-        message = f"{ready} of {wanted} workers are ready, {updated} are of the latest specification"
-        progress = StatusCondition("Progressing", "True", "RollingOut", message)
+        progress = ("True", "RollingOut", f"{share}, {updated} are of the latest specification")
     else:
-        progress = StatusCondition("Progressing", "False", "Done", f"all {wanted} workers are ready")
+        progress = ("False", "Done", f"all {wanted} workers are ready")
     if wanted == 0:
-        available = StatusCondition("Available", "False", "ScaledToZero", "there are to be no workers")
+        available = ("False", "ScaledToZero", "there are to be no workers")
     elif ready:
-        available = StatusCondition(
-            "Available", "True", "WorkersReady", f"{ready} of {wanted} workers are ready"
-        )
+        available = ("True", "WorkersReady", share)
     else:
-        available = StatusCondition(
-            "Available", "False", "NoWorkerReady", f"none of {wanted} workers is ready"
-        )
-    return [reconciled, available, progress]
+        available = ("False", "NoWorkerReady", f"none of {wanted} workers is ready")
+    return [reconciled, StatusCondition("Available", *available), StatusCondition("Progressing", *progress)]
 
 
 Clock = Callable[[], datetime]
-"""UTC."""
 
 
 class Reconciler:
@@ -104,20 +97,15 @@ class Reconciler:
             stateful_set = await self._apply_pool(subject, spec)
         except (InvalidSpecError, Refused) as error:
             reason = "InvalidSpec" if isinstance(error, InvalidSpecError) else "Refused"
-            await self._write_status(
-                subject, {}, [StatusCondition("Reconciled", "False", reason, str(error))]
-            )
+            failed = StatusCondition("Reconciled", "False", reason, str(error))
+            await self._write_status(subject, {}, [failed])
             return
         seen = {} if stateful_set is None else stateful_set.get("status", {})
-        counts = {
-            "replicas": seen.get("replicas", 0),
-            "readyReplicas": seen.get("readyReplicas", 0),
-            "selector": f"app=vllm-worker,model={name}",
-        }
+        counts = {name: seen.get(name, 0) for name in ("replicas", "readyReplicas")}
+        counts["selector"] = f"app=vllm-worker,model={name}"
         await self._write_status(subject, counts, model_conditions(spec, stateful_set))
 
     async def _apply_pool(self, subject: KubernetesObject, spec: ModelSpec) -> KubernetesObject | None:
-        """The StatefulSet as it is then."""
         namespace, name = subject["metadata"]["namespace"], stateful_set_name(subject["metadata"]["name"])
         for wanted in build_pool_objects(subject, spec):
             await self._cluster.apply(wanted)
@@ -131,31 +119,23 @@ class Reconciler:
         subject = await self._cluster.get("RouterPolicy", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return
-        in_force = {key: value for key, value in subject.get("status", {}).items() if key == "checksum"}
+        status = {key: value for key, value in subject.get("status", {}).items() if key == "checksum"}
         try:
             spec = parse_policy_spec(subject)
             first = find_winning_policy(await self._cluster.list("RouterPolicy", namespace), spec.config_map)
             if first != name:
-                said = f"{spec.config_map} has the rules of {first}"
-                no_more = dict.fromkeys(in_force)  # a merge patch takes away what is null
-                await self._write_status(
-                    subject, no_more, [StatusCondition("Accepted", "False", "Conflict", said)]
-                )
-                return
-            text = await asyncio.to_thread(render_rules, spec)
-            await self._cluster.apply(build_config_map(subject, spec, text))
+                status = dict.fromkeys(status)  # a merge patch takes away what is null
+                outcome = ("False", "Conflict", f"{spec.config_map} has the rules of {first}")
+            else:
+                text = await asyncio.to_thread(render_rules, spec)
+                await self._cluster.apply(build_config_map(subject, spec, text))
+                status = {"checksum": rules_checksum(text)}
+                outcome = ("True", "Written", f"gateways that mount {spec.config_map} follow it")
         except (InvalidSpecError, ConfigError) as error:
-            await self._write_status(
-                subject, in_force, [StatusCondition("Accepted", "False", "InvalidRules", str(error))]
-            )
+            outcome = ("False", "InvalidRules", str(error))
         except Refused as error:
-            await self._write_status(
-                subject, in_force, [StatusCondition("Accepted", "False", "Refused", str(error))]
-            )
-        else:
-            said = f"gateways that mount {spec.config_map} follow it"
-            accepted = StatusCondition("Accepted", "True", "Written", said)
-            await self._write_status(subject, {"checksum": rules_checksum(text)}, [accepted])
+            outcome = ("False", "Refused", str(error))
+        await self._write_status(subject, status, [StatusCondition("Accepted", *outcome)])
 
     async def reconcile_policies(self, namespace: str, *, but: str | None = None) -> None:
         """All of a namespace, as after one of them has gone, or (all others) after it wants another file."""

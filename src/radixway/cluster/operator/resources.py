@@ -24,7 +24,6 @@ class ModelAutoscaling(msgspec.Struct, frozen=True, rename="camel"):
     queue: int = 4
     """Requests that may wait for each worker."""
     gpu_utilization: int = 80
-    """Per cent."""
 
 
 class ModelStorage(msgspec.Struct, frozen=True, rename="camel"):
