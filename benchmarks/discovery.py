@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from radixway.cluster import WorkerRegistrations
-from radixway.cluster.discovery.discovery import make_worker_factory
 from radixway.cluster.discovery.endpoint_slices import EndpointSlice, workers_of_slices
+from radixway.cluster.discovery.source import make_worker_factory
 from radixway.core.config import FoundTraits, RegistrationConfig, WorkerSettings
 from radixway.routing import FleetMembership, WorkerRegistry
 from report import print_table, write_json

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing import LoadLedger, PrefillRate
+from radixway.routing import LoadLedger
+from radixway.routing.worker_load import PrefillRate
 from support.routing_requests import Clock, prompt, workers
 
 STEPS = st.lists(

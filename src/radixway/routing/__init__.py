@@ -42,12 +42,11 @@ State, and the file that owns it:
   with the gateway
 """
 
-from radixway.routing.block_index import BlockIndex, PrefixMatches, StorageTier
-from radixway.routing.circuit_breaker import BreakerState, CircuitBreaker
-from radixway.routing.engine_metrics import EngineMetrics, parse_engine_metrics
-from radixway.routing.fleet_breakers import FleetBreakers
+from radixway.routing.block_index import BlockIndex
+from radixway.routing.circuit_breaker import BreakerState
+from radixway.routing.engine_metrics import EngineMetrics
 from radixway.routing.fleet_membership import API, CONFIG, REGISTERED, DiscoveredWorker, FleetMembership
-from radixway.routing.health_monitor import HealthMonitor, ProbeError, WorkerProbe
+from radixway.routing.health_monitor import HealthMonitor
 from radixway.routing.load_ledger import (
     AlreadyReservedError,
     LeaseReservations,
@@ -55,9 +54,8 @@ from radixway.routing.load_ledger import (
     TooManyReservationsError,
     WorkerLease,
 )
-from radixway.routing.pair_selector import PairChoice, PairSelector
-from radixway.routing.prompt_reader import PromptNeeds, PromptReader
-from radixway.routing.request_queue import QueuedRequest, RequestQueue
+from radixway.routing.pair_selector import PairChoice
+from radixway.routing.prompt_reader import PromptReader
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.selector import Selector, WorkerChoice
 from radixway.routing.served_models import (
@@ -69,9 +67,9 @@ from radixway.routing.served_models import (
 )
 from radixway.routing.tokenizer_registry import TokenizerRegistry
 from radixway.routing.weight_versions import WeightVersionTracker, parse_version
-from radixway.routing.worker import ErrorKind, KvEventsState, KvEventsStatus, ServerInfo, Worker, WorkerState
-from radixway.routing.worker_load import LoadShare, PrefillRate, WorkerLoad
-from radixway.routing.worker_registry import WorkerLimits, WorkerRegistry
+from radixway.routing.worker import KvEventsState, Worker, WorkerState
+from radixway.routing.worker_load import LoadShare, WorkerLoad
+from radixway.routing.worker_registry import WorkerRegistry
 
 __all__ = [
     "API",
@@ -81,46 +79,30 @@ __all__ = [
     "AlreadyReservedError",
     "BlockIndex",
     "BreakerState",
-    "CircuitBreaker",
     "DefaultModelResolver",
     "DiscoveredWorker",
     "EngineMetrics",
-    "ErrorKind",
-    "FleetBreakers",
     "FleetMembership",
     "HealthMonitor",
     "KvEventsState",
-    "KvEventsStatus",
     "LeaseReservations",
     "LoadLedger",
     "LoadShare",
     "ModelTokenizerLookup",
     "ModelWorkers",
     "PairChoice",
-    "PairSelector",
-    "PrefillRate",
-    "PrefixMatches",
-    "ProbeError",
-    "PromptNeeds",
     "PromptReader",
-    "QueuedRequest",
-    "RequestQueue",
     "RoutingRequest",
     "Selector",
-    "ServerInfo",
-    "StorageTier",
     "TokenizerRegistry",
     "TooManyReservationsError",
     "WeightVersionTracker",
     "Worker",
     "WorkerChoice",
     "WorkerLease",
-    "WorkerLimits",
     "WorkerLoad",
-    "WorkerProbe",
     "WorkerRegistry",
     "WorkerState",
     "find_model_state",
-    "parse_engine_metrics",
     "parse_version",
 ]

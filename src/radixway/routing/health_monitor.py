@@ -195,6 +195,5 @@ class HealthMonitor:
 
 
 def _log_failure(worker: Worker, failure: ProbeError) -> None:
-    """Say that a worker is away and why: as a warning, unless it may still be starting."""
     is_starting = worker.state is WorkerState.JOINING and failure.kind in _WHILE_STARTING
     log.log(logging.INFO if is_starting else logging.WARNING, "worker %s is down: %s", worker.name, failure)

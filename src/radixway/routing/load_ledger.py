@@ -20,7 +20,6 @@ class LoadLedger:
         self.clock = clock
         """Monotonic seconds."""
         self.rates = PrefillRateRegistry()
-        """How fast workers are."""
         self.on_release: Callable[[], None] | None = None
         """Called when there may be room at some worker: a lease has ended, here or at another gateway."""
         self.on_step: Callable[[Worker], None] | None = None

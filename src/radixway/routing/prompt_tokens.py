@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from xxhash import xxh3_128_digest
@@ -48,7 +48,6 @@ class LocalTokenEncoder:
         self._cache = cache
         self._threads = ThreadPoolExecutor(threads, "radixway-tokens")
         self.waiting = 0
-        """Prompts that threads work on or are to."""
 
     def encode_prompt(
         self, body: PromptBody, size: int, tokenizer: PromptTokenizer
@@ -128,12 +127,8 @@ class TokenizeTimeoutError(Exception):
     """The worker did not answer, or not in time."""
 
 
-class TokenizeCall(Protocol):
-    """Asks `worker` for tokens; transports implement it, including the time limit."""
-
-    async def __call__(self, worker: Worker, question: bytes) -> Sequence[int]:
-        """The tokens. Raises TokenizeRefusedError, TokenizeTimeoutError."""
-        ...
+TokenizeCall = Callable[[Worker, bytes], Awaitable[Sequence[int]]]
+"""Asks a worker for a body's tokens, within a time. Raises TokenizeRefusedError, TokenizeTimeoutError."""
 
 
 class WorkerTokenizer:

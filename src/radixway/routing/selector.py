@@ -30,9 +30,7 @@ class WorkerChoice:
     policy: str
     request: RoutingRequest
     candidates: Sequence[Worker]
-    """Those that were looked at."""
     scores: Scores
-    """Beside `candidates`."""
     matches: PrefixMatches
 
     @property

@@ -37,7 +37,6 @@ class TokenCache:
         self._max_bytes = max_bytes
         self._entries: OrderedDict[bytes, bytes] = OrderedDict()
         self.size_bytes = 0
-        """Memory in use, estimated."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -106,7 +105,6 @@ class TokenizerRegistry:
         """Raises ConfigError for a directory that was given and holds no tokenizer."""
         self._given = {model: _normalize_source(model, source) for model, source in config.tokenizers.items()}
         self.cache = TokenCache(config.tokenize.cache_mib << 20)
-        """What all of them remember."""
         self._loaded: dict[str, PromptTokenizer | None] = {}
         """By source; None while it loads, and where there is none to be had."""
         self._loading: list[threading.Thread] = []

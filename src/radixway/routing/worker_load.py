@@ -135,7 +135,6 @@ class WorkerLoad:
     requests: int = 0
     streams: int = 0
     total: int = 0
-    """Requests ever sent to it."""
     prefilling: int = 0
     """Requests whose first token has not come yet."""
     silent: int = 0
@@ -143,13 +142,10 @@ class WorkerLoad:
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
     sent_tokens: int = 0
-    """Tokens to prefill that it was ever sent."""
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Blocks of the prompts in hand, and by how many requests each is in use."""
     output_blocks: int = 0
-    """Blocks filled by the answers in hand."""
     own_rate: PrefillRate = field(default_factory=PrefillRate)
-    """As this worker's own first tokens say."""
     observed_at: int = 0
     """How many first tokens all workers had given when this one gave its last."""
     rate: PrefillRate = field(init=False)
@@ -244,7 +240,6 @@ class PrefillRateRegistry:
 
     def __init__(self) -> None:
         self.fleet = PrefillRate()
-        """Of all workers together."""
         self._variance = 1.0
         """Of a prefill's time relative to its worker's rate."""
         self._loads: deque[WorkerLoad] = deque()

@@ -162,7 +162,6 @@ class WorkerLimits:
             limit is not None for limit in (self._per_worker, self._per_slot, self._kv_share)
         )
         self.on = self._everywhere
-        """Some worker has a limit."""
 
     def refresh_limits(self, workers: Iterable[Worker]) -> None:
         """Update `on` after `workers` or their limits have changed."""

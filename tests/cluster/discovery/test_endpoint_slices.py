@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from radixway.cluster.discovery import DiscoverySourceError
-from radixway.cluster.discovery.discovery import make_worker_factory
 from radixway.cluster.discovery.endpoint_slices import EndpointSlice, workers_of_slices
+from radixway.cluster.discovery.source import make_worker_factory
 from radixway.core.config import FoundTraits
 
 

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from radixway.core.config import RoutingConfig, parse_policy
-from radixway.routing import RoutingRequest, Selector, StorageTier
+from radixway.routing import RoutingRequest, Selector
+from radixway.routing.block_index import StorageTier
 from support.routing_requests import Clock, prompt, workers
 
 

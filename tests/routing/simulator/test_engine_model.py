@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.simulator import EngineConstants, EngineModel
-from radixway.routing.simulator.engine_model import SimulatedRequest
+from radixway.routing.simulator import EngineConstants
+from radixway.routing.simulator.engine_model import EngineModel, SimulatedRequest
 
 BLOCK = 4
 PLAIN = EngineConstants(

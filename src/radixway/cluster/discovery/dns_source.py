@@ -21,7 +21,7 @@ from dns.rdtypes.IN.A import A
 from dns.rdtypes.IN.AAAA import AAAA
 from dns.rdtypes.IN.SRV import SRV
 
-from radixway.cluster.discovery.discovery import DiscoverySourceError, ReportWorkers, make_worker_factory
+from radixway.cluster.discovery.source import DiscoverySourceError, ReportWorkers, make_worker_factory
 from radixway.core.config import DnsConfig
 from radixway.routing import DiscoveredWorker
 

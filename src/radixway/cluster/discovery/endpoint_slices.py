@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from radixway.cluster.discovery.discovery import DiscoverySourceError, WorkerFactory
+from radixway.cluster.discovery.source import DiscoverySourceError, WorkerFactory
 from radixway.routing import DiscoveredWorker
 
 _KINDS = ("IPv4", "IPv6", "FQDN")

@@ -14,8 +14,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from radixway.cluster.discovery.discovery import DiscoverySourceError
 from radixway.cluster.discovery.endpoint_slices import EndpointSlice, ObjectMetadata
+from radixway.cluster.discovery.source import DiscoverySourceError
 from radixway.core.config import KubernetesConfig
 
 MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -25,7 +25,6 @@ _CALL_S = 30.0
 _GRACE_S = 10.0
 """After the server should have ended a watch."""
 _LARGEST_EVENT = 16 * 2**20
-"""Bytes."""
 _LARGEST_PAGE = 128 * 2**20
 _MOST_PAGES = 1000
 _T = TypeVar("_T")

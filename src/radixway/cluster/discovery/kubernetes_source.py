@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from radixway.cluster.discovery import kubernetes_api
-from radixway.cluster.discovery.discovery import DiscoverySourceError, ReportWorkers, make_worker_factory
 from radixway.cluster.discovery.endpoint_slices import EndpointSlice, workers_of_slices
 from radixway.cluster.discovery.kubernetes_api import Account, EndpointSlices, Event, Expired
+from radixway.cluster.discovery.source import DiscoverySourceError, ReportWorkers, make_worker_factory
 from radixway.core.config import KubernetesConfig
 
 _SHORTEST_S = 1.0
@@ -53,7 +53,6 @@ class KubernetesSource:
                         raise DiscoverySourceError(f"what was just listed has expired: {expired}") from None
 
     async def _watch_slices(self, slices: EndpointSlices, tell: ReportWorkers) -> None:
-        """One watch, to its end. Raises Expired, DiscoverySourceError."""
         version = self._version
         if version is None:
             found, version = await slices.read_all()

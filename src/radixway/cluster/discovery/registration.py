@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from radixway.cluster.discovery.discovery import ReportWorkers
+from radixway.cluster.discovery.source import ReportWorkers
 from radixway.core.config import RegistrationConfig, WorkerSettings, check_worker_url
 from radixway.routing import REGISTERED, DiscoveredWorker, FleetMembership, Worker
 

@@ -190,7 +190,6 @@ class LoadSync(Component):
                 self._ledger.set_remote_load(worker, self.peers.total_share_at(url))
 
     def _apply_to_new_worker(self, worker: Worker) -> None:
-        """A worker that others may have used for long."""
         self._ledger.set_remote_load(worker, self.peers.total_share_at(worker.url))
 
     def _notify_listeners(self) -> None:

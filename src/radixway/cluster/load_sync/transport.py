@@ -25,7 +25,6 @@ class SyncTransport(Protocol):
     """Carries bytes to all other gateways, best effort: what cannot be sent now is dropped."""
 
     name: str
-    """As `/health` shows it."""
 
     @property
     def problem(self) -> str | None:
@@ -66,9 +65,7 @@ class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
     gateway: Annotated[str, Meta(min_length=1, max_length=64)]
     """Drawn anew at each start, so that the numbers of a restarted gateway are not taken for its old ones."""
     name: Annotated[str, Meta(max_length=256)]
-    """For people."""
     sequence: Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
-    """One more with each message of the gateway."""
     full: bool
     """Workers that are not named have nothing in hand from this gateway."""
     shares: dict[str, LoadShare]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from radixway.cluster.planner.elastic_simulation import ElasticOutcome, ElasticSimulation, ServedRequest
 from radixway.cluster.planner.forecast import Forecast, find_forecast
 from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner
 from radixway.cluster.planner.service import count_replicas
@@ -25,7 +26,6 @@ from radixway.routing.simulator import (
     TraceError,
     read_trace,
 )
-from radixway.routing.simulator.elastic_simulation import ElasticOutcome, ElasticSimulation, ServedRequest
 from radixway.routing.simulator.report import nearest_rank_percentile
 
 
@@ -36,25 +36,12 @@ class PlannedScaler:
         self.every_s = config.load_interval_s
         self.plans: list[tuple[float, ModelPlan]] = []
         self._planner = ModelPlanner(model, config, forecast)
-        self._traffic = TrafficWindow()
+        self.traffic = TrafficWindow()
         self._looked_at = 0.0
-
-    def on_arrival(self) -> None:
-        """Record an arrival (see `ReplicaScaler`, like the next three)."""
-        self._traffic.on_arrival()
-
-    def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
-        self._traffic.on_placed(prompt_tokens, uncached_tokens)
-
-    def on_first_token(self, ttft_s: float) -> None:
-        self._traffic.on_first_token(ttft_s)
-
-    def on_finished(self, output_tokens: int, decode_s: float) -> None:
-        self._traffic.on_finished(output_tokens, decode_s)
 
     def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
         """As planned."""
-        traffic, self._traffic = self._traffic, TrafficWindow()
+        traffic, self.traffic = self.traffic, TrafficWindow()
         traffic.span_s, self._looked_at = now - self._looked_at, now
         fleet = replace(count_replicas(ready, now), starting=starting)
         plan = self._planner.update_plan(now, traffic, {"any": fleet})
@@ -120,7 +107,6 @@ class PlanOptions:
     model: str
     """Whose objective and profile hold."""
     start: int
-    """Replicas to begin with."""
     speedup: float
     window_s: float
     """The objective is judged by windows of so many seconds."""

@@ -34,7 +34,6 @@ class RoleReplicas:
     decoding: int = 0
     """Requests past their first token."""
     waiting: int = 0
-    """Requests in the gateway's queue."""
 
 
 class LoadMode:
@@ -167,9 +166,7 @@ class RolePlan:
     """For the replicas of one role."""
 
     replicas: int
-    """Proposed."""
     ready: int
-    """That can answer now."""
     by_load: int
     """What waits and runs now asks for, at least."""
     by_forecast: int | None
@@ -190,7 +187,6 @@ class ModelPlan:
     model: str
     roles: Mapping[PlannedRole, RolePlan]
     demand: TrafficDemand | None
-    """Planned for."""
     slowness: float
 
     def explain(self) -> dict[str, Any]:

@@ -126,7 +126,6 @@ class PrefixActorClient:
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._sync_forever())
         self.alone = True
-        """The actor does not answer, or has not yet."""
 
     def report_use(self, replica: str, blocks: Sequence[int]) -> None:
         """To be told: a prompt went to the replica."""

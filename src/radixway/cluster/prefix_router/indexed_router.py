@@ -41,8 +41,6 @@ _BYTES_PER_TOKEN = 4
 
 @dataclass(slots=True)
 class _RoutedRequest:
-    """What a pending request carries from one hook to the next."""
-
     request: RoutingRequest
     uncached: dict[str, int] = field(default_factory=dict)
     """Tokens to prefill at the replicas that were chosen for it, from before it was noted there itself."""

@@ -116,7 +116,6 @@ class RouterReport:
     router: str
     uses: list[PrefixUse] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-    """Replicas that have died."""
     replicas: list[str] | None = None
     """All that Ray says there are, where that has changed."""
 

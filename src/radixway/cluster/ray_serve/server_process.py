@@ -26,7 +26,6 @@ class ServerPlan:
 
     command: list[str]
     worker: WorkerSettings
-    """As the gateway is to know it."""
     load_path: str
     """Where it says what it has in hand."""
     in_hand: Callable[[bytes], float]

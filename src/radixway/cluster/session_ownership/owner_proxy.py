@@ -131,7 +131,6 @@ class OwnerProxy(Component):
             pass
 
     async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises BadBody, ClientDisconnectedError, OwnerUnavailableError."""
         if not self._knows(scope):
             await self._app(scope, receive, send)
             return

@@ -55,7 +55,6 @@ _NAMED = {
     "/output_block": ("request_id",),
     "/free": ("request_id",),
 }
-"""Paths whose bodies name what they are about."""
 _MAKE = frozenset({"/sessions", "/select_and_reserve"})
 """Of these, those that make up a name where there is none."""
 _OF_CONVERSATIONS = frozenset(

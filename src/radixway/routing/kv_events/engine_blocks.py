@@ -269,7 +269,6 @@ class EngineBlockTracker:
     # Orphans.
 
     def _hold_orphan(self, event: BlocksStored) -> None:
-        """Wait for the event's parent."""
         assert event.parent is not None
         keys = [(name, event.tier) for name in event.hashes]
         if any(key in self._orphaned for key in keys):

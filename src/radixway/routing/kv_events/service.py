@@ -103,8 +103,6 @@ _REPLAYS_AT_ONCE = 8
 
 @dataclass(slots=True)
 class _WorkerSubscriptions:
-    """One worker's subscriptions."""
-
     section: KvEventsConfig
     worker_feed: WorkerKvFeed
     subscribers: list[KvEventSubscriber]
@@ -151,7 +149,6 @@ class KvEventService:
             self._context.destroy(linger=0)
 
     def _update_subscription(self, worker: Worker) -> None:
-        """Follow the worker where it publishes now."""
         given = worker.config.kv_events
         section = worker.info.kv_events if given == "auto" else None if given == "off" else given
         feed = self._feeds.get(worker)

@@ -80,8 +80,6 @@ def session_key(session: str) -> bytes:
 
 
 class _SessionPolicy(Policy):
-    """A policy that remembers where each session went."""
-
     reads_session = True
     _bindings: SessionBindings
 

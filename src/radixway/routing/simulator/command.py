@@ -131,7 +131,6 @@ def _write_report_files(
 def _build_document(
     order: SimulateOptions, trace: RequestTrace, told: Mapping[str, SimulationFigures]
 ) -> dict[str, Any]:
-    """All figures for a machine."""
     setting = asdict(order.setting)
     constants = setting.pop("constants")
     setting |= {

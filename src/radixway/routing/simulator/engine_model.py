@@ -190,7 +190,6 @@ class SimulatedRequest:
     reserved_blocks: int = 0
     """Of the cache, beside those of its prompt: the last, partial one and the answer's."""
     filled: int = 0
-    """Blocks of the prompt that are in the cache and in use by it."""
     first_token: float = 0.0
     finished: float = 0.0
 
@@ -288,7 +287,6 @@ class EngineModel:
         assert (self._step is None) == (not self.running), "it rests though there is work"
 
     def _plan_step(self) -> None:
-        """Admit who fits, and plan the next step."""
         while self._waiting and len(self._prefilling) + len(self._decoding) < self._constants.max_running:
             if not self._admit_request(self._waiting[0]):
                 break
@@ -327,7 +325,6 @@ class EngineModel:
         return True
 
     def _advance_steps(self, step: _EngineStep, times: int) -> None:
-        """`times` of the steps are over."""
         self.now += step.seconds * times
         self.busy_s += step.seconds * times
         self.work_s += (step.seconds - self._constants.step_s) * times

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -179,8 +180,9 @@ def write_html_page(path: Path, headline: str, document: Mapping[str, Any], pict
         for name, of in policies.items()
     )
     given = document["setting"] | {f"engine: {name}": value for name, value in document["constants"].items()}
+    template = (files(__package__) / "report.html").read_text(encoding="utf-8")
     path.write_text(
-        _PAGE.format(
+        template.format(
             headline=escape(headline),
             head=_table_row("th", "policy", columns),
             rows="\n".join(rows),
@@ -203,31 +205,3 @@ def _format_cell(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Radixway simulation</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th, td {{ padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd }}
-th:first-child {{ text-align: left }}
-img {{ max-width: 100%; margin: 1.5em 0 }}
-</style>
-<h1>Radixway simulation</h1>
-<p>{headline}</p>
-<table>
-{head}
-{rows}
-</table>
-{picture}
-<h2>Setting</h2>
-<table>
-{given}
-</table>
-<p>TTFT: time to first token. ITL: mean time between the tokens of an answer. Hit rate: share of prompt tokens
-that were cached where they were served. Imbalance: the busiest worker's work over the mean.</p>
-</html>
-"""

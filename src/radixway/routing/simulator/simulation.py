@@ -147,8 +147,6 @@ class SimulationOutcome:
 
 
 class _EventFeed:
-    """One worker's KV events on their way to the index."""
-
     def __init__(self) -> None:
         self.engine: EngineModel
         self.pending: deque[tuple[float, bool, Sequence[int]]] = deque()
@@ -241,7 +239,6 @@ class TraceSimulation:
         self._feeds.append(feed)
 
     def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
-        """Who may be sent a request now."""
         return gateway.workers
 
     def _on_sent(self, choice: WorkerChoice) -> None:
@@ -274,7 +271,6 @@ class TraceSimulation:
         return self._now
 
     def _deliver_events(self, now: float) -> None:
-        """The events of the workers that have arrived by `now`."""
         if not self._setting.events:
             return
         until = now - self._setting.event_delay_s

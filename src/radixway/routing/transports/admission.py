@@ -22,21 +22,21 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
-    ErrorKind,
-    FleetBreakers,
-    PromptNeeds,
     PromptReader,
-    QueuedRequest,
-    RequestQueue,
     RoutingRequest,
     Selector,
     WeightVersionTracker,
     Worker,
-    WorkerLimits,
     WorkerRegistry,
     WorkerState,
 )
+from radixway.routing.fleet_breakers import FleetBreakers
+from radixway.routing.policies import Policy
+from radixway.routing.prompt_reader import PromptNeeds
+from radixway.routing.request_queue import QueuedRequest, RequestQueue
 from radixway.routing.transports.assignment import PairAssigner, WorkerAssignment
+from radixway.routing.worker import ErrorKind
+from radixway.routing.worker_registry import WorkerLimits
 
 _COUNTED = ("ids", "tokenizer", "worker")
 """Sources by which a prompt's length is no estimate."""
@@ -57,8 +57,6 @@ _KINDS: Mapping[ErrorKind, str] = {
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _QueuedWaiter(QueuedRequest):
-    """A request in the queue and the task that waits for its place."""
-
     request: Request
     place: asyncio.Future[WorkerAssignment]
     since: float
@@ -163,13 +161,12 @@ class AdmissionController:
             and not self._limits.on
             and self._registry.is_only_worker(candidates[0], _candidate_model(request.model))
         )
-        reads: PromptNeeds = self._selector.policy_for_model(request.model)
+        reads: Policy | PromptNeeds = self._selector.policy_for_model(request.model)
         if self._pairing.has_decode_only(candidates):
             reads = self._pairing.prompt_needs(request.model)
         return self._prompts.read_prompt(request, reads, candidates, alone=alone)
 
     def _ready_workers(self, request: Request) -> Sequence[Worker]:
-        """The workers that may answer now, full or not."""
         if request.pinned is not None:
             return self._pinned_workers(request)
         ready = self._pairing.filter_usable(
@@ -194,7 +191,6 @@ class AdmissionController:
         )
 
     def _no_candidate_error(self, request: Request) -> GatewayError:
-        """Why there is no candidate."""
         if request.pinned is not None:
             known = [worker for worker in self._registry if request.pinned in (worker.name, worker.url)]
             if not known:
@@ -217,7 +213,6 @@ class AdmissionController:
         return NoWorkersError(_explain_no_candidate(self._registry, model))
 
     def _no_pool_candidate_error(self, pools: frozenset[str], model: str | None) -> GatewayError:
-        """Why there is no candidate among those that the tenant is confined to."""
         mine = [worker for worker in self._registry if not pools.isdisjoint(worker.pools)]
         if model is not None and mine and all(each.models and model not in each.models for each in mine):
             return ModelNotServedError(model)
@@ -313,7 +308,6 @@ class AdmissionController:
     def _wait_limit(
         self, request: Request, elapsed_s: float
     ) -> tuple[float, Callable[[_QueuedWaiter], None]]:
-        """How long a request may wait, and what becomes of it then."""
         timeout_s = self._config.queue.timeout_s
         if (
             self._config.enforce_ttft
@@ -349,7 +343,6 @@ class AdmissionController:
             waiter.place.set_exception(error)
 
     def _serve_queue(self) -> None:
-        """Something may have made room: give it to those who are next."""
         self._kept.clear()
         if self._queue:
             self._queue.fill_free_slots(
@@ -357,7 +350,6 @@ class AdmissionController:
             )
 
     def _offer_assignment(self, waiter: _QueuedWaiter) -> bool:
-        """Give the waiting request a place if there is one."""
         request = waiter.request
         if waiter.place.done():
             return False  # it leaves in a moment, and then the next is served

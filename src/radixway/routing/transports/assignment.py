@@ -11,19 +11,12 @@ from dataclasses import dataclass
 from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import Request, TenantPolicy
 from radixway.core.telemetry import MetricsRegistry
-from radixway.routing import (
-    FleetBreakers,
-    PairSelector,
-    PromptNeeds,
-    RoutingRequest,
-    Selector,
-    Worker,
-    WorkerChoice,
-    WorkerLease,
-    WorkerLimits,
-    WorkerRegistry,
-)
+from radixway.routing import RoutingRequest, Selector, Worker, WorkerChoice, WorkerLease, WorkerRegistry
+from radixway.routing.fleet_breakers import FleetBreakers
+from radixway.routing.pair_selector import PairSelector
+from radixway.routing.prompt_reader import PromptNeeds
 from radixway.routing.transports.kv_transfer import explain_unsplit
+from radixway.routing.worker_registry import WorkerLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +113,6 @@ class PairAssigner:
 
 
 def _within_tenancy(workers: tuple[Worker, ...], tenancy: TenantPolicy | None) -> tuple[Worker, ...]:
-    """Those that the tenant may use."""
     if tenancy is None or not tenancy.restricts_workers:
         return workers
     return tuple(worker for worker in workers if tenancy.may_use_worker(worker.pools, worker.models))

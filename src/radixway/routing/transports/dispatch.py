@@ -25,7 +25,6 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
-    FleetBreakers,
     HealthMonitor,
     PromptReader,
     Selector,
@@ -34,6 +33,7 @@ from radixway.routing import (
     WorkerLease,
     WorkerRegistry,
 )
+from radixway.routing.fleet_breakers import FleetBreakers
 from radixway.routing.transports.admission import AdmissionController
 from radixway.routing.transports.assignment import WorkerAssignment
 from radixway.routing.transports.attempt_metrics import MeasuredAttempt, journal_token_usage

@@ -26,8 +26,6 @@ _MAX_SAVED_COPIES = 10.0
 
 
 class _LatencyWindow:
-    """The latest waits for a first byte, and the percentile asked of them."""
-
     __slots__ = ("_latest", "_seen", "value")
 
     def __init__(self) -> None:

@@ -12,16 +12,9 @@ import msgspec
 
 from radixway.core.config import Role
 from radixway.core.http import LoopDetectedError
-from radixway.routing import (
-    EngineMetrics,
-    ProbeError,
-    ServerInfo,
-    Worker,
-    WorkerRegistry,
-    WorkerState,
-    parse_engine_metrics,
-    parse_version,
-)
+from radixway.routing import EngineMetrics, Worker, WorkerRegistry, WorkerState, parse_version
+from radixway.routing.engine_metrics import parse_engine_metrics
+from radixway.routing.health_monitor import ProbeError
 from radixway.routing.kv_events import PublisherUnreachableError, read_publisher_config
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.worker_responses import (
@@ -29,6 +22,7 @@ from radixway.routing.transports.worker_responses import (
     explain_connection_error,
     read_bounded,
 )
+from radixway.routing.worker import ServerInfo
 
 
 class HttpProbe:

@@ -50,8 +50,6 @@ _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 @dataclass(frozen=True, slots=True)
 class _WorkerTarget:
-    """Where a worker's requests go."""
-
     origin: UpstreamOrigin
     base_path: bytes
     authority: bytes
@@ -229,7 +227,6 @@ def _check_complete(body: bytes) -> None:
 
 
 def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
-    """The whole request, head and body, for one write."""
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
     if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number

@@ -20,10 +20,12 @@ import msgspec
 
 from radixway.core.pipeline import ANY_MODEL, MeteredChunks, Next, Reply, Request, TokenUsage, read_usage
 from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
+from radixway.routing.prompt_reader import PromptNeeds
 
 _UNREAD_LINES = 10_000
 """Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
 
+_WANTED = PromptNeeds(reads_blocks=True, reads_text=False, reads_session=True)
 _pack = Struct("<Q").pack
 
 
@@ -103,17 +105,6 @@ class TrafficFeed:
         self._closed = True
         for follower in tuple(self._followers):
             follower.stop_following()
-
-
-class _TracePromptNeeds:
-    """Of prompts; whatever the model's policy looks at."""
-
-    reads_blocks = True
-    reads_text = False
-    reads_session = True
-
-
-_WANTED = _TracePromptNeeds()
 
 
 class TrafficTap:

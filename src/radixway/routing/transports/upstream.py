@@ -388,7 +388,6 @@ class UpstreamOrigin:
 
 
 def _is_address(host: str) -> bool:
-    """Return True if `host` is an IP address, not a name."""
     try:
         ip_address(host.partition("%")[0])
     except ValueError:

@@ -190,7 +190,6 @@ class WorkerClient:
                 return
 
     def _loaded_tokenizer(self, worker: str, model: str | None) -> Tokenizer | None:
-        """The tokenizer of a model, where it is at hand."""
         found = self._worker_named(worker)
         candidates = [found] if found is not None else self._registry.candidates(model)
         known = self._tokenizers.find_tokenizer(model, candidates)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from radixway.routing import ErrorKind
 from radixway.routing.transports.upstream import ResponseTooLargeError
+from radixway.routing.worker import ErrorKind
 
 __all__ = ["MAX_ANSWER_BYTES", "ResponseTooLargeError", "read_bounded"]
 
