@@ -26,7 +26,7 @@ from radixway.routing.simulator import (
     TraceError,
     read_trace,
 )
-from radixway.routing.simulator.report import nearest_rank_percentile
+from radixway.routing.simulator.report import format_number, nearest_rank_percentile
 
 
 class PlannedScaler:
@@ -220,12 +220,8 @@ def _plans_table(section: PlannerConfig, done: DryRunResult) -> FittedTable:
             str(role.by_load),
             "–" if role.by_forecast is None else str(role.by_forecast),
             f"{role.pressure:.2f}",
-            _format_number(rate, "{:.2f}"),
-            _format_number(role.expected_ttft_s, "{:.2f} s"),
-            _format_number(role.expected_itl_s, "{:.4f} s"),
+            format_number(rate, "{:.2f}"),
+            format_number(role.expected_ttft_s, "{:.2f} s"),
+            format_number(role.expected_itl_s, "{:.4f} s"),
         )
     return table
-
-
-def _format_number(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)

@@ -23,7 +23,6 @@ class ReplicaScaler(Protocol):
 
     def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
         """Return the wanted replicas at `now`, given the `ready` ones and the number `starting`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,7 @@ class _ElasticReplica:
 
 
 class ElasticSimulation(TraceSimulation):
-    """A trace against a fleet that a `ReplicaScaler` sizes. It begins with `setting.workers` replicas, all
-    ready.
-    """
+    """A trace against a fleet that a `ReplicaScaler` sizes, from `setting.workers` ready replicas on."""
 
     def __init__(
         self,

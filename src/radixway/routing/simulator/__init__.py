@@ -10,9 +10,15 @@ from radixway.routing.simulator.job_queue import (
     trace_path,
 )
 from radixway.routing.simulator.report import SimulationFigures, compute_figures
-from radixway.routing.simulator.sample_traces import SAMPLES, make_sample_trace
 from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings
-from radixway.routing.simulator.trace import RequestTrace, TraceError, TraceLine, read_trace
+from radixway.routing.simulator.trace import (
+    SAMPLES,
+    RequestTrace,
+    TraceError,
+    TraceLine,
+    make_sample_trace,
+    read_trace,
+)
 
 __all__ = [
     "SAMPLES",

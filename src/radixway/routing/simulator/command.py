@@ -19,6 +19,7 @@ from radixway.routing.simulator.report import (
     SimulationFigures,
     compute_figures,
     draw_plots,
+    format_number,
     write_html_page,
 )
 from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings
@@ -44,9 +45,7 @@ class SimulateOptions:
 
 
 def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> None:
-    """Carry out `order`: a table to `out`, a progress bar and remarks to `err`, files. Raises
-    SimulateCommandError.
-    """
+    """Carry out `order`: a table to `out`, progress to `err`, files. Raises SimulateCommandError."""
     try:
         policies = parse_policies(order.policies)
         trace = read_trace(order.trace, order.block_tokens)
@@ -160,18 +159,14 @@ def _figures_table(told: Mapping[str, SimulationFigures]) -> FittedTable:
         seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
         table.add_row(
             name,
-            *(_format_number(value, "{:.3f} s") for value in seconds),
-            _format_number(of.itl_mean_s, "{:.4f} s"),
-            _format_number(of.hit_rate, "{:.1%}"),
-            _format_number(of.expected_hit_rate, "{:.1%}"),
-            _format_number(of.imbalance, "{:.3f}"),
-            _format_number(of.request_imbalance, "{:.3f}"),
+            *(format_number(value, "{:.3f} s") for value in seconds),
+            format_number(of.itl_mean_s, "{:.4f} s"),
+            format_number(of.hit_rate, "{:.1%}"),
+            format_number(of.expected_hit_rate, "{:.1%}"),
+            format_number(of.imbalance, "{:.3f}"),
+            format_number(of.request_imbalance, "{:.3f}"),
         )
     return table
-
-
-def _format_number(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
 
 
 def _progress_bar(console: Console) -> Progress:

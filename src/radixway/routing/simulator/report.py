@@ -64,6 +64,11 @@ def nearest_rank_percentile(ordered: Sequence[float], share: float) -> float | N
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
 
+def format_number(value: float | None, form: str) -> str:
+    """Format `value` by `form`, a format string; a dash where nothing was observed."""
+    return "–" if value is None else form.format(value)
+
+
 def _imbalance(loads: Sequence[float]) -> float | None:
     return _ratio(max(loads) * len(loads), sum(loads)) if loads else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from math import inf
@@ -151,11 +151,8 @@ class _EventFeed:
         self.engine: EngineModel
         self.pending: deque[tuple[float, bool, Sequence[int]]] = deque()
 
-    def stored(self, blocks: Sequence[int]) -> None:
-        self.pending.append((self.engine.now, True, blocks))
-
-    def removed(self, blocks: Sequence[int]) -> None:
-        self.pending.append((self.engine.now, False, blocks))
+    def note_change(self, stored: bool, blocks: Sequence[int]) -> None:
+        self.pending.append((self.engine.now, stored, blocks))
 
 
 class TraceSimulation:
@@ -235,7 +232,9 @@ class TraceSimulation:
     def _add_engine(self) -> None:
         setting = self._setting
         feed = _EventFeed()
-        feed.engine = EngineModel(setting.constants, self._trace.block_tokens, setting.kv_tokens, feed)
+        feed.engine = EngineModel(
+            setting.constants, self._trace.block_tokens, setting.kv_tokens, feed.note_change
+        )
         self._feeds.append(feed)
 
     def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
@@ -293,9 +292,5 @@ class TraceSimulation:
 
 
 def _blocks_to_text(blocks: Sequence[int]) -> str:
-    return "".join(map(chr, _characters(blocks)))
-
-
-def _characters(blocks: Sequence[int]) -> Iterator[int]:
     span = 0x110000 - _TEXT_OFFSET
-    return (_TEXT_OFFSET + block % span for block in blocks)
+    return "".join(chr(_TEXT_OFFSET + block % span) for block in blocks)
