@@ -38,11 +38,9 @@ class WorkerProbe(Protocol):
 
     async def check(self, worker: Worker) -> None:
         """Return if the worker answers. Raises ProbeError."""
-        ...
 
     async def describe(self, worker: Worker) -> ServerInfo:
         """Read models and capacity. Raises ProbeError."""
-        ...
 
 
 class HealthMonitor:

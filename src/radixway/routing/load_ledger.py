@@ -198,9 +198,7 @@ class LeaseReservations:
         return len(self._held)
 
     def check_capacity(self, request_id: str) -> None:
-        """Check that a lease can be held under `request_id`. Raises AlreadyReservedError,
-        TooManyReservationsError.
-        """
+        """Check that a lease can be held under `request_id`. Raises as `hold_lease`."""
         if request_id in self._held:
             raise AlreadyReservedError(request_id)
         if len(self._held) >= self._most:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import exp2, log2
 from statistics import fmean, pvariance
 
-from radixway.core.pipeline import ANY_MODEL, MeteredChunks, Next, Reply, Request, TokenUsage, read_usage
+from radixway.core.pipeline import ANY_MODEL, Next, Reply, Request, TokenUsage
 from radixway.routing import PairChoice, WorkerChoice, WorkerRegistry
+from radixway.routing.transports.traffic_feed import on_usage
 
 _PER_DOUBLING = 16
 """Classes of a histogram between a value and its double: percentiles are within 5 %."""
@@ -214,31 +215,23 @@ class TrafficObserver:
             self._inside[model] -= 1
         if reply.status != 200:
             return reply
-        ended = self._make_end_hook(request, model)
-        if reply.chunks is None:
-            ended(read_usage(reply.body, generates=request.endpoint.generates) or TokenUsage(), None)
-            return reply
         journal = request.journal
-        ttft_s = journal.elapsed_s()
-        self._traffic[model].on_first_token(ttft_s)
-        reply.chunks = MeteredChunks(
-            reply.chunks, lambda used: ended(used, journal.elapsed_s() - ttft_s), several=True
-        )
-        request.open_streams.append(reply.chunks)
-        return reply
-
-    def _make_end_hook(self, request: Request, model: str) -> Callable[[TokenUsage, float | None], None]:
+        first_s = None if reply.chunks is None else journal.elapsed_s()
+        if first_s is not None:
+            self._traffic[model].on_first_token(first_s)
         choice = _find_choice(request)
 
-        def ended(used: TokenUsage, decode_s: float | None) -> None:
+        def ended(used: TokenUsage) -> None:
             traffic = self._traffic[model]
             if used.prompt_tokens:
                 traffic.on_placed(used.prompt_tokens, used.prompt_tokens - used.cached_tokens)
             elif choice is not None and choice.request.tokens:
                 traffic.on_placed(choice.request.tokens, choice.request.tokens - choice.cached_tokens)
+            decode_s = None if first_s is None else journal.elapsed_s() - first_s
             traffic.on_finished(used.completion_tokens, decode_s)
 
-        return ended
+        on_usage(request, reply, ended)
+        return reply
 
     def _known_model(self, request: Request) -> str:
         """The model asked for, if somebody is known to serve it: names that clients make up do not count."""

@@ -155,14 +155,7 @@ def decode_batch(payload: bytes) -> KvEventBatch:
     for one in raw.events:
         try:
             event = _decode_event(bytes(one))
-        except (
-            msgspec.DecodeError,
-            UnicodeDecodeError,
-            RecursionError,
-            ValueError,
-            OverflowError,
-            TypeError,
-        ):
+        except (msgspec.DecodeError, RecursionError, ValueError, OverflowError, TypeError):
             batch.unreadable += 1
             continue
         if event is None:

@@ -93,9 +93,7 @@ def _parse_sglang_config(config: Any) -> dict[str, Any] | None:
 
 
 def _resolve_endpoint(endpoint: str, worker_url: str) -> str:
-    """A wildcard is the worker's own host, and so is loopback if the worker is here. Raises
-    PublisherUnreachableError.
-    """
+    """A wildcard is the worker's own host, and so is loopback if the worker is here."""
     worker_host = URL(worker_url).host or ""
     is_here = _is_loopback(worker_host)
     if endpoint.startswith("ipc://") and not is_here:

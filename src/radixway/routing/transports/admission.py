@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -167,28 +167,15 @@ class AdmissionController:
         return self._prompts.read_prompt(request, reads, candidates, alone=alone)
 
     def _ready_workers(self, request: Request) -> Sequence[Worker]:
-        if request.pinned is not None:
-            return self._pinned_workers(request)
-        ready = self._pairing.filter_usable(
-            request.model, self._candidates(request), tenancy=request.caller.policy
-        )
-        ready = self._weights.filter_fresh(request, ready)
-        if request.routing.failed_workers:
-            ready = (
-                tuple(worker for worker in ready if worker.name not in request.routing.failed_workers)
-                or ready
-            )
-        return self._breakers.filter_admitted(ready)
-
-    def _pinned_workers(self, request: Request) -> Sequence[Worker]:
         usable = self._pairing.filter_usable(
             request.model, self._candidates(request), tenancy=request.caller.policy
         )
-        return tuple(
-            worker
-            for worker in self._weights.filter_fresh(request, usable)
-            if request.pinned in (worker.name, worker.url)
-        )
+        ready = self._weights.filter_fresh(request, usable)
+        if request.pinned is not None:
+            return tuple(worker for worker in ready if request.pinned in (worker.name, worker.url))
+        if failed := request.routing.failed_workers:
+            ready = tuple(worker for worker in ready if worker.name not in failed) or ready
+        return self._breakers.filter_admitted(ready)
 
     def _no_candidate_error(self, request: Request) -> GatewayError:
         if request.pinned is not None:
@@ -292,7 +279,10 @@ class AdmissionController:
             self._reject_waiter(left_out, self._queue_full_error())
         waiter.ahead = queue.count_ahead(waiter)
         self._serve_queue()
-        timer = loop.call_later(*self._wait_limit(request, elapsed_s), waiter)
+        limit_s, reason, message = self._wait_limit(request, elapsed_s)
+        timer = loop.call_later(
+            limit_s, lambda: self._reject_waiter(waiter, self._refusal_error(reason, message))
+        )
         try:
             place = await waiter.place
         except asyncio.CancelledError:
@@ -305,27 +295,13 @@ class AdmissionController:
             self._serve_queue()
         return place
 
-    def _wait_limit(
-        self, request: Request, elapsed_s: float
-    ) -> tuple[float, Callable[[_QueuedWaiter], None]]:
-        timeout_s = self._config.queue.timeout_s
-        if (
-            self._config.enforce_ttft
-            and request.ttft_s is not None
-            and request.ttft_s - elapsed_s < timeout_s
-        ):
-            return request.ttft_s - elapsed_s, self._miss_objective
-        return timeout_s, self._time_out
-
-    def _time_out(self, waiter: _QueuedWaiter) -> None:
-        message = f"no worker had room within {self._config.queue.timeout_s:g} s"
-        self._reject_waiter(waiter, self._refusal_error("queue_timeout", message))
-
-    def _miss_objective(self, waiter: _QueuedWaiter) -> None:
-        message = (
-            f"no worker had room within {waiter.request.ttft_s:g} s, in which the first token was to come"
-        )
-        self._reject_waiter(waiter, self._refusal_error("ttft_unreachable", message))
+    def _wait_limit(self, request: Request, elapsed_s: float) -> tuple[float, RefusalReason, str]:
+        """How long the request may wait, and what it is refused with then."""
+        timeout_s, ttft_s = self._config.queue.timeout_s, request.ttft_s
+        if self._config.enforce_ttft and ttft_s is not None and ttft_s - elapsed_s < timeout_s:
+            message = f"no worker had room within {ttft_s:g} s, in which the first token was to come"
+            return ttft_s - elapsed_s, "ttft_unreachable", message
+        return timeout_s, "queue_timeout", f"no worker had room within {timeout_s:g} s"
 
     def _queue_full_error(self) -> OverloadedError:
         waiting = f"{len(self._queue)} requests wait" if self._queue else "requests may not wait"

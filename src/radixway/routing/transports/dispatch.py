@@ -23,7 +23,7 @@ from radixway.core.pipeline import (
     WorkerFailedError,
     trace_step,
 )
-from radixway.core.telemetry import MetricsRegistry
+from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.routing import (
     HealthMonitor,
     PromptReader,
@@ -55,10 +55,6 @@ class RequestForwarder(DataPlane):
 
         Trying again before the first byte is the data plane's business: what it brings back is the answer.
         """
-
-
-_UPSTREAM = "upstream"
-"""The span within which a worker answers."""
 
 
 class RequestDispatcher:
@@ -199,26 +195,19 @@ class RequestDispatcher:
                 is_over = reply.chunks is None
         except BaseException as failure:
             request.routing.active_workers.remove(worker.name)
-            if journal.trace is not None and journal.trace.sampled:
+            if journal.is_traced:
                 error = failure.reason if isinstance(failure, WorkerFailedError) else type(failure).__name__
-                journal.trace.add_stage(
-                    _UPSTREAM,
-                    began_s,
-                    journal.elapsed_s(),
-                    number=number,
-                    error=error,
-                    **_describe_address(worker),
-                )
+                _trace_attempt(journal, worker, began_s, journal.elapsed_s(), number=number, error=error)
             if isinstance(failure, WorkerFailedError) and failure.said is None and failure.is_worker_fault:
                 self._health.report_failure(worker, gone=failure.reason == "unreachable")
                 self._breakers.record_disconnect(worker)
             raise
-        if journal.trace is not None and journal.trace.sampled:
+        if journal.is_traced:
             ended_s = journal.elapsed_s() if reply.chunks is None else None
-            told = _describe_address(worker) | {"status": reply.status}
+            told: dict[str, Any] = {"number": number, "status": reply.status}
             if prefill_only:
                 told["prefill_only"] = True
-            journal.trace.add_stage(_UPSTREAM, began_s, ended_s, number=number, **told)
+            _trace_attempt(journal, worker, began_s, ended_s, **told)
         if is_over:
             self._breakers.record_answer(worker, reply.status)
         if (version := find_weight_version(reply.body)) is not None:
@@ -233,9 +222,15 @@ class RequestDispatcher:
             self._breakers.record_disconnect(worker)
 
 
-def _describe_address(worker: Worker) -> dict[str, Any]:
+def _trace_attempt(
+    journal: Journal, worker: Worker, began_s: float, ended_s: float | None, **told: Any
+) -> None:
+    """Add an attempt at `worker` to the trace; without `ended_s` it ends with the answer's stream."""
+    assert journal.trace is not None
     url = URL(worker.url)
-    return {"worker": worker.name, "host": url.host, "port": url.port}
+    journal.trace.add_stage(
+        "upstream", began_s, ended_s, worker=worker.name, host=url.host, port=url.port, **told
+    )
 
 
 def _may_fall_back(request: Request, model: str) -> bool:

@@ -17,11 +17,7 @@ from radixway.routing.engine_metrics import parse_engine_metrics
 from radixway.routing.health_monitor import ProbeError
 from radixway.routing.kv_events import PublisherUnreachableError, read_publisher_config
 from radixway.routing.transports.http_transport import HttpTransport
-from radixway.routing.transports.worker_responses import (
-    ResponseTooLargeError,
-    explain_connection_error,
-    read_bounded,
-)
+from radixway.routing.transports.worker_responses import CALL_ERRORS, explain_connection_error
 from radixway.routing.worker import ServerInfo
 
 
@@ -91,19 +87,15 @@ class HttpProbe:
         return version
 
     async def _fetch_json(self, worker: Worker, path: str) -> tuple[int, Any]:
-        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
-            async with self._transport.session.get(
-                worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False
-            ) as response:
-                body = await read_bounded(response)
-        except (aiohttp.ClientError, TimeoutError, OSError, ResponseTooLargeError) as error:
+            status, _, body = await self._transport.exchange(worker, "GET", path, limits=self._timeout)
+        except CALL_ERRORS as error:
             kind, why = explain_connection_error(error, self._timeout.total)
             raise ProbeError(f"{path}: {why}", kind) from error
         try:
-            return response.status, msgspec.json.decode(body)
+            return status, msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return response.status, None
+            return status, None
 
 
 def _nonempty_text(value: Any) -> str | None:
@@ -126,10 +118,10 @@ def _engine_role(info: dict[str, Any]) -> Role:
 
 
 _GOOD_FOR_S = 2.0
-_PATIENCE_S = 1.0
+_PATIENCE = aiohttp.ClientTimeout(total=1.0)
 _MAX_PAGE_BYTES = 1 << 21
 """Of a worker's page; engines' have some tens of kilobytes, and whoever reads it keeps requests waiting."""
-_ANSWER = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
+_ANSWERING = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
 
 
 class EngineMetricsPoller:
@@ -153,9 +145,9 @@ class EngineMetricsPoller:
             asked = {
                 asyncio.create_task(self._fetch_metrics(worker)): worker
                 for worker in workers
-                if _is_answering(worker)
+                if worker.state in _ANSWERING
             }
-            done, late = await asyncio.wait(asked, timeout=_PATIENCE_S) if asked else (set(), set())
+            done, late = await asyncio.wait(asked, timeout=_PATIENCE.total) if asked else (set(), set())
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -165,20 +157,10 @@ class EngineMetricsPoller:
             self._asked_at = self._clock()
 
     async def _fetch_metrics(self, worker: Worker) -> EngineMetrics | None:
-        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
-            async with self._transport.session.get(
-                f"{worker.url}/metrics",
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=_PATIENCE_S),
-                allow_redirects=False,
-            ) as response:
-                if response.status != 200:
-                    return None
-                return parse_engine_metrics(await read_bounded(response, _MAX_PAGE_BYTES))
-        except (aiohttp.ClientError, TimeoutError, OSError, ResponseTooLargeError):
+            status, _, page = await self._transport.exchange(
+                worker, "GET", "/metrics", limits=_PATIENCE, max_bytes=_MAX_PAGE_BYTES
+            )
+        except CALL_ERRORS:
             return None
-
-
-def _is_answering(worker: Worker) -> bool:
-    return worker.state in _ANSWER
+        return parse_engine_metrics(page) if status == 200 else None

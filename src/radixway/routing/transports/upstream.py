@@ -111,9 +111,7 @@ class UpstreamResponse:
             await self.wait_arrival()
 
     async def read_body(self, max_bytes: int) -> bytes:
-        """The whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as it is known that there
-        are more bytes.
-        """
+        """Return the whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as that is known."""
         parts = [self.take_body()]
         size = len(parts[0])
         promised = next((int(value) for name, value in self.headers if name == b"content-length"), 0)

@@ -19,9 +19,9 @@ import aiohttp
 from radixway.routing.transports.upstream import ResponseTooLargeError
 from radixway.routing.worker import ErrorKind
 
-__all__ = ["MAX_ANSWER_BYTES", "ResponseTooLargeError", "read_bounded"]
-
 MAX_ANSWER_BYTES = 8 * 2**20
+CALL_ERRORS = (aiohttp.ClientError, OSError, ResponseTooLargeError)
+"""What a call to a worker ends with that brings no answer; a TimeoutError is an OSError."""
 
 
 async def read_bounded(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
