@@ -13,7 +13,7 @@ State, and the file that owns it:
 - `planner/model_planner.py`: proposed replicas per model; pure, given the time
 - `session_ownership/ownership_keys.py`: the gateway that owns a session or reservation, a function of its
   name; a request is forwarded once, signed
-- `session_ownership/heartbeat.py`: the other gateways that do not answer (not exact: the latest answer
+- `session_ownership/owner_proxy.py`: the other gateways that do not answer (not exact: the latest answer
   counts)
 """
 

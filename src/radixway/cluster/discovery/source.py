@@ -37,7 +37,6 @@ class DiscoverySource(Protocol):
         nothing will change any more. After DiscoverySourceError it is called again, with growing pauses; the
         last report holds meanwhile. Is cancelled in the end.
         """
-        ...
 
 
 _MAX_WORKERS = 20_000

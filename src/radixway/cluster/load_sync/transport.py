@@ -29,7 +29,6 @@ class SyncTransport(Protocol):
     @property
     def problem(self) -> str | None:
         """Reason why nothing gets through now; None if none is known."""
-        ...
 
     async def start_receiving(self, hear: OnMessage) -> None:
         """Begin to carry; `hear` is called in the event loop with each message that comes.
@@ -37,15 +36,12 @@ class SyncTransport(Protocol):
         Raises ConfigError for what can never work. A peer or server that is away is none of that: it is
         tried again until `close`.
         """
-        ...
 
     def broadcast(self, message: bytes) -> None:
         """Send to all others. Never waits and never raises."""
-        ...
 
     async def close_transport(self) -> None:
         """Send what is waiting if that is quick, and let go."""
-        ...
 
 
 VERSION = 1

@@ -74,9 +74,7 @@ class OperatorSettings:
 async def run_operator(
     settings: OperatorSettings, stop: asyncio.Event, on_ready: Callable[[], None] | None = None
 ) -> None:
-    """Run until `stop` is set. Raises ClusterNotConfiguredError, and what kopf raises where it cannot log
-    in.
-    """
+    """Run until `stop` is set. Raises ClusterNotConfiguredError, and kopf's errors of a failed login."""
     registry = kopf.OperatorRegistry()
     kopf_settings = _make_kopf_settings()
 
