@@ -15,7 +15,7 @@ from radixway.cluster.planner.forecast import Forecast, find_forecast
 from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner
 from radixway.cluster.planner.service import count_replicas
 from radixway.cluster.planner.traffic_window import TrafficWindow
-from radixway.core.config import Config, ConfigError
+from radixway.core.config import Config
 from radixway.core.config.planner import ObjectiveConfig, PlannerConfig, ProfileConfig
 from radixway.core.telemetry.terminal import FittedTable, TableColumn
 from radixway.routing import Worker
@@ -23,7 +23,6 @@ from radixway.routing.simulator import (
     EngineConstants,
     RequestTrace,
     SimulationSettings,
-    TraceError,
     read_trace,
 )
 from radixway.routing.simulator.report import format_number, nearest_rank_percentile
@@ -95,10 +94,6 @@ _MAX_PLAN_STEPS = 500_000
 """Of a planner at one trace: some minutes of computing."""
 
 
-class PlanCommandError(Exception):
-    """The command cannot do what it was asked for; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """Options of the command line."""
@@ -129,13 +124,10 @@ class DryRunResult:
 
 
 def run_dry_run(order: PlanOptions, config: Config, out: Console) -> None:
-    """Carry out `order`: a table to `out`, and a file. Raises PlanCommandError."""
+    """Carry out `order`: a table to `out`, and a file. Raises ValueError, ConfigError."""
     section = config.scale.planner or PlannerConfig()
-    try:
-        trace = read_trace(order.trace)
-        done = replay_trace(trace, section, order, config)
-    except (TraceError, ValueError, ConfigError) as error:
-        raise PlanCommandError(str(error)) from None
+    trace = read_trace(order.trace)
+    done = replay_trace(trace, section, order, config)
     out.print(_dry_run_headline(order, section, trace, done), soft_wrap=True)
     _plans_table(section, done).print_to(out)
     if order.json is not None:
@@ -144,7 +136,7 @@ def run_dry_run(order: PlanOptions, config: Config, out: Console) -> None:
                 msgspec.json.format(msgspec.json.encode(build_report(order, section, done)))
             )
         except OSError as error:
-            raise PlanCommandError(f"cannot write {error.filename}: {error.strerror}") from None
+            raise ValueError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
 def replay_trace(

@@ -32,7 +32,7 @@ _GZIP = b"\x1f\x8b"
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class TraceError(Exception):
+class TraceError(ValueError):
     """The file is no trace; the message names file and line."""
 
 
