@@ -121,11 +121,6 @@ class BlockIndex:
         """Blocks known exactly, counted once per tier."""
         return sum(map(len, self._tiers))
 
-    @property
-    def guessed(self) -> int:
-        """Blocks assumed or predicted."""
-        return len(self._guessed)
-
     def add_slot(self) -> int:
         """Return a slot for a new worker."""
         slot = self._free_slots.pop() if self._free_slots else len(self._workers)

@@ -25,14 +25,6 @@ class LoadLedger:
         self.on_step: Callable[[Worker], None] | None = None
         """Called at each step of a lease, after it has changed what the worker has in hand."""
 
-    def add_worker(self, worker: Worker) -> None:
-        """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
-        self.rates.add_load(worker.load)
-
-    def remove_worker(self, worker: Worker) -> None:
-        """A worker that was enrolled has gone for good."""
-        self.rates.remove_load(worker.load)
-
     def reserve(
         self,
         worker: Worker,

@@ -74,7 +74,7 @@ class LocalTokenEncoder:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _render_and_encode(self, key: bytes, body: PromptBody, tokenizer: PromptTokenizer) -> bytes:
-        text, special = await self._run_in_thread(lambda: tokenizer.render_prompt(body))
+        text, special = await self._run_in_thread(lambda: body.render_prompt(tokenizer.tokenizer))
         unfinished = _as_tokenization_error(
             lambda: tokenizer.encoder.lookup_pieces(text, add_special_tokens=special)
         )

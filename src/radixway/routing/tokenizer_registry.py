@@ -93,10 +93,6 @@ class PromptTokenizer:
         text, add_special_tokens = body.render_prompt(self.tokenizer)
         return self.encoder.lookup_pieces(text, add_special_tokens=add_special_tokens)
 
-    def render_prompt(self, body: PromptBody) -> tuple[str, bool]:
-        """The prompt's text, and whether special tokens go around it, for `encoder`; in any thread."""
-        return body.render_prompt(self.tokenizer)
-
 
 class TokenizerRegistry:
     """Finds the tokenizer for a request."""

@@ -62,13 +62,10 @@ class LoadSync(Component):
         self._send_soon: asyncio.TimerHandle | None = None
         self._next_beat: asyncio.TimerHandle | None = None
         self._beaten_at = ledger.clock()
-        self._sent, self._heard, self._bad = (
-            metrics.counter(f"radixway_load_sync_{kind}", text)
-            for kind, text in (
-                ("sent", "Messages sent to the other gateways"),
-                ("heard", "Messages heard from other gateways"),
-                ("bad", "Messages that no gateway of our version and key can have sent"),
-            )
+        self._sent = metrics.counter("radixway_load_sync_sent", "Messages sent to the other gateways")
+        self._heard = metrics.counter("radixway_load_sync_heard", "Messages heard from other gateways")
+        self._bad = metrics.counter(
+            "radixway_load_sync_bad", "Messages that no gateway of our version and key can have sent"
         )
         metrics.gauge(
             "radixway_load_sync_peers", "Other gateways heard recently", lambda: len(self.peers), "max"

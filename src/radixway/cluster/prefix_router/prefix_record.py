@@ -143,15 +143,11 @@ class PrefixRecord:
         self._latest: deque[tuple[int, str, PrefixUse]] = deque()
         """`(number, router, use)`"""
         self._latest_blocks = 0
-        self._upto = 0
+        self.last_number = 0
+        """The number of the latest use."""
         self._told_at: dict[str, float] = {}
         self._gone: dict[str, None] = {}
         """Who died: what routers that have not noticed yet say of them is not believed."""
-
-    @property
-    def last_number(self) -> int:
-        """The number of the latest use."""
-        return self._upto
 
     def apply_settings(self, settings: PrefixSettings) -> None:
         """Other limits from now on: the latest router knows."""
@@ -175,10 +171,10 @@ class PrefixRecord:
 
     def updates_since(self, router: str, life: str | None, since: int) -> PrefixUpdate | None:
         """Return what routers other than `router` reported after number `since`; None if nothing."""
-        first = self._latest[0][0] if self._latest else self._upto + 1
+        first = self._latest[0][0] if self._latest else self.last_number + 1
         if life != self.life or since < first - 1:
-            return PrefixUpdate(self.life, self._upto, list(iter_all_uses(self.seen)), all=True)
-        if since == self._upto:
+            return PrefixUpdate(self.life, self.last_number, list(iter_all_uses(self.seen)), all=True)
+        if since == self.last_number:
             return None
         uses = []
         for number, who, use in reversed(self._latest):
@@ -186,7 +182,7 @@ class PrefixRecord:
                 break
             if who != router:
                 uses.append(use)
-        return PrefixUpdate(self.life, self._upto, uses[::-1]) if uses else None
+        return PrefixUpdate(self.life, self.last_number, uses[::-1]) if uses else None
 
     def check(self) -> None:
         """Recompute what can be. Raises AssertionError in words."""
@@ -203,8 +199,8 @@ class PrefixRecord:
             self.seen.add_replica(replica)
         self._told_at[replica] = now
         self.seen.record_prompt(replica, unpack_blocks(packed), now)
-        self._upto += 1
-        self._latest.append((self._upto, router, use))
+        self.last_number += 1
+        self._latest.append((self.last_number, router, use))
         self._latest_blocks += len(packed) // 8
         while self._latest_blocks > _MAX_LATEST_USES:
             self._latest_blocks -= len(self._latest.popleft()[2][1]) // 8

@@ -168,11 +168,9 @@ class OwnerProxy(Component):
         try:
             seal = read_hop_header(scope)
             if seal is not None:
-                scope = {
-                    **scope,
-                    "client": self._seals.verify_hop(scope, seal),
-                    "headers": _without_hop_header(scope),
-                }
+                client = self._seals.verify_hop(scope, seal)
+                headers = [header for header in scope["headers"] if header[0] != HEADER]
+                scope = {**scope, "client": client, "headers": headers}
                 await self._app(scope, receive, send)
             elif self._places.may_be_owned(scope):
                 await self._route_request(scope, receive, send)
@@ -315,10 +313,6 @@ def _replay_body(raw: bytes, receive: Receive) -> Receive:
         return rest.pop() if rest else await receive()
 
     return receive_again
-
-
-def _without_hop_header(scope: Scope) -> list[tuple[bytes, bytes]]:
-    return [header for header in scope["headers"] if header[0] != HEADER]
 
 
 def build_owner_proxy(

@@ -1,7 +1,4 @@
-"""Maps names to the gateways that own them.
-
-Finds the name by which a request is bound to a gateway.
-"""
+"""The names by which requests are bound to gateways, and the gateways that own them."""
 
 from __future__ import annotations
 

@@ -322,7 +322,9 @@ class AdmissionController:
         self._kept.clear()
         if self._queue:
             self._queue.fill_free_slots(
-                self._offer_assignment, self._uncached_of, self._selector.ledger.clock()
+                self._offer_assignment,
+                lambda waiter: self._uncached(waiter.prompt, self._ready_workers(waiter.request)),
+                self._selector.ledger.clock(),
             )
 
     def _offer_assignment(self, waiter: _QueuedWaiter) -> bool:
@@ -339,9 +341,6 @@ class AdmissionController:
         request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
         waiter.place.set_result(self._assign_from(request, waiter.prompt, free))
         return True
-
-    def _uncached_of(self, waiter: _QueuedWaiter) -> int:
-        return self._uncached(waiter.prompt, self._ready_workers(waiter.request))
 
     def _uncached(self, prompt: RoutingRequest, candidates: Sequence[Worker]) -> int:
         return min(self._selector.uncached_tokens(prompt, candidates), default=prompt.tokens)

@@ -142,14 +142,11 @@ class DisaggregatedDispatch:
         def ended(prefilling: asyncio.Task[Reply]) -> None:
             patience.cancel()
             lease.release()
-            self._on_prefill_end(prefilling)
+            self._ending.discard(prefilling)
+            if not prefilling.cancelled() and (error := prefilling.exception()) is not None:
+                log.debug("a prefill failed after its KV had arrived: %s", error)
 
         prefilling.add_done_callback(ended)
-
-    def _on_prefill_end(self, prefilling: asyncio.Task[Reply]) -> None:
-        self._ending.discard(prefilling)
-        if not prefilling.cancelled() and (error := prefilling.exception()) is not None:
-            log.debug("a prefill failed after its KV had arrived: %s", error)
 
 
 async def _cancel_prefill(task: asyncio.Task[Reply]) -> None:
