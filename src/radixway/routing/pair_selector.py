@@ -13,7 +13,6 @@ from typing import Any
 from radixway.core.config import DisaggregationConfig
 from radixway.routing.load_ledger import WorkerLease
 from radixway.routing.policies.disaggregated import LeastKvInUse, PrefillSoonest
-from radixway.routing.prompt_reader import PromptNeeds
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.selector import Selector, WorkerChoice
 from radixway.routing.worker import Worker
@@ -72,11 +71,6 @@ class PairSelector:
         self._config = config
         self._prefills = PrefillSoonest()
         self._decodes = LeastKvInUse()
-
-    def prompt_needs(self, model: str | None) -> PromptNeeds:
-        """Return what to read of a prompt for `model`: what the policy reads, and its blocks."""
-        policy = self._selector.policy_for_model(model)
-        return PromptNeeds(True, policy.reads_text, policy.reads_session)
 
     @staticmethod
     def filter_usable(

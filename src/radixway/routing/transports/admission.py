@@ -162,8 +162,8 @@ class AdmissionController:
             and self._registry.is_only_worker(candidates[0], _candidate_model(request.model))
         )
         reads: Policy | PromptNeeds = self._selector.policy_for_model(request.model)
-        if self._pairing.has_decode_only(candidates):
-            reads = self._pairing.prompt_needs(request.model)
+        if self._pairing.has_decode_only(candidates):  # pairs are chosen by blocks, whatever the policy
+            reads = PromptNeeds(True, reads.reads_text, reads.reads_session)
         return self._prompts.read_prompt(request, reads, candidates, alone=alone)
 
     def _ready_workers(self, request: Request) -> Sequence[Worker]:

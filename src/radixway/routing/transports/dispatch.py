@@ -23,7 +23,8 @@ from radixway.core.pipeline import (
     WorkerFailedError,
     trace_step,
 )
-from radixway.core.telemetry import Journal, MetricsRegistry
+from radixway.core.telemetry import MetricsRegistry
+from radixway.core.telemetry.trace_record import TraceRecord
 from radixway.routing import (
     HealthMonitor,
     PromptReader,
@@ -195,19 +196,21 @@ class RequestDispatcher:
                 is_over = reply.chunks is None
         except BaseException as failure:
             request.routing.active_workers.remove(worker.name)
-            if journal.is_traced:
+            if journal.trace is not None and journal.trace.sampled:
                 error = failure.reason if isinstance(failure, WorkerFailedError) else type(failure).__name__
-                _trace_attempt(journal, worker, began_s, journal.elapsed_s(), number=number, error=error)
+                _trace_attempt(
+                    journal.trace, worker, began_s, journal.elapsed_s(), number=number, error=error
+                )
             if isinstance(failure, WorkerFailedError) and failure.said is None and failure.is_worker_fault:
                 self._health.report_failure(worker, gone=failure.reason == "unreachable")
                 self._breakers.record_disconnect(worker)
             raise
-        if journal.is_traced:
+        if journal.trace is not None and journal.trace.sampled:
             ended_s = journal.elapsed_s() if reply.chunks is None else None
             told: dict[str, Any] = {"number": number, "status": reply.status}
             if prefill_only:
                 told["prefill_only"] = True
-            _trace_attempt(journal, worker, began_s, ended_s, **told)
+            _trace_attempt(journal.trace, worker, began_s, ended_s, **told)
         if is_over:
             self._breakers.record_answer(worker, reply.status)
         if (version := find_weight_version(reply.body)) is not None:
@@ -223,14 +226,11 @@ class RequestDispatcher:
 
 
 def _trace_attempt(
-    journal: Journal, worker: Worker, began_s: float, ended_s: float | None, **told: Any
+    trace: TraceRecord, worker: Worker, began_s: float, ended_s: float | None, **told: Any
 ) -> None:
     """Add an attempt at `worker` to the trace; without `ended_s` it ends with the answer's stream."""
-    assert journal.trace is not None
     url = URL(worker.url)
-    journal.trace.add_stage(
-        "upstream", began_s, ended_s, worker=worker.name, host=url.host, port=url.port, **told
-    )
+    trace.add_stage("upstream", began_s, ended_s, worker=worker.name, host=url.host, port=url.port, **told)
 
 
 def _may_fall_back(request: Request, model: str) -> bool:

@@ -1,7 +1,4 @@
-"""Ask a worker for a prompt's tokens: vLLM's `/tokenize`, which SGLang and our engine have too.
-
-Small calls to single workers by name: abort a request, tokenize a prompt, decode tokens.
-"""
+"""Small calls to single workers by name: abort a request, tokenize a prompt, decode tokens."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ _read_text = msgspec.json.Decoder(_TextReply).decode
 
 
 class WorkerClient:
-    """The workers as the rooms below see them: by name, and without errors. `close` it at the end."""
+    """Calls single workers by name; none of the calls raises. `close` it at the end."""
 
     def __init__(
         self, registry: WorkerRegistry, transport: HttpTransport, tokenizers: TokenizerRegistry

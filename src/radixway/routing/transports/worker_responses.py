@@ -1,11 +1,4 @@
-"""Read the answers of administrative calls: small by nature, so large ones are refused.
-
-Which headers of a worker's answer reach the client, whoever brings it: our own connections, or Envoy.
-
-The weight version that a whole reply says it was made with, without decoding the reply.
-
-Why a worker cannot be talked to, in words that say what to mend, which libraries' errors seldom do.
-"""
+"""Read workers' answers: bounded bodies, headers for the client, weight versions, errors in words."""
 
 from __future__ import annotations
 
