@@ -1,7 +1,4 @@
-"""Prompts as token ids: made here where a tokenizer is at hand, in a thread when that takes long.
-
-Prompts as token ids, asked of a worker: where no tokenizer is at hand and the worker has `/tokenize`.
-"""
+"""Prompts as token ids: made here where a tokenizer is at hand, else asked of a worker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Keeps gateways' views of their workers together: tells what changed here, takes in what others say.
-
-Which transport is configured.
-"""
+"""Keeps gateways' views of their workers together: tells what changed here, takes in what others say."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Messages between gateways, and the contract of what carries them.
 
-What a gateway tells the others, and how it looks on the wire.
-
 A message is a msgpack array: version, the gateway's id and name, a sequence number, whether it is full, and a
 map from worker URLs to shares (arrays of seven counts). With a shared key, 32 bytes of HMAC-SHA256 over the
 rest stand before it.

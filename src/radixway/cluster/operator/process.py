@@ -1,7 +1,4 @@
-"""Handlers that kopf calls, one at a time for each object, and retries.
-
-The operator as a process: kopf with our handlers, until it is told to stop.
-"""
+"""The operator as a process: kopf with our handlers, until it is told to stop."""
 
 from __future__ import annotations
 

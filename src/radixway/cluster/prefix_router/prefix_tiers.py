@@ -1,6 +1,4 @@
-"""Settings of the prefix router, as `request_router_kwargs` brings them.
-
-The published three tiers, over a block index: prefix, else the idlest replica, else power of two.
+"""The prefix router's settings, and its policy of three tiers: prefix, the idlest replica, power of two.
 
 Source: Ray's guide to `PrefixCacheAffinityRouter`. Two things differ. Whether queues are too uneven is asked
 of each replica, not of all together: one that is overrun does not switch affinity off for the others. And

@@ -2,7 +2,7 @@
 
 Start with `service`, which follows all workers. `subscription` knows the addresses, `subscriber` has
 the sockets. Free of I/O are `event_decoder` (one batch), `batch_sequencer` (a publisher's batches in order),
-`engine_blocks` (from an engine's hashes to index names) and `worker_feed` (all publishers of one worker).
+`engine_blocks` (from an engine's hashes to index names) and `WorkerKvFeed` (all publishers of one worker).
 """
 
 from radixway.routing.kv_events.event_decoder import KvEventCounts

@@ -1,7 +1,4 @@
-"""Publisher addresses of a worker's KV events, from the configuration or from its `/server_info`.
-
-How patient a subscriber is.
-"""
+"""Where a worker publishes its KV events, by configuration or its `/server_info`, and how patient we are."""
 
 from __future__ import annotations
 
