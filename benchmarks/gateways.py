@@ -24,10 +24,10 @@ from radixway.routing.simulator import (
     RequestTrace,
     SimulationFigures,
     SimulationSettings,
-    TraceSimulation,
     compute_figures,
     read_trace,
 )
+from radixway.routing.simulator.simulation import TraceSimulation
 from report import print_table, write_json
 
 SYNC_S = (None, 0.1, 0.01, 0.0)

@@ -33,18 +33,21 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
-from radixway.cluster.planner.planned_scaler import (
+from radixway.cluster.planner.capacity_model import CapacityModel
+from radixway.cluster.planner.dry_run import (
     ObjectiveAttainment,
     PlannedScaler,
     attained_windows,
     measure_attainment,
     to_engine_constants,
 )
+from radixway.cluster.planner.elastic_simulation import ElasticOutcome, ElasticSimulation
+from radixway.cluster.planner.forecast import find_forecast
+from radixway.cluster.planner.traffic_window import TrafficWindow, estimate_demand
 from radixway.core.config import PlannerConfig, ProfileConfig, parse_policy
 from radixway.core.config.scale import ObjectiveConfig
-from radixway.routing.simulator import RequestTrace, SimulationSettings, TraceRequest, read_trace
-from radixway.routing.simulator.elastic_simulation import ElasticOutcome, ElasticSimulation
+from radixway.routing.simulator import RequestTrace, SimulationSettings, read_trace
+from radixway.routing.simulator.trace import TraceRequest
 from report import print_table, write_json
 
 WINDOW_S = 60.0

@@ -29,7 +29,8 @@ from radixway.core.config import RoutingConfig, WorkerSettings
 from radixway.core.pipeline import ENDPOINTS, Request
 from radixway.core.telemetry import Journal
 from radixway.core.tokenizer import Tokenizer, render_chat
-from radixway.routing import PromptReader, RoutingRequest, ServerInfo, TokenizerRegistry, Worker
+from radixway.routing import PromptReader, RoutingRequest, TokenizerRegistry, Worker
+from radixway.routing.worker import ServerInfo
 from report import print_table, write_json
 
 SIZES_KB = (1, 4, 16, 64)

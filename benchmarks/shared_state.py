@@ -30,7 +30,7 @@ from chat import valkey
 from fake_worker import MODEL
 from gateway import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
-from radixway.cluster.session_ownership import GatewayFleet
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet
 from radixway.core.component import running
 from radixway.core.config import RatesConfig
 from radixway.core.config.scale import SharedLimitsConfig

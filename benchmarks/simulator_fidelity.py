@@ -38,10 +38,10 @@ from radixway.routing.simulator import (
     RequestTrace,
     SimulationOutcome,
     SimulationSettings,
-    TraceRequest,
-    TraceSimulation,
     compute_figures,
 )
+from radixway.routing.simulator.simulation import TraceSimulation
+from radixway.routing.simulator.trace import TraceRequest
 from report import print_table, write_json
 from shapes import SHAPES
 

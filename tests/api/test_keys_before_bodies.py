@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from radixway.cluster.session_ownership import GatewayFleet
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet
 from support.free_ports import find_port
 from support.running_gateway import running_gateway
 from support.web_served import Peer, head

@@ -13,8 +13,8 @@ import ray.exceptions
 from ray import serve
 from ray.serve.config import RequestRouterConfig
 
+from radixway.cluster.prefix_router.actor_client import ACTOR_NAME
 from radixway.cluster.prefix_router.call_prompt import find_prompt, hash_fine_blocks
-from radixway.cluster.prefix_router.prefix_actor import ACTOR_NAME
 from radixway.cluster.prefix_router.prefix_record import unpack_blocks
 from radixway.cluster.ray_router import PrefixCacheAffinityRouter
 from radixway.routing.block_hash import namespace_seed

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import aiohttp
 import pytest
 
-from radixway.cluster.session_ownership import GatewayFleet
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet
 from support.engine_process import engine_process
 from support.free_ports import find_port
 from support.gateway_process import gateway_process

@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from radixway.routing import BlockIndex, StorageTier
+from radixway.routing import BlockIndex
+from radixway.routing.block_index import StorageTier
 
 WORKERS = 4
 CHAINS = [tuple(range(100 * chain, 100 * chain + 12)) for chain in range(4)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from radixway.routing import EngineMetrics, parse_engine_metrics
+from radixway.routing import EngineMetrics
+from radixway.routing.engine_metrics import parse_engine_metrics
 
 VLLM = b"""\
 # HELP vllm:num_requests_running Number of requests in model execution batches.

@@ -3,7 +3,8 @@
 import pytest
 
 from radixway.core.config import BreakerConfig
-from radixway.routing import BreakerState, FleetBreakers, LoadLedger, WorkerState
+from radixway.routing import BreakerState, LoadLedger, WorkerState
+from radixway.routing.fleet_breakers import FleetBreakers
 from support.routing_requests import Clock, workers
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN

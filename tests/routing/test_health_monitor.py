@@ -5,14 +5,9 @@ import asyncio
 import pytest
 
 from radixway.core.config import HealthConfig, WeightsConfig, WorkerSettings
-from radixway.routing import (
-    HealthMonitor,
-    ProbeError,
-    ServerInfo,
-    WeightVersionTracker,
-    WorkerRegistry,
-    WorkerState,
-)
+from radixway.routing import HealthMonitor, WeightVersionTracker, WorkerRegistry, WorkerState
+from radixway.routing.health_monitor import ProbeError
+from radixway.routing.worker import ServerInfo
 
 
 class ScriptedProbe:

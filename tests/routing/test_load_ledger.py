@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing import LoadLedger, PrefillRate
+from radixway.routing import LoadLedger
+from radixway.routing.worker_load import PrefillRate
 from support.routing_requests import Clock, prompt, workers
 
 STEPS = st.lists(
@@ -80,7 +81,7 @@ def test_rates_are_learnt_from_first_tokens():
     ledger = LoadLedger(clock)
     fast, slow = workers(2)
     for worker in (fast, slow):
-        ledger.add_worker(worker)
+        ledger.rates.add_load(worker.load)
     for worker, per_token in ((fast, 1e-5), (slow, 1e-3)):
         for number in range(60):
             tokens = 100 + 37 * number % 1000
@@ -132,8 +133,8 @@ def test_a_new_worker_is_believed_to_be_as_fast_as_the_fleet():
     clock = Clock()
     ledger = LoadLedger(clock)
     old, new = workers(2)
-    ledger.add_worker(old)
-    ledger.add_worker(new)
+    ledger.rates.add_load(old.load)
+    ledger.rates.add_load(new.load)
     for tokens in range(100, 1100, 50):
         lease = ledger.reserve(old, prompt(stream=True), tokens)
         clock.now += tokens * 2e-4

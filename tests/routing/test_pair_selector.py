@@ -7,15 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.config import DisaggregationConfig, RoutingConfig, WorkerSettings
-from radixway.routing import (
-    PairSelector,
-    RoutingRequest,
-    Selector,
-    ServerInfo,
-    Worker,
-    WorkerRegistry,
-    WorkerState,
-)
+from radixway.routing import RoutingRequest, Selector, Worker, WorkerRegistry, WorkerState
+from radixway.routing.pair_selector import PairSelector
+from radixway.routing.worker import ServerInfo
 from support.routing_requests import Clock, prompt
 
 LONG = range(1, 301)

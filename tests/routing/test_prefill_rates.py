@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.prefill_rates import PrefillRateRegistry
-from radixway.routing.worker_load import WorkerLoad
+from radixway.routing.worker_load import PrefillRateRegistry, WorkerLoad
 
 
 def fleet(count: int) -> tuple[PrefillRateRegistry, list[WorkerLoad]]:

@@ -10,8 +10,9 @@ from radixway.core.config import ConfigError, RoutingConfig, WorkerSettings
 from radixway.core.pipeline import ENDPOINTS, Request
 from radixway.core.telemetry import Journal
 from radixway.core.tokenizer import Tokenizer
-from radixway.routing import PromptReader, RoutingRequest, ServerInfo, TokenizerRegistry, Worker
+from radixway.routing import PromptReader, RoutingRequest, TokenizerRegistry, Worker
 from radixway.routing.block_hash import hash_token_blocks, namespace_seed, pack_tokens
+from radixway.routing.worker import ServerInfo
 from support.scripted_engine import GUIDE
 
 IDS = list(range(100, 164))

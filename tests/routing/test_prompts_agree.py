@@ -19,8 +19,7 @@ from radixway.engine.engine import Engine
 from radixway.engine.server import build_app
 from radixway.routing.prompt_bodies import parse_prompt_body
 from radixway.routing.prompt_tokens import LocalTokenEncoder, TokenizationError
-from radixway.routing.token_cache import TokenCache
-from radixway.routing.tokenizer_registry import PromptTokenizer
+from radixway.routing.tokenizer_registry import PromptTokenizer, TokenCache
 from support.server_served import Served, serving
 from support.small_tokenizers import make_model_dirs
 from support.tiny_models import random_model

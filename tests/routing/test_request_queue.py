@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.config import QueueConfig
-from radixway.routing import QueuedRequest, RequestQueue
+from radixway.routing.request_queue import QueuedRequest, RequestQueue
 from support.routing_requests import prompt
 
 

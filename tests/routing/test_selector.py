@@ -177,7 +177,7 @@ def test_a_worker_that_tells_nothing_is_assumed_to_hold_as_much_as_its_cache_doe
     selector = selector_for(candidates, "expected_time")
     for first in (0, 100):
         selector.reserve(selector.select_worker(prompt(*range(first, first + 6)), candidates))
-    assert selector.index.guessed == 9  # of ten blocks, one is left for answers
+    assert selector.index.assumed(candidates[0].slot) == 9  # of ten blocks, one is left for answers
     selector.index.check()
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from radixway.core.config import RoutingConfig, WorkerSettings
-from radixway.routing import LoadLedger, WorkerLimits
+from radixway.routing import LoadLedger
+from radixway.routing.worker_registry import WorkerLimits
 from support.routing_requests import Clock, prompt, workers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from radixway.cluster.operator.policy_rules import FILE, render_rules
+from radixway.cluster.operator.reconciler import FILE, render_rules
 from radixway.cluster.operator.resources import parse_policy_spec
 from radixway.core.config import Config, load_config
 from support.kustomize import Object, containers, named, of_kind

@@ -2,8 +2,9 @@
 
 import random
 
-from radixway.cluster.planner import TrafficWindow
-from radixway.routing.simulator import RequestTrace, TraceRequest
+from radixway.cluster.planner.traffic_window import TrafficWindow
+from radixway.routing.simulator import RequestTrace
+from radixway.routing.simulator.trace import TraceRequest
 
 SECONDS = 5.0
 

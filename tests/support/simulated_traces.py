@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from radixway.routing.simulator import RequestTrace, TraceRequest
+from radixway.routing.simulator import RequestTrace
+from radixway.routing.simulator.trace import TraceRequest
 
 BLOCK = 16
 

@@ -39,14 +39,15 @@ def plan(
     if trace is None:
         _print_plan(_fetch_plan(url, key), json)
         return
-    from radixway.cluster.planner.dry_run import PlanCommandError, PlanOptions, run_dry_run
+    from radixway.cluster.planner.dry_run import PlanOptions, run_dry_run
+    from radixway.core.config import ConfigError
 
     settings = load_options(config)
     section = settings.scale.planner
     most = 16 if section is None else section.for_model(model).max_replicas
     try:
         run_dry_run(PlanOptions(trace, model, start or most, speedup, window_s, json), settings, out)
-    except PlanCommandError as error:
+    except (ValueError, ConfigError) as error:
         exit_with_error(str(error))
 
 

@@ -35,7 +35,7 @@ def simulate(
     """Replay a trace against modelled workers under several policies, and compare them."""
     from radixway.core.config import ConfigError
     from radixway.routing.simulator import EngineConstants, SimulationSettings
-    from radixway.routing.simulator.command import SimulateCommandError, SimulateOptions
+    from radixway.routing.simulator.command import SimulateOptions
     from radixway.routing.simulator.command import run_simulate_command as carry_out
 
     try:
@@ -45,7 +45,7 @@ def simulate(
             trace, policy, setting, block_size, limit, jobs or _count_cores(), json, report
         )
         carry_out(order, out, Console(stderr=True, highlight=False, markup=False))
-    except (ValueError, SimulateCommandError, ConfigError) as error:
+    except (ValueError, ConfigError) as error:
         exit_with_error(str(error))
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from radixway.core.http.gateway_client import GatewayCallError, stream_lines
-from radixway.routing.simulator.trace import TraceError
-from radixway.routing.simulator.trace_recorder import TraceRecorder
+from radixway.routing.simulator.trace import TraceError, TraceRecorder
 
 
 async def record_traffic(

@@ -9,11 +9,11 @@ State, and the file that owns it:
 - `prefix_router/replica_fleet.py`: what replicas behind Ray's handles have seen, and their load; `check()`
   recounts
 - `prefix_router/prefix_record.py`: the same for routers that start later, in a detached actor; bounded
-- `planner/traffic_observer.py`: recent traffic per model, taken and reset with every look
+- `planner/traffic_window.py`: recent traffic per model, taken and reset with every look
 - `planner/model_planner.py`: proposed replicas per model; pure, given the time
 - `session_ownership/ownership_keys.py`: the gateway that owns a session or reservation, a function of its
   name; a request is forwarded once, signed
-- `session_ownership/heartbeat.py`: the other gateways that do not answer (not exact: the latest answer
+- `session_ownership/owner_proxy.py`: the other gateways that do not answer (not exact: the latest answer
   counts)
 """
 
@@ -21,21 +21,17 @@ from radixway.cluster.config_warnings import warn_unshared_state
 from radixway.cluster.discovery import (
     ConfiguredWorkers,
     DiscoverySource,
-    WorkerDiscovery,
     WorkerRegistrations,
     build_discovery,
 )
-from radixway.cluster.load_sync import LoadSync, build_load_sync
 from radixway.cluster.load_sync import SyncTransport as LoadTransport
-from radixway.cluster.session_ownership import OwnerProxy, build_owner_proxy, is_signed_hop
+from radixway.cluster.load_sync import build_load_sync
+from radixway.cluster.session_ownership import build_owner_proxy, is_signed_hop
 
 __all__ = [
     "ConfiguredWorkers",
     "DiscoverySource",
-    "LoadSync",
     "LoadTransport",
-    "OwnerProxy",
-    "WorkerDiscovery",
     "WorkerRegistrations",
     "build_discovery",
     "build_load_sync",

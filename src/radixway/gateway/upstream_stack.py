@@ -21,12 +21,12 @@ from radixway.routing.transports import (
     EngineMetricsPoller,
     FanOut,
     HttpProbe,
-    HttpTokenizeCall,
     HttpTransport,
     RequestDispatcher,
     TrafficFeed,
     TrafficTap,
     WorkerClient,
+    make_tokenize_call,
 )
 
 
@@ -64,7 +64,7 @@ class UpstreamStack(Component):
         self.prompts = PromptReader(
             config,
             tokenizers,
-            HttpTokenizeCall(transport, config.tokenize.ask_timeout_s),
+            make_tokenize_call(transport, config.tokenize.ask_timeout_s),
             clock=selector.ledger.clock,
             on_fallback=lambda reason: metrics.prompts_as_text(reason).inc(),
         )

@@ -25,12 +25,12 @@ State, and the file that owns it:
 - `load_ledger.py`: requests in flight per worker; a `WorkerLease` begins before the connect and is released
   on every way out. It also learns each worker's prefill rate from first tokens (not exact)
 - `fleet_breakers.py`: failures per worker; the dispatcher reports the end of every attempt
-- `reservations.py`: leases taken over HTTP; each is freed once, by `/free`, by its time, or when the
+- `load_ledger.py`: leases taken over HTTP; each is freed once, by `/free`, by its time, or when the
   gateway stops
 - `weight_versions.py`: versions of workers' weights and the expected one; `check()` compares who waits with
   why
-- `token_cache.py`: tokens of prompts by digest, bounded in bytes; `check()` recounts
-- `policies/session_bindings.py`: each session's worker; bounded, expires, forgotten with its worker;
+- `tokenizer_registry.py`: tokens of prompts by digest, bounded in bytes; `check()` recounts
+- `policies/session.py`: each session's worker; bounded, expires, forgotten with its worker;
   `check()` recounts
 - `transports/admission.py`: requests that wait, in the order of `request_queue.py`; every release of a
   lease serves them
@@ -42,18 +42,20 @@ State, and the file that owns it:
   with the gateway
 """
 
-from radixway.routing.block_index import BlockIndex, PrefixMatches, StorageTier
-from radixway.routing.circuit_breaker import BreakerState, CircuitBreaker
-from radixway.routing.engine_metrics import EngineMetrics, parse_engine_metrics
-from radixway.routing.fleet_breakers import FleetBreakers
+from radixway.routing.block_index import BlockIndex
+from radixway.routing.circuit_breaker import BreakerState
+from radixway.routing.engine_metrics import EngineMetrics
 from radixway.routing.fleet_membership import API, CONFIG, REGISTERED, DiscoveredWorker, FleetMembership
-from radixway.routing.health_monitor import HealthMonitor, ProbeError, WorkerProbe
-from radixway.routing.hedge_budget import HedgeBudget
-from radixway.routing.load_ledger import LoadLedger, WorkerLease
-from radixway.routing.pair_selector import PairChoice, PairSelector
-from radixway.routing.prompt_reader import PromptNeeds, PromptReader
-from radixway.routing.request_queue import QueuedRequest, RequestQueue
-from radixway.routing.reservations import AlreadyReservedError, LeaseReservations, TooManyReservationsError
+from radixway.routing.health_monitor import HealthMonitor
+from radixway.routing.load_ledger import (
+    AlreadyReservedError,
+    LeaseReservations,
+    LoadLedger,
+    TooManyReservationsError,
+    WorkerLease,
+)
+from radixway.routing.pair_selector import PairChoice
+from radixway.routing.prompt_reader import PromptReader
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.selector import Selector, WorkerChoice
 from radixway.routing.served_models import (
@@ -65,9 +67,8 @@ from radixway.routing.served_models import (
 )
 from radixway.routing.tokenizer_registry import TokenizerRegistry
 from radixway.routing.weight_versions import WeightVersionTracker, parse_version
-from radixway.routing.worker import ErrorKind, KvEventsState, KvEventsStatus, ServerInfo, Worker, WorkerState
-from radixway.routing.worker_limits import WorkerLimits
-from radixway.routing.worker_load import LoadShare, PrefillRate, WorkerLoad
+from radixway.routing.worker import KvEventsState, Worker, WorkerState
+from radixway.routing.worker_load import LoadShare, WorkerLoad
 from radixway.routing.worker_registry import WorkerRegistry
 
 __all__ = [
@@ -78,47 +79,30 @@ __all__ = [
     "AlreadyReservedError",
     "BlockIndex",
     "BreakerState",
-    "CircuitBreaker",
     "DefaultModelResolver",
     "DiscoveredWorker",
     "EngineMetrics",
-    "ErrorKind",
-    "FleetBreakers",
     "FleetMembership",
     "HealthMonitor",
-    "HedgeBudget",
     "KvEventsState",
-    "KvEventsStatus",
     "LeaseReservations",
     "LoadLedger",
     "LoadShare",
     "ModelTokenizerLookup",
     "ModelWorkers",
     "PairChoice",
-    "PairSelector",
-    "PrefillRate",
-    "PrefixMatches",
-    "ProbeError",
-    "PromptNeeds",
     "PromptReader",
-    "QueuedRequest",
-    "RequestQueue",
     "RoutingRequest",
     "Selector",
-    "ServerInfo",
-    "StorageTier",
     "TokenizerRegistry",
     "TooManyReservationsError",
     "WeightVersionTracker",
     "Worker",
     "WorkerChoice",
     "WorkerLease",
-    "WorkerLimits",
     "WorkerLoad",
-    "WorkerProbe",
     "WorkerRegistry",
     "WorkerState",
     "find_model_state",
-    "parse_engine_metrics",
     "parse_version",
 ]

@@ -91,8 +91,6 @@ class PrefixLookup:
 
 @dataclass(slots=True)
 class _IndexedWorker:
-    """State of one worker beside its bit."""
-
     capacity: int
     """Blocks that it is assumed to hold where its events do not tell."""
     followed: bool = False
@@ -113,7 +111,6 @@ class BlockIndex:
         """Copies beyond the first that a worker holds in one tier."""
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
-        """When something was predicted, and of which slot."""
         self._workers: dict[int, _IndexedWorker] = {}
         self._free_slots: list[int] = []
         self._masks: dict[int, int] = {}
@@ -123,11 +120,6 @@ class BlockIndex:
     def __len__(self) -> int:
         """Blocks known exactly, counted once per tier."""
         return sum(map(len, self._tiers))
-
-    @property
-    def guessed(self) -> int:
-        """Blocks assumed or predicted."""
-        return len(self._guessed)
 
     def add_slot(self) -> int:
         """Return a slot for a new worker."""
@@ -266,7 +258,6 @@ class BlockIndex:
             assert all(copies > 0 for copies in more.values()), "no copies, and yet counted"
 
     def _expire_predictions(self, than: float) -> None:
-        """Let go of predictions that are older."""
         queue = self._predictions
         while queue and queue[0][0] < than:
             slot = queue.popleft()[1]

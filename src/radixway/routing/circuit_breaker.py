@@ -47,7 +47,6 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self.tripped = False
-        """Open or half-open."""
         self._until = 0.0
         self._times_opened = 0
         self._probe: HeldSlot | None = None

@@ -51,9 +51,7 @@ class EngineMetrics:
     running: float | None = None
     """Requests in its batch."""
     waiting: float | None = None
-    """Requests in its own queue."""
     tier_tokens: Mapping[str, float] = field(default_factory=dict)
-    """Tokens that each tier of its cache holds at most."""
     tier_cached_tokens: Mapping[str, float] = field(default_factory=dict)
     gpu_utilisation: Mapping[str, float] = field(default_factory=dict)
     """How busy each of its GPUs is, 0 to 1."""

@@ -38,11 +38,9 @@ class WorkerProbe(Protocol):
 
     async def check(self, worker: Worker) -> None:
         """Return if the worker answers. Raises ProbeError."""
-        ...
 
     async def describe(self, worker: Worker) -> ServerInfo:
         """Read models and capacity. Raises ProbeError."""
-        ...
 
 
 class HealthMonitor:
@@ -142,11 +140,10 @@ class HealthMonitor:
                 # A worker that is starting or down is asked soon at first, then less and less often.
                 if worker.failures <= 1:
                     pause_s = min(_FIRST_PAUSE_S, self._config.interval_s)
+                elif worker.state is WorkerState.READY:
+                    pause_s = min(pause_s * 2, self._config.interval_s)
                 else:
-                    most = self._config.backoff_max_s
-                    pause_s = min(
-                        pause_s * 2, self._config.interval_s if worker.state is WorkerState.READY else most
-                    )
+                    pause_s = min(pause_s * 2, self._config.backoff_max_s)
             looked.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
@@ -181,20 +178,15 @@ class HealthMonitor:
     def _record_failure(self, worker: Worker, failure: ProbeError) -> None:
         worker.failures += 1
         worker.last_error, worker.error_kind = str(failure), failure.kind
+        if worker.failures < self._config.failure_threshold:
+            return
         in_use = worker.state in (WorkerState.READY, WorkerState.STALE)
-        if worker.failures >= self._config.failure_threshold and (
-            in_use or worker.logged_kind != failure.kind
-        ):
+        if in_use or worker.logged_kind != failure.kind:
             worker.logged_kind = failure.kind
-            _log_failure(worker, failure)
-        if in_use and worker.failures >= self._config.failure_threshold:
+            is_starting = worker.state is WorkerState.JOINING and failure.kind in _WHILE_STARTING
+            level = logging.INFO if is_starting else logging.WARNING
+            log.log(level, "worker %s is down: %s", worker.name, failure)
+        if in_use:
             self._registry.set_state(worker, WorkerState.DOWN)
-        if worker.failures >= self._config.failure_threshold:
-            for tell in self.on_silence:
-                tell(worker)
-
-
-def _log_failure(worker: Worker, failure: ProbeError) -> None:
-    """Say that a worker is away and why: as a warning, unless it may still be starting."""
-    is_starting = worker.state is WorkerState.JOINING and failure.kind in _WHILE_STARTING
-    log.log(logging.INFO if is_starting else logging.WARNING, "worker %s is down: %s", worker.name, failure)
+        for tell in self.on_silence:
+            tell(worker)

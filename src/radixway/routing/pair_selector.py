@@ -12,7 +12,6 @@ from typing import Any
 
 from radixway.core.config import DisaggregationConfig
 from radixway.routing.load_ledger import WorkerLease
-from radixway.routing.policies import Policy
 from radixway.routing.policies.disaggregated import LeastKvInUse, PrefillSoonest
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.selector import Selector, WorkerChoice
@@ -64,16 +63,6 @@ class PairChoice:
         return told
 
 
-class _PairPromptNeeds:
-    """What to read of a prompt that a pair may serve: what the policy reads, and its blocks."""
-
-    reads_blocks = True
-
-    def __init__(self, policy: Policy) -> None:
-        self.reads_text = policy.reads_text
-        self.reads_session = policy.reads_session
-
-
 class PairSelector:
     """Picks pairs and takes their places. Synchronous and free of I/O, as the selector it works with."""
 
@@ -82,10 +71,6 @@ class PairSelector:
         self._config = config
         self._prefills = PrefillSoonest()
         self._decodes = LeastKvInUse()
-
-    def prompt_needs(self, model: str | None) -> _PairPromptNeeds:
-        """Return what to read of a prompt for `model`."""
-        return _PairPromptNeeds(self._selector.policy_for_model(model))
 
     @staticmethod
     def filter_usable(
@@ -190,7 +175,6 @@ class PairSelector:
         return weighed
 
     def _why_alone(self, request: RoutingRequest, weighed: PairCosts) -> str | None:
-        """Why the prompt is not prefilled elsewhere, though it could be."""
         config, uncached = self._config, weighed.uncached_tokens or 0
         few = uncached < config.min_uncached_tokens
         if few and (not request.tokens or uncached < config.max_uncached_share * request.tokens):

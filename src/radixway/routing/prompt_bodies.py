@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -32,44 +32,9 @@ class PackedTokenIds(NamedTuple):
     packed: bytes
     """The first of them, as little-endian uint32; nearly always all."""
     total: int
-    """Of all."""
-
-
-class PromptBody(Protocol):
-    """A body of one endpoint, as it bears on the prompt. Raises ValueError where a field makes no sense."""
-
-    def token_ids(self) -> PackedTokenIds | None:
-        """The prompt's token ids that the request brings."""
-        ...
-
-    def prompt_json(self) -> bytes:
-        """The prompt's JSON, in an order and form in which a longer conversation continues a shorter one."""
-        ...
-
-    def prompt_text(self) -> str:
-        """All texts of the prompt, one after the other."""
-        ...
-
-    def namespace_salt(self) -> str | None:
-        """Return the salt that separates its prefixes from others', as KV events name it."""
-        ...
-
-    def prompt_digest(self) -> bytes:
-        """Of all that its text depends on."""
-        ...
-
-    def render_prompt(self, tokenizer: Tokenizer) -> tuple[str, bool]:
-        """The prompt's text, and whether the tokenizer puts special tokens around it."""
-        ...
-
-    def tokenize_payload(self, model: str | None) -> bytes:
-        """The body with which a worker is asked for the prompt's tokens, in vLLM's form and ours."""
-        ...
 
 
 class _CommonFields(msgspec.Struct, kw_only=True):
-    """What every body may carry."""
-
     prompt_token_ids: Raw = _ABSENT
     nvext: Raw = _ABSENT
     cache_salt: Raw = _ABSENT
@@ -94,8 +59,6 @@ class _CommonFields(msgspec.Struct, kw_only=True):
 
 
 class _DynamoExtension(msgspec.Struct):
-    """What NVIDIA Dynamo's frontend adds."""
-
     token_data: Raw = _ABSENT
 
 
@@ -103,7 +66,7 @@ _read_extension = msgspec.json.Decoder(_DynamoExtension).decode
 
 
 class ChatPromptBody(_CommonFields, kw_only=True):
-    """`/v1/chat/completions`."""
+    """`/v1/chat/completions`. Methods raise ValueError where a field makes no sense."""
 
     messages: Raw = _ABSENT
     tools: Raw = _ABSENT
@@ -115,21 +78,26 @@ class ChatPromptBody(_CommonFields, kw_only=True):
     input_ids: Raw = _ABSENT
 
     def token_ids(self) -> PackedTokenIds | None:
+        """Return the prompt's token ids, if the request brings them."""
         return self._find_token_ids(self.input_ids)
 
     def prompt_json(self) -> bytes:
+        """Return the prompt's JSON, such that a longer conversation continues a shorter one."""
         messages = bytes(self.messages).rstrip()[:-1]
         return b"%b\0%b" % (self.tools, messages) if self.tools else messages
 
     def prompt_text(self) -> str:
+        """Return all texts of the prompt, joined."""
         return "".join(_collect_texts(_read_any(self.messages))) if self.messages else ""
 
     def prompt_digest(self) -> bytes:
+        """Return a digest of all that the prompt's text depends on."""
         return xxh3_128_digest(
             b"\0".join([*map(bytes, self._template_fields().values()), bytes(self.chat_template)])
         )
 
     def render_prompt(self, tokenizer: Tokenizer) -> tuple[str, bool]:
+        """Return the prompt's text, and whether `tokenizer` puts special tokens around it."""
         from radixway.core.tokenizer import render_chat
 
         if self.chat_template and bytes(self.chat_template) != b"null":
@@ -141,6 +109,7 @@ class ChatPromptBody(_CommonFields, kw_only=True):
         return render_chat(tokenizer, **fields, arguments=arguments), False
 
     def tokenize_payload(self, model: str | None) -> bytes:
+        """Return the body that asks a worker of `model` for the prompt's tokens, in vLLM's form and ours."""
         fields: dict[str, Any] = {name: raw for name, raw in self._template_fields().items() if raw}
         return _encode(fields | {"model": model} if model else fields)
 
@@ -156,7 +125,7 @@ class ChatPromptBody(_CommonFields, kw_only=True):
 
 
 class CompletionPromptBody(_CommonFields, kw_only=True):
-    """`/v1/completions`."""
+    """`/v1/completions`; methods as in `ChatPromptBody`."""
 
     prompt: Raw = _ABSENT
     add_special_tokens: Raw = _ABSENT
@@ -183,30 +152,20 @@ class CompletionPromptBody(_CommonFields, kw_only=True):
         return _encode(fields | {"model": model} if model else fields)
 
 
-class GeneratePromptBody(_CommonFields, kw_only=True):
+class GeneratePromptBody(CompletionPromptBody, kw_only=True):
     """SGLang's `/generate`."""
 
-    text: Raw = _ABSENT
+    prompt: Raw = msgspec.field(default=_ABSENT, name="text")
     input_ids: Raw = _ABSENT
+
+    def __post_init__(self) -> None:
+        self.add_special_tokens = _ABSENT  # the endpoint has no such field
 
     def token_ids(self) -> PackedTokenIds | None:
         return self._find_token_ids(self.input_ids)
 
-    def prompt_json(self) -> bytes:
-        return _first_text(self.text)
 
-    def prompt_text(self) -> str:
-        return _decode_text(_first_text(self.text)) or ""
-
-    def prompt_digest(self) -> bytes:
-        return xxh3_128_digest(b"\0" + bytes(self.text))
-
-    def render_prompt(self, tokenizer: Tokenizer) -> tuple[str, bool]:
-        return _require_text(self.text), True
-
-    def tokenize_payload(self, model: str | None) -> bytes:
-        fields: dict[str, Any] = {"prompt": _require_text(self.text)}
-        return _encode(fields | {"model": model} if model else fields)
+PromptBody = ChatPromptBody | CompletionPromptBody
 
 
 class TextsBody:
@@ -292,7 +251,6 @@ def _decode_text(raw: Raw | bytes) -> str | None:
 
 
 def _is_renderable(fields: Mapping[str, Any], arguments: Any) -> bool:
-    """Are these the types that a template is given?"""
     messages, tools = fields.get("messages"), fields.get("tools")
     return (
         isinstance(messages, list)

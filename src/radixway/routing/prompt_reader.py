@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import ANY_MODEL, Request
 from radixway.routing.block_hash import hash_text_blocks, hash_token_blocks, namespace_seed
+from radixway.routing.policies.base import Policy
 from radixway.routing.prompt_bodies import PromptBody, TextsBody, parse_prompt_body
 from radixway.routing.prompt_tokens import LocalTokenEncoder, TokenizationError, TokenizeCall, WorkerTokenizer
 from radixway.routing.routing_request import RoutingRequest, TokenSource
@@ -35,17 +36,12 @@ _SENSELESS = (ValueError, msgspec.MsgspecError, RecursionError)
 _TOKEN_BYTES = 4
 
 
-class PromptNeeds(Protocol):
-    """The parts of a prompt that a policy or the traffic recorder reads."""
+class PromptNeeds(NamedTuple):
+    """The parts of a prompt that are read, where not a policy alone says so."""
 
-    @property
-    def reads_blocks(self) -> bool: ...
-
-    @property
-    def reads_text(self) -> bool: ...
-
-    @property
-    def reads_session(self) -> bool: ...
+    reads_blocks: bool
+    reads_text: bool
+    reads_session: bool
 
 
 class PromptReader:
@@ -81,7 +77,7 @@ class PromptReader:
     def read_prompt(
         self,
         request: Request,
-        policy: PromptNeeds,
+        policy: Policy | PromptNeeds,
         candidates: Sequence[Worker],
         *,
         alone: bool = False,
@@ -198,7 +194,6 @@ class PromptReader:
         return found
 
     def _find_session(self, request: Request) -> str | None:
-        """The first of the configured headers, then body fields, that names a session."""
         config = self._config.session
         given = {name.decode("latin-1"): value for name, value in request.headers}
         for header in config.headers:
@@ -212,7 +207,6 @@ class PromptReader:
 
 
 def _adapter_of(model: str | None, candidates: Sequence[Worker]) -> str | None:
-    """The LoRA adapter that the request asks for by its name."""
     for worker in candidates:
         if worker.info.adapters and model in worker.info.adapters:
             return model

@@ -1,22 +1,18 @@
-"""Prompts as token ids: made here where a tokenizer is at hand, in a thread when that takes long.
-
-Prompts as token ids, asked of a worker: where no tokenizer is at hand and the worker has `/tokenize`.
-"""
+"""Prompts as token ids: made here where a tokenizer is at hand, else asked of a worker."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from xxhash import xxh3_128_digest
 
 from radixway.routing.block_hash import pack_tokens
 from radixway.routing.prompt_bodies import PromptBody
-from radixway.routing.token_cache import TokenCache
-from radixway.routing.tokenizer_registry import PromptTokenizer
+from radixway.routing.tokenizer_registry import PromptTokenizer, TokenCache
 from radixway.routing.worker import Worker
 
 if TYPE_CHECKING:
@@ -49,7 +45,6 @@ class LocalTokenEncoder:
         self._cache = cache
         self._threads = ThreadPoolExecutor(threads, "radixway-tokens")
         self.waiting = 0
-        """Prompts that threads work on or are to."""
 
     def encode_prompt(
         self, body: PromptBody, size: int, tokenizer: PromptTokenizer
@@ -76,7 +71,7 @@ class LocalTokenEncoder:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _render_and_encode(self, key: bytes, body: PromptBody, tokenizer: PromptTokenizer) -> bytes:
-        text, special = await self._run_in_thread(lambda: tokenizer.render_prompt(body))
+        text, special = await self._run_in_thread(lambda: body.render_prompt(tokenizer.tokenizer))
         unfinished = _as_tokenization_error(
             lambda: tokenizer.encoder.lookup_pieces(text, add_special_tokens=special)
         )
@@ -129,12 +124,8 @@ class TokenizeTimeoutError(Exception):
     """The worker did not answer, or not in time."""
 
 
-class TokenizeCall(Protocol):
-    """Asks `worker` for tokens; transports implement it, including the time limit."""
-
-    async def __call__(self, worker: Worker, question: bytes) -> Sequence[int]:
-        """The tokens. Raises TokenizeRefusedError, TokenizeTimeoutError."""
-        ...
+TokenizeCall = Callable[[Worker, bytes], Awaitable[Sequence[int]]]
+"""Asks a worker for a body's tokens, within a time. Raises TokenizeRefusedError, TokenizeTimeoutError."""
 
 
 class WorkerTokenizer:

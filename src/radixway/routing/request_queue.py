@@ -37,7 +37,6 @@ class QueuedRequest:
     arrived: float
     """Monotonic seconds."""
     priority: int = 0
-    """Higher goes first."""
     uncached_tokens: int = 0
     """What the worker that holds most of the prompt would still have to prefill."""
     rank: float = field(default=0.0, init=False)
@@ -143,7 +142,6 @@ class RequestQueue(Generic[W]):
         return waiting.arrived + self._config.aging_s * steps
 
     def _first_in_line(self, line: list[W], uncached: Callable[[W], int]) -> W:
-        """The first of a line, after a look at what caches hold by now."""
         if self._by_size:
             looked_at = list(islice(line, _REFRESHED_PER_LINE))
             for waiting in looked_at:

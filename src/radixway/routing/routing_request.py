@@ -33,7 +33,6 @@ class RoutingRequest:
     session: str | None = None
     """Whatever requests of one conversation have in common, for the policy `session`."""
     text: str = field(default="", metadata=NOT_PACKED)
-    """The prompt as text, for the policy `prefix_affinity`."""
     stream: bool = False
 
     def explain(self) -> dict[str, int | str]:

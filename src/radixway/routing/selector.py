@@ -30,9 +30,7 @@ class WorkerChoice:
     policy: str
     request: RoutingRequest
     candidates: Sequence[Worker]
-    """Those that were looked at."""
     scores: Scores
-    """Beside `candidates`."""
     matches: PrefixMatches
 
     @property
@@ -102,6 +100,7 @@ class Selector:
         self._by_model: dict[str | None, Policy] = {
             model: make_policy(policy, self._rng) for model, policy in config.model_policies.items()
         }
+        self._policies = (self._default, *self._by_model.values())
         self.index = BlockIndex()
         self.ledger = LoadLedger(clock)
         self._counts_blocks = config.max_kv_share is not None
@@ -116,25 +115,24 @@ class Selector:
         """A worker has come; it may be a candidate from now on."""
         if worker.slot < 0:
             worker.slot = self.index.add_slot()
-            self.ledger.add_worker(worker)
+            self.ledger.rates.add_load(worker.load)
 
     def remove_worker(self, worker: Worker) -> None:
         """A worker has gone for good."""
         if worker.slot >= 0:
             self.index.remove_slot(worker.slot)
-            self.ledger.remove_worker(worker)
+            self.ledger.rates.remove_load(worker.load)
             worker.slot = -1
-        for policy in (self._default, *self._by_model.values()):
+        for policy in self._policies:
             policy.forget(worker)
 
     def end_session(self, session: str) -> bool:
         """A session has ended: no policy keeps its worker any longer. Whether one did."""
-        policies = (self._default, *self._by_model.values())
-        return sum(policy.finish(session) for policy in policies) > 0
+        return sum(policy.finish(session) for policy in self._policies) > 0
 
     def clear_texts(self) -> int:
         """Let go of all prompts' texts; how many stretches of them there were."""
-        return sum(policy.forget_texts() for policy in (self._default, *self._by_model.values()))
+        return sum(policy.forget_texts() for policy in self._policies)
 
     def policy_for_model(self, model: str | None) -> Policy:
         """The policy for requests that ask for `model`."""

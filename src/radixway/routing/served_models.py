@@ -1,9 +1,4 @@
-"""The model that requests mean by the name `default`, as SGLang's clients call a server's only one.
-
-A model's workers taken together: whether they can answer, and how soon.
-
-The tokenizer that a model's workers use, for whoever needs it outright rather than soon.
-"""
+"""What the workers of a model come to: the model named `default`, its state, its tokenizer."""
 
 from __future__ import annotations
 

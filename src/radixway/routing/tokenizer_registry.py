@@ -8,19 +8,70 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixway.core.config import ConfigError, RoutingConfig
-from radixway.routing.token_cache import TokenCache
 from radixway.routing.worker import Worker
 
 if TYPE_CHECKING:
     from radixway.core.tokenizer import PartialEncoding, PiecewiseEncoder, Tokenizer
     from radixway.routing.prompt_bodies import PromptBody
 
+
 log = logging.getLogger(__name__)
+
+_ENTRY_BYTES = 250
+"""Memory of an entry beside its tokens."""
+
+
+class TokenCache:
+    """Token ids (little-endian uint32) by digest of what they were made from, least recently used out first.
+
+    For one thread.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[bytes, bytes] = OrderedDict()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The ids kept under `key`, if they still are."""
+        packed = self._entries.get(key)
+        if packed is not None:
+            self._entries.move_to_end(key)
+        return packed
+
+    def __setitem__(self, key: bytes, packed: bytes) -> None:
+        """Keep ids; older ones may have to go."""
+        earlier = self._entries.pop(key, None)
+        if earlier is not None:
+            self.size_bytes -= len(earlier) + _ENTRY_BYTES
+        self._entries[key] = packed
+        self.size_bytes += len(packed) + _ENTRY_BYTES
+        while self.size_bytes > self._max_bytes:
+            _, oldest = self._entries.popitem(last=False)
+            self.size_bytes -= len(oldest) + _ENTRY_BYTES
+
+    def clear_tokens(self) -> int:
+        """Forget all; how many entries there were."""
+        count = len(self._entries)
+        self._entries.clear()
+        self.size_bytes = 0
+        return count
+
+    def check(self) -> None:
+        """Recompute the account. Raises AssertionError in words."""
+        size = sum(len(packed) + _ENTRY_BYTES for packed in self._entries.values())
+        assert size == self.size_bytes, f"{size} bytes are kept, not {self.size_bytes}"
+        assert size <= self._max_bytes, "more is kept than may be"
+
 
 _HUB_FILES = ("*token*", "*.jinja", "config.json", "generation_config.json", "chat_template.json")
 
@@ -42,10 +93,6 @@ class PromptTokenizer:
         text, add_special_tokens = body.render_prompt(self.tokenizer)
         return self.encoder.lookup_pieces(text, add_special_tokens=add_special_tokens)
 
-    def render_prompt(self, body: PromptBody) -> tuple[str, bool]:
-        """The prompt's text, and whether special tokens go around it, for `encoder`; in any thread."""
-        return body.render_prompt(self.tokenizer)
-
 
 class TokenizerRegistry:
     """Finds the tokenizer for a request."""
@@ -54,7 +101,6 @@ class TokenizerRegistry:
         """Raises ConfigError for a directory that was given and holds no tokenizer."""
         self._given = {model: _normalize_source(model, source) for model, source in config.tokenizers.items()}
         self.cache = TokenCache(config.tokenize.cache_mib << 20)
-        """What all of them remember."""
         self._loaded: dict[str, PromptTokenizer | None] = {}
         """By source; None while it loads, and where there is none to be had."""
         self._loading: list[threading.Thread] = []

@@ -31,7 +31,6 @@ class WorkerState(StrEnum):
     DOWN = "down"
     """It failed; probed with growing pauses until it answers again."""
     DRAINING = "draining"
-    """Finishes what it has and gets nothing new."""
 
 
 ErrorKind = Literal[
@@ -47,7 +46,6 @@ class KvEventsState(StrEnum):
     """It publishes none, or none that can be heard."""
     CONNECTING = "connecting"
     REPLAYING = "replaying"
-    """What was missed is being asked for."""
     FOLLOWING = "following"
     DEGRADED = "degraded"
     """Too much was missed to know what it holds: routing goes by its own decisions meanwhile."""
@@ -63,7 +61,6 @@ class KvEventsStatus:
     blocks: int = 0
     """Blocks of the engine's own size that it holds."""
     orphans: int = 0
-    """Blocks that it holds behind others that are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,6 @@ class ServerInfo:
     kv_tokens: int | None = None
     max_batch_size: int | None = None
     kv_events: KvEventsConfig | None = None
-    """Where it publishes, as seen from here."""
     kv_events_problem: str | None = None
     """Why what it tells of its publisher is of no use here."""
     adapters: Mapping[str, str] = field(default_factory=dict)
@@ -82,9 +78,7 @@ class ServerInfo:
     tokenizer_path: str | None = None
     """Where its tokenizer lies, as it sees it."""
     tokenizes: bool = False
-    """It has `/tokenize`."""
     engine: str | None = None
-    """Which software it is, if it says."""
     weight_version: str | None = None
     role: Role = "any"
     """Our own engine says which it was started for."""

@@ -1,9 +1,23 @@
-"""Load and prefill rate of a worker: the numbers that policies read."""
+"""Load and prefill rate of a worker: the numbers that policies read.
+
+Estimates of the same speed differ by noise, and a policy that goes by it starves a worker: the one that looks
+slow gets no requests, so its estimate is never corrected. A worker's own rate is therefore believed only if
+its prefills differ from what the fleet's rate says by more than chance explains:
+
+    |ln slowness| > max(ln 1.1, 3 · noise / √observations)
+
+The slowness is the time that its prefills took over the time they would take at the fleet's present rate; the
+noise is how far single prefills lie from their own worker's rate. All other workers share the fleet's rate,
+so their equal costs are equal, and the selector takes turns. What a worker showed fades as the others show
+more, so one that looked slow is tried again: the later, the slower it looked.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import log, sqrt
 from typing import NamedTuple
 
 _FORGET = 0.98
@@ -121,7 +135,6 @@ class WorkerLoad:
     requests: int = 0
     streams: int = 0
     total: int = 0
-    """Requests ever sent to it."""
     prefilling: int = 0
     """Requests whose first token has not come yet."""
     silent: int = 0
@@ -129,17 +142,14 @@ class WorkerLoad:
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
     sent_tokens: int = 0
-    """Tokens to prefill that it was ever sent."""
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Blocks of the prompts in hand, and by how many requests each is in use."""
     output_blocks: int = 0
-    """Blocks filled by the answers in hand."""
     own_rate: PrefillRate = field(default_factory=PrefillRate)
-    """As this worker's own first tokens say."""
     observed_at: int = 0
     """How many first tokens all workers had given when this one gave its last."""
     rate: PrefillRate = field(init=False)
-    """What is believed: the fleet's, unless its own is clearly another (`prefill_rates.py`)."""
+    """What is believed: the fleet's, unless its own is clearly another (see above)."""
     drained_at: float = 0.0
     """When it will have prefilled all that it was sent, by our reckoning. First tokens tell only when a
     prefill has ended, and whole replies not even that: in between it is taken to work at its rate. All
@@ -210,3 +220,73 @@ class WorkerLoad:
             self.sent_tokens,
             self.blocks,
         )
+
+
+_MIN_OBSERVATIONS = 8
+"""Of a worker, before its own rate may be believed: the first ones often meet a cold worker."""
+_MIN_LOG_RATIO = log(1.1)
+"""Below this a difference is not worth leaving a worker idle for."""
+_STANDARD_ERRORS = 3
+_MIN_RELATIVE_NOISE = 0.1
+"""Relative to the rate. Without it a worker of no noise at all would never be tried again."""
+_MAX_DEVIATION = 10.0
+"""Most that a single prefill counts above its worker's rate: one long pause must not hide all differences."""
+_NOISE_FORGET = 0.98
+"""What the noise of a prefill still counts when the next one comes."""
+
+
+class PrefillRateRegistry:
+    """The fleet's rate, and which worker has one of its own. Belongs to the ledger."""
+
+    def __init__(self) -> None:
+        self.fleet = PrefillRate()
+        self._variance = 1.0
+        """Of a prefill's time relative to its worker's rate."""
+        self._loads: deque[WorkerLoad] = deque()
+        """Those to be looked at in turn, as what they showed gets old."""
+
+    def add_load(self, load: WorkerLoad) -> None:
+        """A worker has come, of which nothing is known."""
+        load.rate = self.fleet
+        load.observed_at = self.fleet.observed
+        self._loads.append(load)
+
+    def remove_load(self, load: WorkerLoad) -> None:
+        """A worker has gone. Raises ValueError for one that was not added."""
+        self._loads.remove(load)
+
+    def observe_prefill(self, load: WorkerLoad, tokens: int, seconds: float) -> None:
+        """A prefill of so many tokens took so long at the worker with this load."""
+        own = load.own_rate
+        if own.observed:
+            deviation = min(seconds / own.prefill_s(tokens) - 1, _MAX_DEVIATION)
+            self._variance += (1 - _NOISE_FORGET) * (deviation**2 - self._variance)
+        self.fleet.observe_prefill(tokens, seconds)
+        own.observe_prefill(tokens, seconds)
+        load.observed_at = self.fleet.observed
+        self._assign_rate(load)
+        self._review_next()
+
+    def _review_next(self) -> None:
+        """Look at one worker, all in turn: what it showed counts less if others have shown more since."""
+        if not self._loads:
+            return
+        load = self._loads[0]
+        self._loads.rotate(-1)
+        if self.fleet.observed - load.observed_at >= len(self._loads):
+            load.own_rate.decay()
+            self._assign_rate(load)
+
+    def _assign_rate(self, load: WorkerLoad) -> None:
+        load.rate = load.own_rate if self._is_different(load.own_rate) else self.fleet
+
+    def _is_different(self, own: PrefillRate) -> bool:
+        if own.observed < _MIN_OBSERVATIONS:
+            return False
+        slowness = own.relative_slowness(self.fleet)
+        if slowness <= 0:
+            return False
+        noise = sqrt(max(self._variance, _MIN_RELATIVE_NOISE**2))
+        # Multiplied by the root, because what is observed of a worker may have faded to nothing.
+        difference, root = abs(log(slowness)), sqrt(own.count)
+        return difference > _MIN_LOG_RATIO and difference * root > _STANDARD_ERRORS * noise

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from radixway.cluster import WorkerDiscovery
-from radixway.cluster.discovery import DiscoverySourceError
+from radixway.cluster.discovery import DiscoverySourceError, WorkerDiscovery
 from radixway.core.component import running
 from radixway.core.config import WorkerSettings
 from radixway.core.telemetry import MetricsRegistry

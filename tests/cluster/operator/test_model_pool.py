@@ -6,8 +6,8 @@ import kubernetes_validate
 import pytest
 
 from radixway.cluster.operator.model_pool import build_pool_objects, build_replica_patch
+from radixway.cluster.operator.reconciler import StatusCondition, merge_conditions, model_conditions
 from radixway.cluster.operator.resources import InvalidSpecError, parse_model_spec
-from radixway.cluster.operator.status_conditions import StatusCondition, merge_conditions, model_conditions
 from support.kustomize import overlay
 
 BY_HAND = {

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from radixway.cluster.operator.policy_rules import build_config_map, find_winning_policy, render_rules
+from radixway.cluster.operator.reconciler import build_config_map, find_winning_policy, render_rules
 from radixway.cluster.operator.resources import InvalidSpecError, parse_policy_spec
 from radixway.core.config import ConfigError
 

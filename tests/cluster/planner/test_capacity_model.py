@@ -4,11 +4,13 @@ from math import inf
 
 import pytest
 
-from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand
-from radixway.cluster.planner.planned_scaler import to_engine_constants
+from radixway.cluster.planner.capacity_model import CapacityModel
+from radixway.cluster.planner.dry_run import to_engine_constants
+from radixway.cluster.planner.traffic_window import TrafficWindow, estimate_demand
 from radixway.core.config import LeastLoadedPolicyConfig, ProfileConfig
 from radixway.core.config.scale import ObjectiveConfig
-from radixway.routing.simulator import SimulationSettings, TraceSimulation, compute_figures
+from radixway.routing.simulator import SimulationSettings, compute_figures
+from radixway.routing.simulator.simulation import TraceSimulation
 from support.planned_traffic import trace
 
 PROFILE = ProfileConfig()

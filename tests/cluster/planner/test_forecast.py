@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from radixway.cluster.planner import find_forecast
+from radixway.cluster.planner.forecast import find_forecast
 
 MODELS = ["kalman", "holt", "arima", "constant"]
 
@@ -39,7 +39,7 @@ def test_a_missing_statistics_library_is_named_before_anything_is_planned(tmp_pa
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from radixway.core.config import ConfigError\n"
-        "from radixway.cluster.planner import find_forecast\n"
+        "from radixway.cluster.planner.forecast import find_forecast\n"
         "find_forecast('constant')([1.0], 1, 0.5)\n"
         "try: find_forecast('kalman')\n"
         "except ConfigError as error: print(error)\n"
@@ -50,7 +50,8 @@ def test_a_missing_statistics_library_is_named_before_anything_is_planned(tmp_pa
 
 def test_planning_imports_no_numbers_library_until_one_forecasts():
     code = (
-        "import sys, radixway.cluster.planner as p; p.find_forecast('constant')([1.0, 2.0], 1, 0.8)\n"
+        "import sys; from radixway.cluster.planner.forecast import find_forecast\n"
+        "find_forecast('constant')([1.0, 2.0], 1, 0.8)\n"
         "print(sorted({'numpy', 'pandas', 'scipy', 'statsmodels', 'ray'} & sys.modules.keys()))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from radixway.cluster.planner import ModelPlanner, RoleReplicas, ScaleDownStabilizer, find_forecast
+from radixway.cluster.planner.forecast import find_forecast
+from radixway.cluster.planner.model_planner import ModelPlanner, RoleReplicas, ScaleDownStabilizer
 from radixway.core.config import PlannerConfig
 from radixway.core.config.scale import ObjectiveConfig, PlannedModelConfig
 from support.planned_traffic import SECONDS, traffic

@@ -7,12 +7,14 @@ import math
 
 import pytest
 
-from radixway.cluster.planner import CapacityModel, TrafficWindow, estimate_demand, find_forecast
-from radixway.cluster.planner.planned_scaler import PlannedScaler, measure_attainment, to_engine_constants
+from radixway.cluster.planner.capacity_model import CapacityModel
+from radixway.cluster.planner.dry_run import PlannedScaler, measure_attainment, to_engine_constants
+from radixway.cluster.planner.elastic_simulation import ElasticSimulation
+from radixway.cluster.planner.forecast import find_forecast
+from radixway.cluster.planner.traffic_window import TrafficWindow, estimate_demand
 from radixway.core.config import LeastLoadedPolicyConfig, PlannerConfig, ProfileConfig
 from radixway.core.config.scale import ObjectiveConfig
 from radixway.routing.simulator import SimulationSettings
-from radixway.routing.simulator.elastic_simulation import ElasticSimulation
 from support.planned_traffic import trace
 
 SECONDS, PEAK = 900, 14.0

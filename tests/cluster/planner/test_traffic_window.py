@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from radixway.cluster.planner import RatioHistogram, TrafficWindow, estimate_demand
+from radixway.cluster.planner.traffic_window import RatioHistogram, TrafficWindow, estimate_demand
 from support.planned_traffic import traffic
 
 

@@ -7,9 +7,8 @@ import pytest
 from ray.exceptions import RayError
 
 from radixway.cluster.prefix_router import actor_client
-from radixway.cluster.prefix_router.prefix_record import PrefixUpdate, unpack_blocks
+from radixway.cluster.prefix_router.prefix_record import PrefixUpdate, ReplicaPrefixes, unpack_blocks
 from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
-from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
 from radixway.routing import BlockIndex
 
 

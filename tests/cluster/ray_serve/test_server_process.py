@@ -12,10 +12,9 @@ from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
 from ray.serve._private.common import DeploymentID
 
 from radixway.cluster.discovery import DiscoverySourceError
+from radixway.cluster.planner.ray_autoscaler import by_requests_in_hand
 from radixway.cluster.ray_serve import replica_source
-from radixway.cluster.ray_serve.autoscaling_policy import by_requests_in_hand
-from radixway.cluster.ray_serve.server_plan import plan_server
-from radixway.cluster.ray_serve.server_process import EngineServerError, ServerProcess
+from radixway.cluster.ray_serve.server_process import EngineServerError, ServerProcess, plan_server
 from radixway.core.config import ConfigError, EngineConfig, RayEngineConfig, load_config
 from radixway.gateway.ray_serve import build, build_app
 

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from radixway.cluster.session_ownership import GatewayFleet, owner_proxy
-from radixway.cluster.session_ownership.heartbeat import GatewayHeartbeat
+from radixway.cluster.session_ownership import owner_proxy
+from radixway.cluster.session_ownership.owner_proxy import GatewayHeartbeat
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet
 from support.free_ports import find_port
 from support.running_gateway import running_gateway
 from support.scripted_worker import answer_ok, scripted_worker

@@ -6,7 +6,8 @@ import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from radixway.cluster.session_ownership import GatewayFleet, owner_proxy
+from radixway.cluster.session_ownership import owner_proxy
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet
 from radixway.cluster.session_ownership.signed_hop import HEADER
 from radixway.core.config import load_config
 from radixway.gateway.app import Gateway

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.cluster.session_ownership import GatewayFleet, HopSigner, OwnershipKeys
-from radixway.cluster.session_ownership.signed_hop import InvalidHopSignatureError
+from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnershipKeys
+from radixway.cluster.session_ownership.signed_hop import HopSigner, InvalidHopSignatureError
 from radixway.core.config import ConfigError, load_config
 
 KEY = "a key of sixteen characters"

@@ -6,9 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from radixway.routing import BlockIndex, KvEventsState, StorageTier
+from radixway.routing import BlockIndex, KvEventsState
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
-from radixway.routing.kv_events import KvEventCounts, WorkerKvFeed
+from radixway.routing.block_index import StorageTier
+from radixway.routing.kv_events import KvEventCounts
+from radixway.routing.kv_events.service import WorkerKvFeed
 from support.kv_publishers import CachingEngine, sglang_array, vllm_array
 
 SIZE = 4

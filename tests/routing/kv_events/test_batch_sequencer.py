@@ -2,9 +2,11 @@
 
 import pytest
 
-from radixway.routing import BlockIndex, KvEventsState, StorageTier
+from radixway.routing import BlockIndex, KvEventsState
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
-from radixway.routing.kv_events import KvEventCounts, WorkerKvFeed
+from radixway.routing.block_index import StorageTier
+from radixway.routing.kv_events import KvEventCounts
+from radixway.routing.kv_events.service import WorkerKvFeed
 from support.kv_publishers import CLEARED, CachingEngine, batch, stored
 
 SIZE = 4

@@ -5,10 +5,13 @@ import tracemalloc
 
 import pytest
 
-from radixway.routing import BlockIndex, StorageTier
+from radixway.routing import BlockIndex
 from radixway.routing.block_hash import hash_token_blocks, namespace_seed, pack_tokens
-from radixway.routing.kv_events import EngineBlockTracker, KvEventCounts, decode_batch
+from radixway.routing.block_index import StorageTier
+from radixway.routing.kv_events import KvEventCounts
 from radixway.routing.kv_events import engine_blocks as blocks_module
+from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
+from radixway.routing.kv_events.event_decoder import decode_batch
 from support.kv_publishers import batch, removed, stored
 
 SIZE = 4

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing import StorageTier
-from radixway.routing.kv_events import (
+from radixway.routing.block_index import StorageTier
+from radixway.routing.kv_events.event_decoder import (
     BlocksCleared,
     BlocksRemoved,
     BlocksStored,

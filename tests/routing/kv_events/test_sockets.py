@@ -11,8 +11,9 @@ import zmq.asyncio
 
 from radixway.core.config import KvEventsConfig, WorkerSettings
 from radixway.engine.kv_events import BlockStored, ZmqEventPublisher
-from radixway.routing import BlockIndex, KvEventsState, StorageTier, WorkerRegistry, WorkerState
+from radixway.routing import BlockIndex, KvEventsState, WorkerRegistry, WorkerState
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
+from radixway.routing.block_index import StorageTier
 from radixway.routing.kv_events import KvEventCounts, KvEventService
 from radixway.routing.kv_events.subscription import SubscriptionTimeouts
 from support.kv_publishers import END, CachingEngine, batch, sglang_array, stored, vllm_array

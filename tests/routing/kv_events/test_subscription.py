@@ -5,12 +5,8 @@ import json
 import pytest
 
 from radixway.core.config import KvEventsConfig
-from radixway.routing.kv_events import (
-    PublisherAddress,
-    PublisherUnreachableError,
-    publisher_addresses,
-    read_publisher_config,
-)
+from radixway.routing.kv_events import PublisherUnreachableError, read_publisher_config
+from radixway.routing.kv_events.subscription import PublisherAddress, publisher_addresses
 
 HERE, THERE = "http://127.0.0.1:8000", "http://gpu7:8000"
 

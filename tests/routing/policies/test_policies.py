@@ -5,7 +5,8 @@ import random
 import pytest
 
 from radixway.core.config import RoutingConfig, parse_policy
-from radixway.routing import RoutingRequest, Selector, StorageTier
+from radixway.routing import RoutingRequest, Selector
+from radixway.routing.block_index import StorageTier
 from support.routing_requests import Clock, prompt, workers
 
 
@@ -76,7 +77,7 @@ class TestSession:
         for number in range(10):
             name = str(number) * 1_000_000
             fleet.selector.reserve(fleet.pick(RoutingRequest(session=name)))
-        kept = fleet.selector.policy_for_model(None)._bonds._bound
+        kept = fleet.selector.policy_for_model(None)._bindings._bound
         assert len(kept) == 10 and max(map(len, kept)) <= 16
 
     def test_two_gateways_that_share_nothing_agree(self):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.simulator import EngineConstants, EngineModel
-from radixway.routing.simulator.engine_model import SimulatedRequest
+from radixway.routing.simulator import EngineConstants
+from radixway.routing.simulator.engine_model import EngineModel, SimulatedRequest
 
 BLOCK = 4
 PLAIN = EngineConstants(
@@ -19,18 +19,14 @@ class Events:
     def __init__(self):
         self.held = set()
 
-    def stored(self, blocks):
-        assert not self.held & set(blocks), "stored twice"
-        self.held |= set(blocks)
-
-    def removed(self, blocks):
-        assert self.held >= set(blocks), "removed what was not there"
-        self.held -= set(blocks)
+    def note(self, stored, blocks):
+        assert self.held.isdisjoint(blocks) if stored else self.held.issuperset(blocks), (stored, blocks)
+        self.held = self.held | set(blocks) if stored else self.held - set(blocks)
 
 
 def engine(kv_tokens=400, constants=PLAIN):
     events = Events()
-    return EngineModel(constants, BLOCK, kv_tokens, events), events
+    return EngineModel(constants, BLOCK, kv_tokens, events.note), events
 
 
 def job(*blocks, extra=1, output=1):

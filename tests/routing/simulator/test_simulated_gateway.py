@@ -7,7 +7,9 @@ from statistics import fmean
 import pytest
 
 from radixway.core.config import parse_policy
-from radixway.routing.simulator import RequestTrace, SimulationSettings, TraceRequest, TraceSimulation
+from radixway.routing.simulator import RequestTrace, SimulationSettings
+from radixway.routing.simulator.simulation import TraceSimulation
+from radixway.routing.simulator.trace import TraceRequest
 from support.simulated_traces import BLOCK, conversations
 
 SMALL = SimulationSettings(workers=3, kv_tokens=4000)

@@ -7,15 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.core.config import parse_policy
-from radixway.routing.simulator import (
-    RequestTrace,
-    SimulationOutcome,
-    SimulationSettings,
-    TraceSimulation,
-    compute_figures,
-)
+from radixway.routing.simulator import RequestTrace, SimulationOutcome, SimulationSettings, compute_figures
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.outcome_figures import nearest_rank_percentile
+from radixway.routing.simulator.report import nearest_rank_percentile
+from radixway.routing.simulator.simulation import TraceSimulation
 from support.simulated_traces import BLOCK, conversations
 
 SMALL = SimulationSettings(workers=3, kv_tokens=4000)

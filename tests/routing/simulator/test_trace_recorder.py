@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.routing.simulator import TraceError, read_trace
-from radixway.routing.simulator.trace_recorder import TraceRecorder
+from radixway.routing.simulator.trace import TraceRecorder
 
 
 def line(*blocks, size=16, tokens=None, **more):

@@ -8,8 +8,6 @@ from radixway.core.config import HedgeConfig, RoutingConfig, WorkerSettings
 from radixway.core.pipeline import ENDPOINTS, OverloadedError, Request
 from radixway.core.telemetry import Journal, MetricsRegistry
 from radixway.routing import (
-    FleetBreakers,
-    HedgeBudget,
     PromptReader,
     Selector,
     TokenizerRegistry,
@@ -17,8 +15,9 @@ from radixway.routing import (
     WorkerRegistry,
     WorkerState,
 )
+from radixway.routing.fleet_breakers import FleetBreakers
 from radixway.routing.transports.admission import AdmissionController
-from radixway.routing.transports.hedged_dispatch import HedgedDispatch
+from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispatch
 
 
 def request(**fields) -> Request:

@@ -3,8 +3,7 @@
 The configuration's workers are told once, at the start; the rest comes and goes without a restart.
 """
 
-from radixway.cluster.discovery.configured import ConfiguredWorkers
-from radixway.cluster.discovery.discovery import WorkerDiscovery, build_discovery
+from radixway.cluster.discovery.discovery import ConfiguredWorkers, WorkerDiscovery, build_discovery
 from radixway.cluster.discovery.registration import WorkerRegistrations
 from radixway.cluster.discovery.source import DiscoverySource, DiscoverySourceError, ReportWorkers
 

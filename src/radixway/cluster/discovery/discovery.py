@@ -1,22 +1,19 @@
-"""Follows all sources and has their words done.
-
-Which sources are configured.
-"""
+"""Follows the configured sources of workers, a task for each, and applies what they report."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from radixway.cluster.discovery.source import DiscoverySource, DiscoverySourceError
 from radixway.core.component import Component
-from radixway.core.config import Config, ConfigError, DiscoveryConfig
+from radixway.core.config import Config, ConfigError, DiscoveryConfig, WorkerSettings
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
-from radixway.routing import DiscoveredWorker, FleetMembership
+from radixway.routing import API, CONFIG, DiscoveredWorker, FleetMembership, WorkerRegistry
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +26,6 @@ _RETIRE_EVERY_S = 0.5
 class _FollowedSource:
     source: DiscoverySource
     told: bool = False
-    """It has said something."""
     problem: str | None = None
     """Why it cannot be followed at the moment."""
     pause_s: float = _PAUSES_S[0]
@@ -150,3 +146,33 @@ def _configured_sources(config: DiscoveryConfig) -> Iterator[DiscoverySource]:
         from radixway.cluster.discovery.kubernetes_source import KubernetesSource
 
         yield from map(KubernetesSource, config.kubernetes)
+
+
+class ConfiguredWorkers(Component):
+    """Has them join, once whoever watches workers has been started."""
+
+    name = "configured workers"
+
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        membership: FleetMembership,
+        configured: Iterable[WorkerSettings],
+        endpoints: Callable[[], Iterable[WorkerSettings]],
+    ) -> None:
+        """`configured`: those of the section `workers`. `endpoints`: those that the semantic section names;
+        one that is known already is passed over.
+        """
+        self._registry = registry
+        self._membership = membership
+        self._configured = configured
+        self._endpoints = endpoints
+
+    async def start(self) -> None:
+        """Have them join, again those that a middleware added when it was built: nobody watched them then."""
+        members = self._membership
+        for section in [worker.config for worker in self._registry]:
+            members.join_worker(API, section)
+        members.set_members(CONFIG, map(DiscoveredWorker, self._configured))
+        others = [section for section in self._endpoints() if self._registry.get_worker(section.url) is None]
+        members.set_members("semantic", map(DiscoveredWorker, others))

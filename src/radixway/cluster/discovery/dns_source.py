@@ -1,7 +1,4 @@
-"""A source of workers: the addresses of a DNS name, resolved again when their TTL is over.
-
-A source of workers: the addresses of a name, asked for again when they have lived their time.
-"""
+"""A source of workers: the addresses of a DNS name, resolved again when their TTL is over."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 
 import dns.asyncresolver
 import dns.exception
@@ -34,21 +30,11 @@ class NameNotFoundError(DiscoverySourceError):
     """There is no such name, or none with addresses; `retry_after_s` says for how long that is certain."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedAddress:
-    """Host and port of a worker."""
+DnsAnswer = tuple[list[tuple[str, int]], float]
+"""Hosts and ports of a name, and their time to live in seconds.
 
-    host: str
-    """An address; of SRV records with https the target's name, which is what certificates name."""
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class DnsAnswer:
-    """Addresses of a name, and their time to live."""
-
-    places: tuple[ResolvedAddress, ...]
-    ttl_s: float
+A host is an address; of SRV records with https the target's name, which is what certificates name.
+"""
 
 
 class DnsLookup:
@@ -67,12 +53,12 @@ class DnsLookup:
         self._at_a_time = asyncio.Semaphore(_MAX_CONCURRENT_TARGETS)
 
     async def resolve_name(self) -> DnsAnswer:
-        """Raises NameNotFoundError; DiscoverySourceError where nobody could say."""
+        """Return what the name has now. Raises NameNotFoundError, or DiscoverySourceError if nobody knows."""
         config = self._config
         if config.port is None:
             return await self._resolve_srv()
         addresses, ttl_s = await self._resolve_addresses(config.name)
-        return DnsAnswer(tuple(ResolvedAddress(address, config.port) for address in addresses), ttl_s)
+        return [(address, config.port) for address in addresses], ttl_s
 
     async def _resolve_srv(self) -> DnsAnswer:
         answer = await self._query_records(self._config.name, "SRV")
@@ -82,17 +68,15 @@ class DnsLookup:
             raise _not_found_error(f"{self._config.name} has no SRV records", answer)
         ttl_s: float = answer.chaining_result.minimum_ttl
         if self._config.scheme == "https":
-            places = [ResolvedAddress(target.to_text(omit_final_dot=True), port) for target, port in targets]
+            places = [(target.to_text(omit_final_dot=True), port) for target, port in targets]
         else:
             found = await asyncio.gather(*(self._resolve_target(target, answer) for target, _ in targets))
             hosts = zip(targets, found, strict=True)
-            places = [
-                ResolvedAddress(host, port) for (_, port), (addresses, _) in hosts for host in addresses
-            ]
+            places = [(host, port) for (_, port), (addresses, _) in hosts for host in addresses]
             ttl_s = min(ttl_s, *(each_s for _, each_s in found))
         if not places:
             raise _not_found_error(f"no target of {self._config.name} has an address", answer)
-        return DnsAnswer(tuple(places), ttl_s)
+        return places, ttl_s
 
     async def _resolve_target(
         self, target: dns.name.Name, answer: dns.resolver.Answer
@@ -173,16 +157,13 @@ class DnsSource:
         lookup = DnsLookup(self._config)
         while True:
             try:
-                answer = await lookup.resolve_name()
+                places, ttl_s = await lookup.resolve_name()
             except DiscoverySourceError:
                 self._drop_expired(tell)
                 raise
             self._answered_at = self._clock()
-            tell(self._to_workers(answer))
-            await self._sleep(min(max(answer.ttl_s, self._config.least_s), self._config.most_s))
-
-    def _to_workers(self, answer: DnsAnswer) -> list[DiscoveredWorker]:
-        return [DiscoveredWorker(self._worker_at(place.host, place.port)) for place in answer.places]
+            tell([DiscoveredWorker(self._worker_at(host, port)) for host, port in places])
+            await self._sleep(min(max(ttl_s, self._config.least_s), self._config.most_s))
 
     def _drop_expired(self, tell: ReportWorkers) -> None:
         kept_since = self._answered_at

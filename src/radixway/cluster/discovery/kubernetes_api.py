@@ -25,7 +25,6 @@ _CALL_S = 30.0
 _GRACE_S = 10.0
 """After the server should have ended a watch."""
 _LARGEST_EVENT = 16 * 2**20
-"""Bytes."""
 _LARGEST_PAGE = 128 * 2**20
 _MOST_PAGES = 1000
 _T = TypeVar("_T")
@@ -72,9 +71,7 @@ class Account:
     def of(
         cls, config: KubernetesConfig, environ: Mapping[str, str] = os.environ, mounted: Path = MOUNTED
     ) -> Account:
-        """As configured; what is left open is the pod's, if the gateway runs in one. Raises
-        DiscoverySourceError.
-        """
+        """Read `config`; what it leaves open is the pod's own. Raises DiscoverySourceError."""
         host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
         server, token, ca = config.server, config.token_file, config.ca_file
         if server is None:
@@ -100,9 +97,7 @@ class EndpointSlices:
         self._url = URL(account.server + path)
 
     async def read_all(self) -> tuple[list[EndpointSlice], str]:
-        """All of them, and the resource version from which on to watch. Raises DiscoverySourceError,
-        Expired.
-        """
+        """Return all, and the resource version to watch from. Raises DiscoverySourceError, Expired."""
         found: list[EndpointSlice] = []
         page = {"limit": str(_PAGE)}
         for _ in range(_MOST_PAGES):

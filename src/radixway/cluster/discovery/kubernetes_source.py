@@ -53,7 +53,6 @@ class KubernetesSource:
                         raise DiscoverySourceError(f"what was just listed has expired: {expired}") from None
 
     async def _watch_slices(self, slices: EndpointSlices, tell: ReportWorkers) -> None:
-        """One watch, to its end. Raises Expired, DiscoverySourceError."""
         version = self._version
         if version is None:
             found, version = await slices.read_all()

@@ -1,7 +1,4 @@
-"""The contract of a source of workers.
-
-A worker, of what sources say of its place.
-"""
+"""The contract of a source of workers, and how it makes a worker of a host and a port."""
 
 from __future__ import annotations
 
@@ -40,7 +37,6 @@ class DiscoverySource(Protocol):
         nothing will change any more. After DiscoverySourceError it is called again, with growing pauses; the
         last report holds meanwhile. Is cancelled in the end.
         """
-        ...
 
 
 _MAX_WORKERS = 20_000

@@ -5,21 +5,10 @@ as it is.
 """
 
 from radixway.cluster.load_sync.load_sync import LoadSync, build_load_sync
-from radixway.cluster.load_sync.peer_loads import PeerGateway, PeerLoads
-from radixway.cluster.load_sync.transport import (
-    InvalidSyncMessageError,
-    SyncMessage,
-    SyncMessageCodec,
-    SyncTransport,
-)
+from radixway.cluster.load_sync.transport import SyncTransport
 
 __all__ = [
-    "InvalidSyncMessageError",
     "LoadSync",
-    "PeerGateway",
-    "PeerLoads",
-    "SyncMessage",
-    "SyncMessageCodec",
     "SyncTransport",
     "build_load_sync",
 ]

@@ -1,7 +1,4 @@
-"""Keeps gateways' views of their workers together: tells what changed here, takes in what others say.
-
-Which transport is configured.
-"""
+"""Keeps gateways' views of their workers together: tells what changed here, takes in what others say."""
 
 from __future__ import annotations
 
@@ -62,13 +59,10 @@ class LoadSync(Component):
         self._send_soon: asyncio.TimerHandle | None = None
         self._next_beat: asyncio.TimerHandle | None = None
         self._beaten_at = ledger.clock()
-        self._sent, self._heard, self._bad = (
-            metrics.counter(f"radixway_load_sync_{kind}", text)
-            for kind, text in (
-                ("sent", "Messages sent to the other gateways"),
-                ("heard", "Messages heard from other gateways"),
-                ("bad", "Messages that no gateway of our version and key can have sent"),
-            )
+        self._sent = metrics.counter("radixway_load_sync_sent", "Messages sent to the other gateways")
+        self._heard = metrics.counter("radixway_load_sync_heard", "Messages heard from other gateways")
+        self._bad = metrics.counter(
+            "radixway_load_sync_bad", "Messages that no gateway of our version and key can have sent"
         )
         metrics.gauge(
             "radixway_load_sync_peers", "Other gateways heard recently", lambda: len(self.peers), "max"
@@ -190,7 +184,6 @@ class LoadSync(Component):
                 self._ledger.set_remote_load(worker, self.peers.total_share_at(url))
 
     def _apply_to_new_worker(self, worker: Worker) -> None:
-        """A worker that others may have used for long."""
         self._ledger.set_remote_load(worker, self.peers.total_share_at(worker.url))
 
     def _notify_listeners(self) -> None:

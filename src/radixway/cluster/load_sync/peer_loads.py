@@ -32,7 +32,6 @@ class PeerGateway:
     missed: int = 0
     """Messages that were not there when a later one came."""
     sequence: int = -1
-    """The highest heard."""
     full: int = -1
     """Sequence number of the latest full message."""
     shares: dict[str, tuple[int, LoadShare]] = field(default_factory=dict)

@@ -1,7 +1,5 @@
 """Messages between gateways, and the contract of what carries them.
 
-What a gateway tells the others, and how it looks on the wire.
-
 A message is a msgpack array: version, the gateway's id and name, a sequence number, whether it is full, and a
 map from worker URLs to shares (arrays of seven counts). With a shared key, 32 bytes of HMAC-SHA256 over the
 rest stand before it.
@@ -25,12 +23,10 @@ class SyncTransport(Protocol):
     """Carries bytes to all other gateways, best effort: what cannot be sent now is dropped."""
 
     name: str
-    """As `/health` shows it."""
 
     @property
     def problem(self) -> str | None:
         """Reason why nothing gets through now; None if none is known."""
-        ...
 
     async def start_receiving(self, hear: OnMessage) -> None:
         """Begin to carry; `hear` is called in the event loop with each message that comes.
@@ -38,15 +34,12 @@ class SyncTransport(Protocol):
         Raises ConfigError for what can never work. A peer or server that is away is none of that: it is
         tried again until `close`.
         """
-        ...
 
     def broadcast(self, message: bytes) -> None:
         """Send to all others. Never waits and never raises."""
-        ...
 
     async def close_transport(self) -> None:
         """Send what is waiting if that is quick, and let go."""
-        ...
 
 
 VERSION = 1
@@ -66,9 +59,7 @@ class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
     gateway: Annotated[str, Meta(min_length=1, max_length=64)]
     """Drawn anew at each start, so that the numbers of a restarted gateway are not taken for its old ones."""
     name: Annotated[str, Meta(max_length=256)]
-    """For people."""
     sequence: Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
-    """One more with each message of the gateway."""
     full: bool
     """Workers that are not named have nothing in hand from this gateway."""
     shares: dict[str, LoadShare]

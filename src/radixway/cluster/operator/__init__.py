@@ -1,5 +1,4 @@
-"""The operator: pools of workers and gateways' rules as resources of Kubernetes (`Model`,
-`RouterPolicy`).
+"""The operator: pools of workers and gateways' rules as Kubernetes resources (`Model`, `RouterPolicy`).
 
 kopf watches and retries; what a resource wants is decided by pure functions, and one client sends it.
 """

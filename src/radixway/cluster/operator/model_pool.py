@@ -1,6 +1,4 @@
-"""Builds the objects of a `Model`'s pool, as deploy/kubernetes/pools has them by
-hand.
-"""
+"""Builds the objects of a `Model`'s pool, as deploy/kubernetes/pools has them by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ KV_EVENTS = (
     '--kv-events-config={"enable_kv_cache_events": true, "publisher": "zmq", '
     '"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558"}'
 )
-_PORTS = (("http", 8000), ("kv-events", 5557), ("kv-replay", 5558))
 
 
 @cache
@@ -50,17 +47,10 @@ def build_replica_patch(owner: KubernetesObject, spec: ModelSpec) -> KubernetesO
     """
     if spec.autoscaling is not None:
         return None
-    metadata = {
-        "name": stateful_set_name(owner["metadata"]["name"]),
-        "namespace": owner["metadata"]["namespace"],
-    }
-    number = 1 if spec.replicas is None else spec.replicas
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": metadata,
-        "spec": {"replicas": number},
-    }
+    pool, namespace = stateful_set_name(owner["metadata"]["name"]), owner["metadata"]["namespace"]
+    metadata = {"name": pool, "namespace": namespace}
+    replicas = {"replicas": 1 if spec.replicas is None else spec.replicas}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": replicas}
 
 
 def stateful_set_name(model: str) -> str:
@@ -90,22 +80,10 @@ def _from_template(kind: str, name: str) -> KubernetesObject:
 
 
 def _service(name: str) -> KubernetesObject:
-    labels = {
-        "app": "vllm-worker",
-        "app.kubernetes.io/part-of": "radixway",
-        f"{GROUP}/engine": "vllm",
-        f"{GROUP}/scrape": "worker",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": f"vllm-{name}-svc", "labels": labels},
-        "spec": {
-            "clusterIP": "None",
-            "selector": {"app": "vllm-worker", "model": name},
-            "ports": [{"name": port, "port": number, "targetPort": port} for port, number in _PORTS],
-        },
-    }
+    told = copy.deepcopy(_load_templates()["Service"])
+    told["metadata"]["name"] = f"vllm-{name}-svc"
+    told["spec"]["selector"]["model"] = name
+    return told
 
 
 def _stateful_set(name: str, spec: ModelSpec) -> KubernetesObject:

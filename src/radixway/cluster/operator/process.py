@@ -1,7 +1,4 @@
-"""Handlers that kopf calls, one at a time for each object, and retries.
-
-The operator as a process: kopf with our handlers, until it is told to stop.
-"""
+"""The operator as a process: kopf with our handlers, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -74,9 +71,7 @@ class OperatorSettings:
 async def run_operator(
     settings: OperatorSettings, stop: asyncio.Event, on_ready: Callable[[], None] | None = None
 ) -> None:
-    """Run until `stop` is set. Raises ClusterNotConfiguredError, and what kopf raises where it cannot log
-    in.
-    """
+    """Run until `stop` is set. Raises ClusterNotConfiguredError, and kopf's errors of a failed login."""
     registry = kopf.OperatorRegistry()
     kopf_settings = _make_kopf_settings()
 

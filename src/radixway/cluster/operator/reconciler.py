@@ -3,30 +3,137 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable
 from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
 
 from radixway.cluster.operator.cluster import Cluster, Refused
 from radixway.cluster.operator.model_pool import build_pool_objects, build_replica_patch, stateful_set_name
-from radixway.cluster.operator.policy_rules import (
-    build_config_map,
-    find_winning_policy,
-    render_rules,
-    rules_checksum,
-)
 from radixway.cluster.operator.resources import (
+    GROUP,
     MANAGER,
     InvalidSpecError,
     KubernetesObject,
     ModelSpec,
+    PolicySpec,
     parse_model_spec,
     parse_policy_spec,
 )
-from radixway.cluster.operator.status_conditions import StatusCondition, merge_conditions, model_conditions
 from radixway.core.config import ConfigError
+from radixway.core.config.semantic import load_semantic
+
+FILE = "rules.yaml"
+
+
+def render_rules(spec: PolicySpec) -> str:
+    """The rules as the file that gateways read. Raises ConfigError, in gateways' own words."""
+    text = yaml.safe_dump(spec.rules, allow_unicode=True, sort_keys=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / FILE
+        path.write_text(text, encoding="utf-8")
+        try:
+            load_semantic(path)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(str(path), FILE)) from None
+    return text
+
+
+def rules_checksum(text: str) -> str:
+    """Tells one text of rules from another."""
+    return sha256(text.encode()).hexdigest()[:12]
+
+
+def build_config_map(owner: KubernetesObject, spec: PolicySpec, text: str) -> KubernetesObject:
+    """It has no owner: rules outlive the policy that wrote them, for gateways cannot start without any."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": spec.config_map,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": {"app.kubernetes.io/managed-by": MANAGER},
+            "annotations": {f"{GROUP}/policy": owner["metadata"]["name"]},
+        },
+        "data": {FILE: text},
+    }
+
+
+def find_winning_policy(policies: list[KubernetesObject], config_map: str) -> str | None:
+    """Return the name of the policy that owns `config_map`: the oldest of `policies`, then by name."""
+    rivals = [
+        (each["metadata"]["creationTimestamp"], each["metadata"]["name"])
+        for each in policies
+        if "deletionTimestamp" not in each["metadata"] and _claims_config_map(each, config_map)
+    ]
+    return min(rivals)[1] if rivals else None
+
+
+def _claims_config_map(policy: KubernetesObject, config_map: str) -> bool:
+    """One that cannot be read, as from before its schema, wants nothing, or all would fail."""
+    try:
+        return parse_policy_spec(policy).config_map == config_map
+    except InvalidSpecError:
+        return False
+
+
+_MAX_MESSAGE_CHARACTERS = 32768
+"""Of a condition: an API server takes no status at all with a longer one."""
+
+
+class StatusCondition(NamedTuple):
+    """`status` is True, False or Unknown; `reason` one word in CamelCase."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+def merge_conditions(
+    old: list[KubernetesObject] | None, new: list[StatusCondition], generation: int, now: datetime
+) -> list[KubernetesObject]:
+    """`new` as the API has them; one whose status is as it was keeps the time of its last change."""
+    before = {each["type"]: each for each in old or ()}
+    told = []
+    for condition in new:
+        known = before.get(condition.type)
+        same = known is not None and known["status"] == condition.status
+        since = known["lastTransitionTime"] if known and same else now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        said = {"message": condition.message[:_MAX_MESSAGE_CHARACTERS], "lastTransitionTime": since}
+        told.append(condition._asdict() | said | {"observedGeneration": generation})
+    return told
+
+
+def model_conditions(spec: ModelSpec, stateful_set: KubernetesObject | None) -> list[StatusCondition]:
+    """Of a `Model` whose pool has been applied, by what its StatefulSet says."""
+    reconciled = StatusCondition("Reconciled", "True", "Applied", "all objects of the pool are as wanted")
+    if stateful_set is None or "status" not in stateful_set:
+        unknown = "nothing is known of the workers yet"
+        return [reconciled, StatusCondition("Available", "Unknown", "NotObserved", unknown)]
+    status = stateful_set["status"]
+    ready, wanted = status.get("readyReplicas", 0), stateful_set["spec"].get("replicas", 1)
+    current = status.get("observedGeneration", 0) >= stateful_set["metadata"]["generation"]
+    updated = status.get("updatedReplicas", 0)
+    share = f"{ready} of {wanted} workers are ready"
+    if not current or updated < wanted or ready < wanted:
+        progress = ("True", "RollingOut", f"{share}, {updated} are of the latest specification")
+    else:
+        progress = ("False", "Done", f"all {wanted} workers are ready")
+    if wanted == 0:
+        available = ("False", "ScaledToZero", "there are to be no workers")
+    elif ready:
+        available = ("True", "WorkersReady", share)
+    else:
+        available = ("False", "NoWorkerReady", f"none of {wanted} workers is ready")
+    return [reconciled, StatusCondition("Available", *available), StatusCondition("Progressing", *progress)]
+
 
 Clock = Callable[[], datetime]
-"""UTC."""
 
 
 class Reconciler:
@@ -46,20 +153,15 @@ class Reconciler:
             stateful_set = await self._apply_pool(subject, spec)
         except (InvalidSpecError, Refused) as error:
             reason = "InvalidSpec" if isinstance(error, InvalidSpecError) else "Refused"
-            await self._write_status(
-                subject, {}, [StatusCondition("Reconciled", "False", reason, str(error))]
-            )
+            failed = StatusCondition("Reconciled", "False", reason, str(error))
+            await self._write_status(subject, {}, [failed])
             return
         seen = {} if stateful_set is None else stateful_set.get("status", {})
-        counts = {
-            "replicas": seen.get("replicas", 0),
-            "readyReplicas": seen.get("readyReplicas", 0),
-            "selector": f"app=vllm-worker,model={name}",
-        }
+        counts = {name: seen.get(name, 0) for name in ("replicas", "readyReplicas")}
+        counts["selector"] = f"app=vllm-worker,model={name}"
         await self._write_status(subject, counts, model_conditions(spec, stateful_set))
 
     async def _apply_pool(self, subject: KubernetesObject, spec: ModelSpec) -> KubernetesObject | None:
-        """The StatefulSet as it is then."""
         namespace, name = subject["metadata"]["namespace"], stateful_set_name(subject["metadata"]["name"])
         for wanted in build_pool_objects(subject, spec):
             await self._cluster.apply(wanted)
@@ -73,31 +175,23 @@ class Reconciler:
         subject = await self._cluster.get("RouterPolicy", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return
-        in_force = {key: value for key, value in subject.get("status", {}).items() if key == "checksum"}
+        status = {key: value for key, value in subject.get("status", {}).items() if key == "checksum"}
         try:
             spec = parse_policy_spec(subject)
             first = find_winning_policy(await self._cluster.list("RouterPolicy", namespace), spec.config_map)
             if first != name:
-                said = f"{spec.config_map} has the rules of {first}"
-                no_more = dict.fromkeys(in_force)  # a merge patch takes away what is null
-                await self._write_status(
-                    subject, no_more, [StatusCondition("Accepted", "False", "Conflict", said)]
-                )
-                return
-            text = await asyncio.to_thread(render_rules, spec)
-            await self._cluster.apply(build_config_map(subject, spec, text))
+                status = dict.fromkeys(status)  # a merge patch takes away what is null
+                outcome = ("False", "Conflict", f"{spec.config_map} has the rules of {first}")
+            else:
+                text = await asyncio.to_thread(render_rules, spec)
+                await self._cluster.apply(build_config_map(subject, spec, text))
+                status = {"checksum": rules_checksum(text)}
+                outcome = ("True", "Written", f"gateways that mount {spec.config_map} follow it")
         except (InvalidSpecError, ConfigError) as error:
-            await self._write_status(
-                subject, in_force, [StatusCondition("Accepted", "False", "InvalidRules", str(error))]
-            )
+            outcome = ("False", "InvalidRules", str(error))
         except Refused as error:
-            await self._write_status(
-                subject, in_force, [StatusCondition("Accepted", "False", "Refused", str(error))]
-            )
-        else:
-            said = f"gateways that mount {spec.config_map} follow it"
-            accepted = StatusCondition("Accepted", "True", "Written", said)
-            await self._write_status(subject, {"checksum": rules_checksum(text)}, [accepted])
+            outcome = ("False", "Refused", str(error))
+        await self._write_status(subject, status, [StatusCondition("Accepted", *outcome)])
 
     async def reconcile_policies(self, namespace: str, *, but: str | None = None) -> None:
         """All of a namespace, as after one of them has gone, or (all others) after it wants another file."""

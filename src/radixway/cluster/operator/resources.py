@@ -24,7 +24,6 @@ class ModelAutoscaling(msgspec.Struct, frozen=True, rename="camel"):
     queue: int = 4
     """Requests that may wait for each worker."""
     gpu_utilization: int = 80
-    """Per cent."""
 
 
 class ModelStorage(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,9 +65,7 @@ class InvalidSpecError(Exception):
 
 
 def parse_model_spec(body: KubernetesObject) -> ModelSpec:
-    """Raises InvalidSpecError, also for what the schema's rules say on API servers that know no such
-    rules.
-    """
+    """Parse a `Model`. Raises InvalidSpecError, also where an API server ignores the schema's rules."""
     if not _NAME.fullmatch(body["metadata"]["name"]):
         raise InvalidSpecError("metadata.name: at most 47 lower-case letters, digits and -")
     spec = _convert_spec(body, ModelSpec)

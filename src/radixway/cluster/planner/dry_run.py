@@ -2,33 +2,96 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 
-from radixway.cluster.planner.forecast import find_forecast
-from radixway.cluster.planner.model_planner import ModelPlan
-from radixway.cluster.planner.planned_scaler import (
-    ObjectiveAttainment,
-    PlannedScaler,
-    measure_attainment,
-    to_engine_constants,
-)
-from radixway.core.config import Config, ConfigError, PlannerConfig
+from radixway.cluster.planner.elastic_simulation import ElasticOutcome, ElasticSimulation, ServedRequest
+from radixway.cluster.planner.forecast import Forecast, find_forecast
+from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner
+from radixway.cluster.planner.service import count_replicas
+from radixway.cluster.planner.traffic_window import TrafficWindow
+from radixway.core.config import Config
+from radixway.core.config.scale import ObjectiveConfig, PlannerConfig, ProfileConfig
 from radixway.core.telemetry.terminal import FittedTable, TableColumn
-from radixway.routing.simulator import RequestTrace, SimulationSettings, TraceError, read_trace
-from radixway.routing.simulator.elastic_simulation import ElasticSimulation
+from radixway.routing import Worker
+from radixway.routing.simulator import (
+    EngineConstants,
+    RequestTrace,
+    SimulationSettings,
+    read_trace,
+)
+from radixway.routing.simulator.report import format_number, nearest_rank_percentile
+
+
+class PlannedScaler:
+    """A `ReplicaScaler` that does what the planner proposes."""
+
+    def __init__(self, config: PlannerConfig, forecast: Forecast, model: str = "default") -> None:
+        self.every_s = config.load_interval_s
+        self.plans: list[tuple[float, ModelPlan]] = []
+        self._planner = ModelPlanner(model, config, forecast)
+        self.traffic = TrafficWindow()
+        self._looked_at = 0.0
+
+    def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
+        """As planned."""
+        traffic, self.traffic = self.traffic, TrafficWindow()
+        traffic.span_s, self._looked_at = now - self._looked_at, now
+        fleet = replace(count_replicas(ready, now), starting=starting)
+        plan = self._planner.update_plan(now, traffic, {"any": fleet})
+        self.plans.append((now, plan))
+        return plan.roles["any"].replicas
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveAttainment:
+    """Windows, by time of arrival, in which an objective was held."""
+
+    windows: int
+    held: int
+    replica_hours: float
+
+    @property
+    def attained_share(self) -> float:
+        """Of windows in which it was held; 1 where there was none."""
+        return self.held / self.windows if self.windows else 1.0
+
+
+def measure_attainment(
+    growth: ElasticOutcome, objective: ObjectiveConfig, window_s: float
+) -> ObjectiveAttainment:
+    """In how many windows with requests the objective was held."""
+    held = attained_windows(growth, objective, window_s)
+    return ObjectiveAttainment(len(held), sum(held.values()), growth.replica_s / 3600)
+
+
+def attained_windows(growth: ElasticOutcome, objective: ObjectiveConfig, window_s: float) -> dict[int, bool]:
+    """By number of each window with requests: whether the objective was held."""
+    windows: dict[int, list[ServedRequest]] = {}
+    for served in growth.served:
+        windows.setdefault(int(served.arrived // window_s), []).append(served)
+    return {number: _is_attained(window, objective) for number, window in windows.items()}
+
+
+def to_engine_constants(profile: ProfileConfig) -> EngineConstants:
+    """The simulated engine of which `profile` tells."""
+    return EngineConstants(**profile.model_dump(exclude={"kv_tokens", "startup_s"}))
+
+
+def _is_attained(window: Sequence[ServedRequest], objective: ObjectiveConfig) -> bool:
+    ttft_s = nearest_rank_percentile(sorted(served.ttft_s for served in window), objective.ttft_percentile)
+    itls = [served.itl_s for served in window if served.itl_s is not None]
+    return (ttft_s or 0.0) <= objective.ttft_s and (not itls or sum(itls) / len(itls) <= objective.itl_s)
+
 
 _UNBOUNDED_KV_TOKENS = 10**9
 _MAX_PLAN_STEPS = 500_000
 """Of a planner at one trace: some minutes of computing."""
-
-
-class PlanCommandError(Exception):
-    """The command cannot do what it was asked for; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +102,6 @@ class PlanOptions:
     model: str
     """Whose objective and profile hold."""
     start: int
-    """Replicas to begin with."""
     speedup: float
     window_s: float
     """The objective is judged by windows of so many seconds."""
@@ -62,13 +124,10 @@ class DryRunResult:
 
 
 def run_dry_run(order: PlanOptions, config: Config, out: Console) -> None:
-    """Carry out `order`: a table to `out`, and a file. Raises PlanCommandError."""
+    """Carry out `order`: a table to `out`, and a file. Raises ValueError, ConfigError."""
     section = config.scale.planner or PlannerConfig()
-    try:
-        trace = read_trace(order.trace)
-        done = replay_trace(trace, section, order, config)
-    except (TraceError, ValueError, ConfigError) as error:
-        raise PlanCommandError(str(error)) from None
+    trace = read_trace(order.trace)
+    done = replay_trace(trace, section, order, config)
     out.print(_dry_run_headline(order, section, trace, done), soft_wrap=True)
     _plans_table(section, done).print_to(out)
     if order.json is not None:
@@ -77,7 +136,7 @@ def run_dry_run(order: PlanOptions, config: Config, out: Console) -> None:
                 msgspec.json.format(msgspec.json.encode(build_report(order, section, done)))
             )
         except OSError as error:
-            raise PlanCommandError(f"cannot write {error.filename}: {error.strerror}") from None
+            raise ValueError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
 def replay_trace(
@@ -153,12 +212,8 @@ def _plans_table(section: PlannerConfig, done: DryRunResult) -> FittedTable:
             str(role.by_load),
             "–" if role.by_forecast is None else str(role.by_forecast),
             f"{role.pressure:.2f}",
-            _format_number(rate, "{:.2f}"),
-            _format_number(role.expected_ttft_s, "{:.2f} s"),
-            _format_number(role.expected_itl_s, "{:.4f} s"),
+            format_number(rate, "{:.2f}"),
+            format_number(role.expected_ttft_s, "{:.2f} s"),
+            format_number(role.expected_itl_s, "{:.4f} s"),
         )
     return table
-
-
-def _format_number(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)

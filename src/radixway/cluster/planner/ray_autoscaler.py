@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from radixway.cluster.planner.capacity_model import CapacityModel
 from radixway.cluster.planner.forecast import find_forecast
-from radixway.cluster.planner.scaling_modes import ScaleDownStabilizer
+from radixway.cluster.planner.model_planner import ScaleDownStabilizer
 from radixway.core.config import ConfigError, PlannerConfig
 
 IN_HAND = "requests_in_hand"
@@ -106,3 +106,14 @@ def _default_forecast() -> str:
     except ConfigError:
         return "constant"
     return usual
+
+
+def by_requests_in_hand(context: PlannerAutoscalingContext) -> tuple[float, dict[str, Any]]:
+    """Return as many replicas as hold `target_ongoing_requests` each; Ray applies delays and limits to it.
+
+    For engines, whose requests pass Ray's handles by. While they report nothing nothing changes.
+    """
+    reported = (context.aggregated_metrics or {}).get(IN_HAND)
+    if not reported:
+        return context.target_num_replicas, {}
+    return sum(reported.values()) / context.config.target_ongoing_requests, {}

@@ -12,10 +12,8 @@ from fastapi import APIRouter
 
 from radixway.cluster.planner.capacity_model import PlannedRole
 from radixway.cluster.planner.forecast import find_forecast
-from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner
-from radixway.cluster.planner.scaling_modes import RoleReplicas
-from radixway.cluster.planner.traffic_observer import OTHER, TrafficObserver
-from radixway.cluster.planner.traffic_window import TrafficWindow
+from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner, RolePlan, RoleReplicas
+from radixway.cluster.planner.traffic_window import OTHER, TrafficObserver, TrafficWindow
 from radixway.core.component import Component
 from radixway.core.config import PlannerConfig
 from radixway.core.net.task_cancellation import cancel_tasks
@@ -56,30 +54,21 @@ class PlannerService(Component):
         self.gateways: Callable[[], Collection[object]] = tuple
         """The other gateways, as far as they are heard."""
         self._heard: Collection[object] = ()
-        """These, at the last look."""
         self._sent: dict[str, dict[Worker, tuple[int, int]]] = {}
         """Requests ever sent to a model's workers by this gateway and by others, at the last look."""
         self._others: dict[str, float] = {}
         """What they sent to a model's workers, for each request of ours."""
         self.plans: dict[str, ModelPlan] = {}
-        """The latest, by model."""
-        labels = ("role", "model")
-        metrics.gauges_by(
-            "radixway_planner_replicas",
-            "Replicas that the planner proposes",
-            labels,
-            self._planned_replicas,
-            "max",
-        )
-        metrics.gauges_by(
-            "radixway_planner_ready_replicas", "Replicas that can answer", labels, self._ready_replicas, "max"
-        )
-        metrics.gauges_by(
+
+        def gauge(name: str, text: str, value: Callable[[RolePlan], float]) -> None:
+            metrics.gauges_by(name, text, ("role", "model"), lambda: self._role_values(value), "max")
+
+        gauge("radixway_planner_replicas", "Replicas that the planner proposes", lambda plan: plan.replicas)
+        gauge("radixway_planner_ready_replicas", "Replicas that can answer", lambda plan: plan.ready)
+        gauge(
             "radixway_planner_pressure",
             "Queue and decoding as a share of what the objective allows",
-            labels,
-            lambda: [(labels, plan.pressure) for labels, plan in self._iter_role_plans()],
-            "max",
+            lambda plan: plan.pressure,
         )
 
     def observe_dispatch(self, dispatch: Next) -> Next:
@@ -178,16 +167,12 @@ class PlannerService(Component):
         traffic.requests += round(traffic.requests * self._others.get(model, 0.0))
         return traffic
 
-    def _iter_role_plans(self) -> Iterable[tuple[tuple[str, str], Any]]:
+    def _role_values(self, value: Callable[[RolePlan], float]) -> Iterable[tuple[tuple[str, str], float]]:
         return [
-            ((role, model), plan) for model, whole in self.plans.items() for role, plan in whole.roles.items()
+            ((role, model), value(plan))
+            for model, whole in self.plans.items()
+            for role, plan in whole.roles.items()
         ]
-
-    def _planned_replicas(self) -> Iterable[tuple[tuple[str, str], float]]:
-        return [(labels, plan.replicas) for labels, plan in self._iter_role_plans()]
-
-    def _ready_replicas(self) -> Iterable[tuple[tuple[str, str], float]]:
-        return [(labels, plan.ready) for labels, plan in self._iter_role_plans()]
 
 
 def count_replicas(workers: Iterable[Worker], now: float, waiting: int = 0) -> RoleReplicas:

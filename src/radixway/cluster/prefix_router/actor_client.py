@@ -1,29 +1,91 @@
-"""Between a router and the actor: tells in batches, hears by long poll, and is never waited for."""
+"""The detached actor around a `PrefixRecord`, which outlives routers, and a router's client of it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
+from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
-from radixway.cluster.prefix_router.prefix_actor import PrefixActor
 from radixway.cluster.prefix_router.prefix_record import (
+    PrefixRecord,
     PrefixUpdate,
     PrefixUse,
+    ReplicaPrefixes,
     RouterReport,
     iter_all_uses,
     pack_blocks,
     unpack_blocks,
 )
-from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
+from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
 
 log = logging.getLogger(__name__)
+
+ACTOR_NAME = "RadixwayPrefixes"
+_MAX_ROUTERS = 10_000
+
+
+class PrefixActor:
+    """Takes what routers tell and holds their questions until there is news."""
+
+    def __init__(self, settings: PrefixSettings) -> None:
+        self._record = PrefixRecord(secrets.token_hex(8), settings, time.monotonic)
+        self._changed = asyncio.Event()
+
+    async def settle(self, settings: PrefixSettings) -> None:
+        """Other limits from now on."""
+        self._record.apply_settings(settings)
+
+    async def tell(self, told: RouterReport) -> None:
+        """A router tells something."""
+        self._record.apply_report(told)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def hear(self, router: str, life: str | None, since: int, wait_s: float) -> PrefixUpdate:
+        """Wait up to `wait_s` seconds for what routers other than `router` reported after number `since`."""
+        deadline = time.monotonic() + wait_s
+        while (found := self._record.updates_since(router, life, since)) is None:
+            since = self._record.last_number
+            try:
+                await asyncio.wait_for(self._changed.wait(), deadline - time.monotonic())
+            except TimeoutError:
+                return PrefixUpdate(self._record.life, since, [])
+        return found
+
+
+def find_or_start_actor(app: str, deployment: str, settings: PrefixSettings) -> ActorHandle[PrefixActor]:
+    """The actor of this deployment. Blocks while Ray's directory is asked; raises what Ray raises.
+
+    Each deployment has its own: replicas of two, as of one that prefills and one that decodes, are never
+    mixed. It ends with Serve.
+    """
+    controller = ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)  # first: no Serve, no actor
+    namespace = "::".join(filter(None, (SERVE_NAMESPACE, app, deployment)))
+    actor = (
+        ray.remote(PrefixActor)
+        .options(
+            name=ACTOR_NAME,
+            namespace=namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=-1,
+            max_concurrency=_MAX_ROUTERS,
+        )
+        .remote(settings)
+    )
+    controller._register_shutdown_cleanup_actor.remote(actor)
+    actor.settle.remote(settings)
+    return actor
+
 
 _BATCH_S = 0.05
 """From the first use that is to be told until it is: others' requests meanwhile go along."""
@@ -64,7 +126,6 @@ class PrefixActorClient:
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._sync_forever())
         self.alone = True
-        """The actor does not answer, or has not yet."""
 
     def report_use(self, replica: str, blocks: Sequence[int]) -> None:
         """To be told: a prompt went to the replica."""

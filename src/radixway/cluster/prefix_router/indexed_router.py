@@ -25,9 +25,8 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
-from radixway.cluster.prefix_router.actor_client import PrefixActorClient
+from radixway.cluster.prefix_router.actor_client import PrefixActorClient, find_or_start_actor
 from radixway.cluster.prefix_router.call_prompt import NO_PROMPT, CallPrompt, find_prompt
-from radixway.cluster.prefix_router.prefix_actor import find_or_start_actor
 from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
 from radixway.cluster.prefix_router.replica_fleet import ReplicaFleet
 from radixway.cluster.prefix_router.router_metrics import PrefixRouterMetrics
@@ -42,8 +41,6 @@ _BYTES_PER_TOKEN = 4
 
 @dataclass(slots=True)
 class _RoutedRequest:
-    """What a pending request carries from one hook to the next."""
-
     request: RoutingRequest
     uncached: dict[str, int] = field(default_factory=dict)
     """Tokens to prefill at the replicas that were chosen for it, from before it was noted there itself."""

@@ -4,12 +4,91 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from radixway.cluster.prefix_router.call_prompt import BLOCK_BYTES
 from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
-from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
 from radixway.routing import BlockIndex
+
+
+class ReplicaPrefixes:
+    """A block index under two limits: the published ones per replica, and one for all of them together.
+
+    Every replica may have the same share of `max_chars`; of more, what was used least recently is let go at
+    once. Routers and the actor that outlives them keep one each.
+    """
+
+    def __init__(self, settings: PrefixSettings, index: BlockIndex) -> None:
+        self.settings = settings
+        self.index = index
+        self._slots: dict[str, int] = {}
+        self._next_eviction = 0.0
+
+    def __contains__(self, replica: str) -> bool:
+        return replica in self._slots
+
+    def __len__(self) -> int:
+        """Blocks remembered, those of several replicas once for each."""
+        return sum(map(self.index.assumed, self._slots.values()))
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """All that are known."""
+        return tuple(self._slots)
+
+    def add_replica(self, replica: str) -> int:
+        """A new replica, which has seen nothing; its slot in the index."""
+        slot = self._slots[replica] = self.index.add_slot()
+        self._resize_slots()
+        return slot
+
+    def remove_replica(self, replica: str) -> None:
+        """The replica is gone; one that is not known is passed over."""
+        slot = self._slots.pop(replica, None)
+        if slot is not None:
+            self.index.remove_slot(slot)
+            self._resize_slots()
+
+    def record_prompt(self, replica: str, blocks: Sequence[int], now: float) -> None:
+        """A prompt of `blocks` goes to the replica; one that is not known is passed over. `now`: seconds."""
+        slot = self._slots.get(replica)
+        if slot is not None and blocks:
+            self.index.predict_blocks(slot, blocks, now, told=False)
+        if self.settings.do_eviction and now >= self._next_eviction:
+            self._next_eviction = now + self.settings.eviction_interval_secs
+            self._evict_surplus()
+
+    def apply_settings(self, settings: PrefixSettings) -> None:
+        """Other limits from now on."""
+        self.settings = settings
+        self._resize_slots()
+
+    def iter_uses(self) -> Iterator[tuple[str, list[int]]]:
+        """All that is remembered: used again in this order, it is the same."""
+        for replica, slot in self._slots.items():
+            for blocks in self.index.assumed_uses(slot):
+                yield replica, blocks
+
+    def check(self) -> None:
+        """Recompute what can be. Raises AssertionError in words."""
+        self.index.check()
+        assert len(self) <= self.settings.most_blocks, "more is remembered than there is room for"
+
+    def _resize_slots(self) -> None:
+        for slot in self._slots.values():
+            self.index.set_capacity(slot, self._slot_capacity())
+
+    def _slot_capacity(self) -> int:
+        return self.settings.most_blocks // max(1, len(self._slots))
+
+    def _evict_surplus(self) -> None:
+        settings = self.settings
+        for slot in self._slots.values():
+            if self.index.assumed(slot) * BLOCK_BYTES > settings.eviction_threshold_chars:
+                self.index.set_capacity(slot, settings.eviction_target_chars // BLOCK_BYTES or 1)
+                self.index.set_capacity(slot, self._slot_capacity())
+
 
 PrefixUse = tuple[str, bytes]
 """A replica, and the names of a prompt's blocks that it has seen (`pack`)."""
@@ -37,7 +116,6 @@ class RouterReport:
     router: str
     uses: list[PrefixUse] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-    """Replicas that have died."""
     replicas: list[str] | None = None
     """All that Ray says there are, where that has changed."""
 
@@ -65,15 +143,11 @@ class PrefixRecord:
         self._latest: deque[tuple[int, str, PrefixUse]] = deque()
         """`(number, router, use)`"""
         self._latest_blocks = 0
-        self._upto = 0
+        self.last_number = 0
+        """The number of the latest use."""
         self._told_at: dict[str, float] = {}
         self._gone: dict[str, None] = {}
         """Who died: what routers that have not noticed yet say of them is not believed."""
-
-    @property
-    def last_number(self) -> int:
-        """The number of the latest use."""
-        return self._upto
 
     def apply_settings(self, settings: PrefixSettings) -> None:
         """Other limits from now on: the latest router knows."""
@@ -97,10 +171,10 @@ class PrefixRecord:
 
     def updates_since(self, router: str, life: str | None, since: int) -> PrefixUpdate | None:
         """Return what routers other than `router` reported after number `since`; None if nothing."""
-        first = self._latest[0][0] if self._latest else self._upto + 1
+        first = self._latest[0][0] if self._latest else self.last_number + 1
         if life != self.life or since < first - 1:
-            return PrefixUpdate(self.life, self._upto, list(iter_all_uses(self.seen)), all=True)
-        if since == self._upto:
+            return PrefixUpdate(self.life, self.last_number, list(iter_all_uses(self.seen)), all=True)
+        if since == self.last_number:
             return None
         uses = []
         for number, who, use in reversed(self._latest):
@@ -108,7 +182,7 @@ class PrefixRecord:
                 break
             if who != router:
                 uses.append(use)
-        return PrefixUpdate(self.life, self._upto, uses[::-1]) if uses else None
+        return PrefixUpdate(self.life, self.last_number, uses[::-1]) if uses else None
 
     def check(self) -> None:
         """Recompute what can be. Raises AssertionError in words."""
@@ -125,8 +199,8 @@ class PrefixRecord:
             self.seen.add_replica(replica)
         self._told_at[replica] = now
         self.seen.record_prompt(replica, unpack_blocks(packed), now)
-        self._upto += 1
-        self._latest.append((self._upto, router, use))
+        self.last_number += 1
+        self._latest.append((self.last_number, router, use))
         self._latest_blocks += len(packed) // 8
         while self._latest_blocks > _MAX_LATEST_USES:
             self._latest_blocks -= len(self._latest.popleft()[2][1]) // 8

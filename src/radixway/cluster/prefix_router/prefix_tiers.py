@@ -1,6 +1,4 @@
-"""Settings of the prefix router, as `request_router_kwargs` brings them.
-
-The published three tiers, over a block index: prefix, else the idlest replica, else power of two.
+"""The prefix router's settings, and its policy of three tiers: prefix, the idlest replica, power of two.
 
 Source: Ray's guide to `PrefixCacheAffinityRouter`. Two things differ. Whether queues are too uneven is asked
 of each replica, not of all together: one that is overrun does not switch affinity off for the others. And
@@ -20,7 +18,7 @@ from radixway.cluster.prefix_router.call_prompt import BLOCK_BYTES, count_fine_b
 from radixway.core.config import PrefixAffinityPolicyConfig
 from radixway.routing import RoutingRequest, Worker
 from radixway.routing.policies import Policy, Scores, View
-from radixway.routing.policies.power_of_two import power_of_two
+from radixway.routing.policies.simple import power_of_two
 
 
 class PrefixSettings(PrefixAffinityPolicyConfig):

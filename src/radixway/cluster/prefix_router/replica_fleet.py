@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from radixway.cluster.prefix_router.prefix_record import ReplicaPrefixes
 from radixway.cluster.prefix_router.prefix_tiers import PrefixSettings
-from radixway.cluster.prefix_router.replica_prefixes import ReplicaPrefixes
 from radixway.core.config import RoutingConfig, WorkerSettings
 from radixway.routing import LoadShare, RoutingRequest, Selector, Worker, WorkerChoice, WorkerLease
 from radixway.routing.policies import Policy
@@ -54,12 +54,12 @@ class ReplicaFleet:
         worker.slot = self.seen.add_replica(replica)
         # Of those that were never chosen none is first, else every new router would begin with the same one.
         worker.picked = -self._rng.getrandbits(32)
-        self._selector.ledger.add_worker(worker)
+        self._selector.ledger.rates.add_load(worker.load)
 
     def remove_replica(self, replica: str) -> None:
         """It is gone, and what it had in hand with it."""
         if (worker := self._workers.pop(replica, None)) is not None:
-            self._selector.ledger.remove_worker(worker)
+            self._selector.ledger.rates.remove_load(worker.load)
             self.seen.remove_replica(replica)
             for key in [key for key in self._leases if key[0] == replica]:
                 self._leases.pop(key)[1].release()

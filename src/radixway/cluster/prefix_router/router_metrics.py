@@ -9,7 +9,6 @@ from collections.abc import Callable
 from ray.util import metrics
 
 _EVERY_S = 1.0
-_TAGS = ("application", "deployment")
 
 
 class PrefixRouterMetrics:
@@ -19,31 +18,30 @@ class PrefixRouterMetrics:
         """`state`: blocks that are remembered, and whether the router is alone."""
         self._state = state
         tags = {"application": app, "deployment": deployment}
-        self._choices = metrics.Counter(
+
+        def counter(name: str, text: str, *more: str) -> metrics.Counter:
+            return metrics.Counter(name, text, (*tags, *more)).set_default_tags(tags)
+
+        def gauge(name: str, text: str) -> metrics.Gauge:
+            return metrics.Gauge(name, text, tuple(tags)).set_default_tags(tags)
+
+        self._choices = counter(
             "radixway_router_choices",
-            description="Requests for which a replica was chosen, by why it was this one.",
-            tag_keys=(*_TAGS, "reason"),
-        ).set_default_tags(tags)
-        self._prompt_tokens = metrics.Counter(
-            "radixway_router_prompt_tokens",
-            description="Prompt tokens of requests, estimated by their length.",
-            tag_keys=_TAGS,
-        ).set_default_tags(tags)
-        self._seen_tokens = metrics.Counter(
-            "radixway_router_seen_tokens",
-            description="Of those, what the chosen replicas had seen before.",
-            tag_keys=_TAGS,
-        ).set_default_tags(tags)
-        self._blocks = metrics.Gauge(
-            "radixway_router_blocks",
-            description="Blocks of prompts that this router remembers, of all replicas.",
-            tag_keys=_TAGS,
-        ).set_default_tags(tags)
-        self._is_alone = metrics.Gauge(
-            "radixway_router_alone",
-            description="1 while the actor that shares prefixes among routers does not answer.",
-            tag_keys=_TAGS,
-        ).set_default_tags(tags)
+            "Requests for which a replica was chosen, by why it was this one.",
+            "reason",
+        )
+        self._prompt_tokens = counter(
+            "radixway_router_prompt_tokens", "Prompt tokens of requests, estimated by their length."
+        )
+        self._seen_tokens = counter(
+            "radixway_router_seen_tokens", "Of those, what the chosen replicas had seen before."
+        )
+        self._blocks = gauge(
+            "radixway_router_blocks", "Blocks of prompts that this router remembers, of all replicas."
+        )
+        self._is_alone = gauge(
+            "radixway_router_alone", "1 while the actor that shares prefixes among routers does not answer."
+        )
         self._reasons: Counter[str] = Counter()
         self._tokens = self._seen = 0
         self._handing_over: asyncio.TimerHandle | None = None

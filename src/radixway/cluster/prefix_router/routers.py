@@ -1,7 +1,4 @@
-"""Ray Serve's requests by the gateway's default policy.
-
-The drop-in for Ray Serve's `PrefixCacheAffinityRouter`.
-"""
+"""Routers for Ray Serve: by the gateway's default policy, and a drop-in for `PrefixCacheAffinityRouter`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ that its name hashes to, and other gateways pass its requests on to that one.
 """
 
 from radixway.cluster.session_ownership.owner_proxy import OwnerProxy, build_owner_proxy
-from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnershipKeys
-from radixway.cluster.session_ownership.signed_hop import HopSigner, is_signed_hop
+from radixway.cluster.session_ownership.signed_hop import is_signed_hop
 
-__all__ = ["GatewayFleet", "HopSigner", "OwnerProxy", "OwnershipKeys", "build_owner_proxy", "is_signed_hop"]
+__all__ = ["OwnerProxy", "build_owner_proxy", "is_signed_hop"]

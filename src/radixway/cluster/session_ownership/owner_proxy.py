@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import time
@@ -14,7 +14,6 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from radixway.cluster.session_ownership.heartbeat import GatewayHeartbeat
 from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnedRequest, OwnershipKeys
 from radixway.cluster.session_ownership.signed_hop import HEADER, HopSigner, read_hop_header
 from radixway.core.component import Component
@@ -34,10 +33,66 @@ from radixway.core.http import (
     send_error,
 )
 from radixway.core.http.asgi import FORWARDER
+from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.pipeline import GatewayError, StreamBrokenError
 from radixway.core.telemetry import MetricsRegistry
 
 log = logging.getLogger(__name__)
+
+_EVERY_S = 2.0
+
+
+class GatewayHeartbeat:
+    """Of one gateway. A process that is frozen or cut off keeps its connections, and answers nothing on them.
+
+    Belongs to one event loop. Nobody is asked while nobody waits, unless the last one who was did not answer.
+    """
+
+    def __init__(self, url: str, ask: Callable[[], Awaitable[None]], every_s: float = _EVERY_S) -> None:
+        """`ask` returns if the gateway answers, and raises OSError, TimeoutError among them, if not."""
+        self._url = url
+        self._ask = ask
+        self._every_s = every_s
+        self._waiting: set[asyncio.Timeout] = set()
+        self._asking: asyncio.Task[None] | None = None
+        self.silent = False
+
+    @asynccontextmanager
+    async def monitored(self) -> AsyncIterator[None]:
+        """Run the block while probing the gateway. Raises TimeoutError when it falls silent."""
+        if self.silent:
+            raise TimeoutError("it is silent")
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().create_task(
+                self._probe_loop(), name=f"pulse of {self._url}"
+            )
+        async with asyncio.timeout(None) as limit:
+            self._waiting.add(limit)
+            try:
+                yield
+            finally:
+                self._waiting.discard(limit)
+
+    async def stop_probing(self) -> None:
+        """Ask no more."""
+        if self._asking is not None:
+            await cancel_tasks([self._asking])
+
+    async def _probe_loop(self) -> None:
+        while self._waiting or self.silent:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self._ask()
+            except OSError as error:
+                if not self.silent:
+                    log.warning("the gateway %s is silent: %s", self._url, error or type(error).__name__)
+                self.silent = True
+                now = asyncio.get_running_loop().time()
+                while self._waiting:
+                    self._waiting.pop().reschedule(now)
+            else:
+                self.silent = False
+
 
 _CONNECT_S = 2.0
 _EXPLAIN_S = 5.0
@@ -113,11 +168,9 @@ class OwnerProxy(Component):
         try:
             seal = read_hop_header(scope)
             if seal is not None:
-                scope = {
-                    **scope,
-                    "client": self._seals.verify_hop(scope, seal),
-                    "headers": _without_hop_header(scope),
-                }
+                client = self._seals.verify_hop(scope, seal)
+                headers = [header for header in scope["headers"] if header[0] != HEADER]
+                scope = {**scope, "client": client, "headers": headers}
                 await self._app(scope, receive, send)
             elif self._places.may_be_owned(scope):
                 await self._route_request(scope, receive, send)
@@ -131,7 +184,6 @@ class OwnerProxy(Component):
             pass
 
     async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises BadBody, ClientDisconnectedError, OwnerUnavailableError."""
         if not self._knows(scope):
             await self._app(scope, receive, send)
             return
@@ -261,10 +313,6 @@ def _replay_body(raw: bytes, receive: Receive) -> Receive:
         return rest.pop() if rest else await receive()
 
     return receive_again
-
-
-def _without_hop_header(scope: Scope) -> list[tuple[bytes, bytes]]:
-    return [header for header in scope["headers"] if header[0] != HEADER]
 
 
 def build_owner_proxy(

@@ -1,7 +1,4 @@
-"""Maps names to the gateways that own them.
-
-Finds the name by which a request is bound to a gateway.
-"""
+"""The names by which requests are bound to gateways, and the gateways that own them."""
 
 from __future__ import annotations
 
@@ -55,7 +52,6 @@ _NAMED = {
     "/output_block": ("request_id",),
     "/free": ("request_id",),
 }
-"""Paths whose bodies name what they are about."""
 _MAKE = frozenset({"/sessions", "/select_and_reserve"})
 """Of these, those that make up a name where there is none."""
 _OF_CONVERSATIONS = frozenset(

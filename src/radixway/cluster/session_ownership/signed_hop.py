@@ -40,9 +40,7 @@ class HopSigner:
         return f"{said} {self._mac(scope, said)}"
 
     def verify_hop(self, scope: Scope, value: bytes) -> tuple[str, int] | None:
-        """Verify `value` and return the client's address. Raises
-        InvalidHopSignatureError.
-        """
+        """Verify `value` and return the client's address. Raises InvalidHopSignatureError."""
         said, _, mac = value.decode("latin-1").rpartition(" ")
         if not hmac.compare_digest(mac.encode(), self._mac(scope, said).encode()):
             raise InvalidHopSignatureError("this was passed on with another key than scale.gateways.key")

@@ -211,7 +211,7 @@ def _check_import_path(path: str) -> str:
 ImportPath = Annotated[str, AfterValidator(_check_import_path)]
 DeploymentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
 
-BY_REQUESTS = "radixway.cluster.ray_serve.autoscaling_policy.by_requests_in_hand"
+BY_REQUESTS = "radixway.cluster.planner.ray_autoscaler.by_requests_in_hand"
 
 
 class RayAutoscalingConfig(ConfigSection):

@@ -8,8 +8,7 @@ from typing import Any
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from radixway.cluster.ray_serve.peer_transport import GATEWAY, RayPeerTransport
-from radixway.cluster.ray_serve.replica_source import RayReplicaSource
+from radixway.cluster.ray_serve.replica_source import GATEWAY, RayPeerTransport, RayReplicaSource
 from radixway.core.config import Config
 from radixway.core.http import Message, Receive, Scope, Send
 from radixway.core.telemetry import configure_logging

@@ -15,9 +15,13 @@ what it sent before is not sent again.
 
 from __future__ import annotations
 
-from radixway.routing.kv_events.counts import KvEventCounts
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
-from radixway.routing.kv_events.event_decoder import UnreadableBatchError, decode_batch, may_contain_clear
+from radixway.routing.kv_events.event_decoder import (
+    KvEventCounts,
+    UnreadableBatchError,
+    decode_batch,
+    may_contain_clear,
+)
 from radixway.routing.worker import KvEventsState
 
 MAX_BUFFERED_BATCHES = 20_000
@@ -98,11 +102,14 @@ class BatchSequencer:
             if self._apply_batch(number, payload):
                 self._mark_following()
         elif self.exact:
-            self._handle_gap(number, payload)
+            self._counts.gaps += 1
+            missed = f"batches {self.last + 1} to {number - 1} were missed"
+            self._request_missed(number, payload, f"{missed}, and there is no replay")
         elif may_contain_clear(payload) and self._apply_after_clear(number, payload):
             self._mark_following()
         elif self.state is not KvEventsState.DEGRADED:
-            self._handle_late_join(number, payload)
+            late = f"it was joined at batch {number}, and there is no replay of what came before"
+            self._request_missed(number, payload, late)
 
     def on_replayed_batch(self, attempt: int, number: int, payload: bytes) -> None:
         """A batch from a replay. They may come twice, in any order, and from another run than before."""
@@ -172,23 +179,13 @@ class BatchSequencer:
         if must:
             self.state, self.reason = KvEventsState.REPLAYING, None
 
-    def _handle_gap(self, number: int, payload: bytes) -> None:
-        self._counts.gaps += 1
+    def _request_missed(self, number: int, payload: bytes, missed: str) -> None:
+        """Ask for what came before batch `number`, which follows it. `missed`: what is lost otherwise."""
         if self._can_replay:
             self._buffer_batch(number, payload)
             self._request_replay(must=True)
         else:
-            missed = f"batches {self.last + 1} to {number - 1} were missed"
-            self._mark_degraded(f"{missed}, and there is no replay")
-
-    def _handle_late_join(self, number: int, payload: bytes) -> None:
-        if self._can_replay:
-            self._buffer_batch(number, payload)
-            self._request_replay(must=True)
-        else:
-            self._mark_degraded(
-                f"it was joined at batch {number}, and there is no replay of what came before"
-            )
+            self._mark_degraded(missed)
 
     def _buffer_batch(self, number: int, payload: bytes) -> None:
         if len(self._kept) < MAX_BUFFERED_BATCHES:

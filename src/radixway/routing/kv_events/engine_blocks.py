@@ -11,14 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_64_intdigest
 
 from radixway.routing.block_hash import hash_token_blocks, namespace_seed
 from radixway.routing.block_index import BlockIndex, StorageTier
-from radixway.routing.kv_events.counts import KvEventCounts
-from radixway.routing.kv_events.event_decoder import BlocksCleared, BlocksRemoved, BlocksStored, KvCacheEvent
+from radixway.routing.kv_events.event_decoder import (
+    BlocksCleared,
+    BlocksRemoved,
+    BlocksStored,
+    KvCacheEvent,
+    KvEventCounts,
+)
 
 MAX_ORPHANS = 16_384
 """Blocks with an unknown parent that are held; the oldest go first."""
@@ -99,8 +105,11 @@ class EngineBlockTracker:
         match event:
             case BlocksStored():
                 self._apply_stored(event)
+            case BlocksRemoved() if event.group not in (None, self._group):
+                self._counts.ignored += 1
             case BlocksRemoved():
-                self._apply_removed(event)
+                self._counts.removed += 1
+                self._remove_blocks(event.hashes, event.tier)
             case BlocksCleared():
                 self._counts.cleared += 1
                 self.clear_blocks()
@@ -217,13 +226,6 @@ class EngineBlockTracker:
 
     # What is removed.
 
-    def _apply_removed(self, event: BlocksRemoved) -> None:
-        if event.group not in (None, self._group):
-            self._counts.ignored += 1
-            return
-        self._counts.removed += 1
-        self._remove_blocks(event.hashes, event.tier)
-
     def _remove_blocks(self, hashes: Iterable[int], tier: StorageTier) -> None:
         lost: list[int] = []
         for name in hashes:
@@ -264,7 +266,6 @@ class EngineBlockTracker:
     # Orphans.
 
     def _hold_orphan(self, event: BlocksStored) -> None:
-        """Wait for the event's parent."""
         assert event.parent is not None
         keys = [(name, event.tier) for name in event.hashes]
         if any(key in self._orphaned for key in keys):
@@ -289,11 +290,8 @@ class EngineBlockTracker:
 
     def _index_blocks(self, hashes: Iterable[int], tier: StorageTier) -> None:
         if self.told:
-            self._index.add_blocks(self._slot, self._names_of(hashes), tier)
-
-    def _names_of(self, hashes: Iterable[int]) -> Iterator[int]:
-        for name in hashes:
-            yield from _index_names(self._names[name])
+            names = chain.from_iterable(_index_names(self._names[name]) for name in hashes)
+            self._index.add_blocks(self._slot, names, tier)
 
     def _names_in(self, tier: StorageTier) -> Iterator[int]:
         for name, names in self._names.items():

@@ -155,14 +155,7 @@ def decode_batch(payload: bytes) -> KvEventBatch:
     for one in raw.events:
         try:
             event = _decode_event(bytes(one))
-        except (
-            msgspec.DecodeError,
-            UnicodeDecodeError,
-            RecursionError,
-            ValueError,
-            OverflowError,
-            TypeError,
-        ):
+        except (msgspec.DecodeError, RecursionError, ValueError, OverflowError, TypeError):
             batch.unreadable += 1
             continue
         if event is None:
@@ -245,3 +238,34 @@ def _low_64_bits(name: NumberOrBytes) -> int:
     if isinstance(name, bytes):
         return int.from_bytes(name[-8:], "big")
     return name & _LOW_64_BITS
+
+
+@dataclass(slots=True)
+class KvEventCounts:
+    """Of all workers together, since the start. Only ever grow."""
+
+    batches: int = 0
+    stored: int = 0
+    removed: int = 0
+    cleared: int = 0
+    ignored: int = 0
+    """Events about other things than a worker's own prefixes."""
+    unreadable: int = 0
+    orphaned: int = 0
+    """Events whose parent block was unknown."""
+    gaps: int = 0
+    restarts: int = 0
+    """Publishers that turned out to be another process than before."""
+    replays: int = 0
+    replays_failed: int = 0
+    degradations: int = 0
+
+    def events(self) -> list[tuple[str, int]]:
+        """Events by kind."""
+        names = ("stored", "removed", "cleared", "ignored", "unreadable", "orphaned")
+        return [(name, getattr(self, name)) for name in names]
+
+    def incidents(self) -> list[tuple[str, int]]:
+        """Return gaps, replays and their results by kind."""
+        names = ("gaps", "restarts", "replays", "replays_failed", "degradations")
+        return [(name, getattr(self, name)) for name in names]

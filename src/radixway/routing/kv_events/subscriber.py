@@ -94,7 +94,6 @@ class KvEventSubscriber:
         socket.subscribe(self._address.topic)
 
     async def _watch_connection(self, monitor: zmq.asyncio.Socket) -> None:
-        """Notice when the publisher comes and goes."""
         while True:
             event = (await recv_monitor_message(monitor))["event"]
             if self._away is not None:
@@ -134,7 +133,6 @@ class KvEventSubscriber:
         self._follower.on_live_batch(int.from_bytes(frames[-2], "big"), frames[-1])
 
     def _notify_sequencer(self, tell: Callable[[], None] | None = None) -> None:
-        """Tell the follower something, and do what follows."""
         if tell is not None:
             tell()
         self._settle()
@@ -153,7 +151,6 @@ class KvEventSubscriber:
                 follower.retry_replay()
 
     async def _request_replay(self, start: int, attempt: int) -> None:
-        """Ask for all batches from `start` on."""
         follower, timing = self._follower, self._timing
         endpoint = self._address.replay_endpoint
         assert endpoint is not None

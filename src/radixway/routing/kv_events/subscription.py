@@ -1,7 +1,4 @@
-"""Publisher addresses of a worker's KV events, from the configuration or from its `/server_info`.
-
-How patient a subscriber is.
-"""
+"""Where a worker publishes its KV events, by configuration or its `/server_info`, and how patient we are."""
 
 from __future__ import annotations
 
@@ -93,9 +90,7 @@ def _parse_sglang_config(config: Any) -> dict[str, Any] | None:
 
 
 def _resolve_endpoint(endpoint: str, worker_url: str) -> str:
-    """A wildcard is the worker's own host, and so is loopback if the worker is here. Raises
-    PublisherUnreachableError.
-    """
+    """A wildcard is the worker's own host, and so is loopback if the worker is here."""
     worker_host = URL(worker_url).host or ""
     is_here = _is_loopback(worker_host)
     if endpoint.startswith("ipc://") and not is_here:

@@ -1,9 +1,11 @@
-"""Policies: each orders candidate workers for a request, a short file each."""
+"""Policies: each orders candidate workers for a request. `base.py` has the contract."""
 
-import random
+from importlib import import_module
+from random import Random
 
 from radixway.core.config import (
     AnyPolicy,
+    ConfigError,
     CustomPolicyConfig,
     ExpectedTimePolicyConfig,
     KvAwarePolicyConfig,
@@ -16,35 +18,17 @@ from radixway.core.config import (
     StickyLeastLoadedPolicyConfig,
 )
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.custom_policy import load_custom_policy
 from radixway.routing.policies.expected_time import ExpectedTime
 from radixway.routing.policies.kv_aware import KvAware
 from radixway.routing.policies.least_loaded import LeastLoaded
-from radixway.routing.policies.power_of_two import PowerOfTwo
 from radixway.routing.policies.prefix_affinity import PrefixAffinity
-from radixway.routing.policies.random_choice import RandomChoice
-from radixway.routing.policies.round_robin import RoundRobin
-from radixway.routing.policies.session import SessionAffinity
-from radixway.routing.policies.sticky_least_loaded import StickyLeastLoaded
+from radixway.routing.policies.session import SessionAffinity, StickyLeastLoaded
+from radixway.routing.policies.simple import PowerOfTwo, RandomChoice, RoundRobin
 
-__all__ = [
-    "ExpectedTime",
-    "KvAware",
-    "LeastLoaded",
-    "Policy",
-    "PowerOfTwo",
-    "PrefixAffinity",
-    "RandomChoice",
-    "RoundRobin",
-    "Scores",
-    "SessionAffinity",
-    "StickyLeastLoaded",
-    "View",
-    "make_policy",
-]
+__all__ = ["LeastLoaded", "Policy", "Scores", "View", "make_policy"]
 
 
-def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
+def make_policy(config: AnyPolicy, rng: Random) -> Policy:
     """Build the policy that `config` describes. `rng` is the source of randomness of those that need one.
 
     Raises ConfigError if a custom policy cannot be loaded.
@@ -69,4 +53,22 @@ def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
         case ExpectedTimePolicyConfig():
             return ExpectedTime(config)
         case CustomPolicyConfig():
-            return load_custom_policy(config)
+            return _load_custom_policy(config)
+
+
+def _load_custom_policy(config: CustomPolicyConfig) -> Policy:
+    """Build the class at the dotted path of `config` with its parameters."""
+    mistake = f"routing.policy: {config.path!r}"
+    module_name, _, name = config.path.rpartition(".")
+    try:
+        found = getattr(import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as error:
+        raise ConfigError(f"{mistake} cannot be loaded: {error}") from None
+    if not isinstance(found, type) or Policy not in found.__mro__ or not hasattr(found, "name"):
+        needed = "a subclass of radixway.routing.policies.Policy with a name"
+        raise ConfigError(f"{mistake} is no policy: {needed}")
+    try:
+        policy: Policy = found(**config.parameters)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{mistake} cannot be built: {error}") from None
+    return policy

@@ -55,7 +55,6 @@ class Policy(Protocol):
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         """Score `candidates` (at least one)."""
-        ...
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
         """Note that `request` was sent to `worker` at `now`, in monotonic seconds."""

@@ -7,7 +7,7 @@
 
 Everything is in seconds, so there is no weight to tune between cache and load: a prefix is worth the time
 that it saves, no more. Rates are learnt from first tokens. Workers whose own is not clearly another share the
-fleet's (`prefill_rates.py`), so those with nothing cached and nothing to do cost the same and take turns.
+fleet's (`worker_load.py`), so those with nothing cached and nothing to do cost the same and take turns.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ class ExpectedTime(Policy):
 
     def __init__(self, config: ExpectedTimePolicyConfig) -> None:
         self._slowdown = config.slowdown
-        self._host_credit = config.host_credit
-        self._disk_credit = config.disk_credit
+        self._credits = config.host_credit, config.disk_credit
         self.temperature = config.temperature
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
@@ -60,4 +59,4 @@ class ExpectedTime(Policy):
         if matches.disk is matches.device:
             return {slot: blocks * size for slot, blocks in matches.device.items()}
         credit = matches.credit
-        return {slot: credit(slot, self._host_credit, self._disk_credit) * size for slot in matches.disk}
+        return {slot: credit(slot, *self._credits) * size for slot in matches.disk}

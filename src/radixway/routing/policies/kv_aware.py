@@ -27,8 +27,7 @@ class KvAware(Policy):
 
     def __init__(self, config: KvAwarePolicyConfig) -> None:
         self._weight = config.overlap_weight
-        self._host_credit = config.host_credit
-        self._disk_credit = config.disk_credit
+        self._credits = config.host_credit, config.disk_credit
         self.temperature = config.temperature
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
@@ -36,7 +35,7 @@ class KvAware(Policy):
         costs, parts = [], []
         for worker in candidates:
             load = worker.load
-            cached = matches.credit(worker.slot, self._host_credit, self._disk_credit)
+            cached = matches.credit(worker.slot, *self._credits)
             prefill = max(0.0, (load.all_prefill_tokens + request.tokens) / size - cached)
             decode = load.all_blocks + self._new_blocks(request, worker)
             costs.append(self._weight * prefill + decode)

@@ -7,20 +7,18 @@ the candidates alone.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
+from random import Random
 
 from radixway.core.config import PrefixAffinityPolicyConfig
 from radixway.core.radix import RadixTree
 from radixway.routing.policies.base import Policy, Scores, View
-from radixway.routing.policies.power_of_two import power_of_two
+from radixway.routing.policies.simple import power_of_two
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
 class _EmptyPayload:
-    """Edges of these trees carry nothing."""
-
     def split(self, at: int) -> tuple[_EmptyPayload, _EmptyPayload]:
         return self, self
 
@@ -29,6 +27,7 @@ class _EmptyPayload:
 
 
 _NOTHING = _EmptyPayload()
+_NO_TREE: RadixTree[str, _EmptyPayload] = RadixTree()
 
 
 class PrefixAffinity(Policy):
@@ -37,7 +36,7 @@ class PrefixAffinity(Policy):
     name = "prefix_affinity"
     reads_text = True
 
-    def __init__(self, config: PrefixAffinityPolicyConfig, rng: random.Random) -> None:
+    def __init__(self, config: PrefixAffinityPolicyConfig, rng: Random) -> None:
         self._config = config
         self._rng = rng
         self._seen: dict[Worker, RadixTree[str, _EmptyPayload]] = {}
@@ -54,8 +53,9 @@ class PrefixAffinity(Policy):
             scores.costs = power_of_two(self._rng, candidates, range(len(candidates)))
             scores.parts = [(queue, 0, 0) for queue in queues]
             return scores
-        matched = [self._matched_chars(worker, request.text) for worker in candidates]
-        kept = [self._tree_chars(worker) for worker in candidates]
+        trees = [self._seen.get(worker, _NO_TREE) for worker in candidates]
+        matched = [tree.match(request.text, touch=False).length for tree in trees]
+        kept = [tree.size for tree in trees]
         best, least = max(matched), min(kept)
         if best / len(request.text) >= self._config.match_rate_threshold:
             scores.reason = "prefix"
@@ -85,11 +85,3 @@ class PrefixAffinity(Policy):
 
     def forget(self, worker: Worker) -> None:
         self._seen.pop(worker, None)
-
-    def _matched_chars(self, worker: Worker, text: str) -> int:
-        tree = self._seen.get(worker)
-        return tree.match(text, touch=False).length if tree is not None else 0
-
-    def _tree_chars(self, worker: Worker) -> int:
-        tree = self._seen.get(worker)
-        return tree.size if tree is not None else 0

@@ -1,23 +1,28 @@
 """A trace-driven simulator: modelled engines, real routing code."""
 
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.engine_model import EngineConstants, EngineModel
+from radixway.routing.simulator.engine_model import EngineConstants
 from radixway.routing.simulator.job_queue import (
     SimulationJob,
     SimulationJobQueue,
     SimulationQueueFullError,
+    SimulationTask,
     trace_path,
 )
-from radixway.routing.simulator.outcome_figures import SimulationFigures, compute_figures
-from radixway.routing.simulator.sample_traces import SAMPLES, make_sample_trace
-from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings, TraceSimulation
-from radixway.routing.simulator.simulation_task import SimulationTask
-from radixway.routing.simulator.trace import RequestTrace, TraceError, TraceLine, TraceRequest, read_trace
+from radixway.routing.simulator.report import SimulationFigures, compute_figures
+from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings
+from radixway.routing.simulator.trace import (
+    SAMPLES,
+    RequestTrace,
+    TraceError,
+    TraceLine,
+    make_sample_trace,
+    read_trace,
+)
 
 __all__ = [
     "SAMPLES",
     "EngineConstants",
-    "EngineModel",
     "RequestTrace",
     "SimulationFigures",
     "SimulationJob",
@@ -28,8 +33,6 @@ __all__ = [
     "SimulationTask",
     "TraceError",
     "TraceLine",
-    "TraceRequest",
-    "TraceSimulation",
     "compare_policies",
     "compute_figures",
     "make_sample_trace",

@@ -14,14 +14,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from radixway.core.telemetry.terminal import FittedTable, TableColumn
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.outcome_figures import SimulationFigures, compute_figures
-from radixway.routing.simulator.report import PlottingUnavailableError, draw_plots, write_html_page
+from radixway.routing.simulator.report import (
+    PlottingUnavailableError,
+    SimulationFigures,
+    compute_figures,
+    draw_plots,
+    format_number,
+    write_html_page,
+)
 from radixway.routing.simulator.simulation import SimulationOutcome, SimulationSettings
-from radixway.routing.simulator.trace import RequestTrace, TraceError, read_trace
-
-
-class SimulateCommandError(Exception):
-    """The command cannot do what it was asked for; the message says why."""
+from radixway.routing.simulator.trace import RequestTrace, read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,9 @@ class SimulateOptions:
 
 
 def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> None:
-    """Carry out `order`: a table to `out`, a progress bar and remarks to `err`, files. Raises
-    SimulateCommandError.
-    """
-    try:
-        policies = parse_policies(order.policies)
-        trace = read_trace(order.trace, order.block_tokens)
-    except (ValueError, TraceError) as error:
-        raise SimulateCommandError(str(error)) from None
+    """Carry out `order`: a table to `out`, progress to `err`, files. Raises ValueError."""
+    policies = parse_policies(order.policies)
+    trace = read_trace(order.trace, order.block_tokens)
     if order.limit is not None:
         trace = replace(trace, requests=trace.requests[: order.limit])
     _check_output_paths(order)
@@ -56,10 +53,8 @@ def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> 
             outcomes = compare_policies(
                 trace, policies, order.setting, order.jobs, lambda done: bar.update(task, completed=done)
             )
-    except ValueError as error:
-        raise SimulateCommandError(str(error)) from None
     except BrokenProcessPool:
-        raise SimulateCommandError(
+        raise ValueError(
             "a process that simulated was ended from outside; with --jobs 1 it takes less memory"
         ) from None
     _report_outcomes(order, trace, outcomes, out, err)
@@ -75,7 +70,7 @@ def _report_outcomes(
     told = {name: compute_figures(outcome) for name, outcome in outcomes.items()}
     skipped = next(iter(told.values())).skipped
     if skipped == len(trace.requests):
-        raise SimulateCommandError(
+        raise ValueError(
             f"none of the {skipped} requests fits into a worker's {order.setting.kv_tokens} KV tokens"
         )
     out.print(_trace_headline(order, trace), soft_wrap=True)
@@ -90,18 +85,18 @@ def _report_outcomes(
         if order.report is not None:
             _write_report_files(order, trace, outcomes, told, err)
     except OSError as error:
-        raise SimulateCommandError(f"cannot write {error.filename}: {error.strerror}") from None
+        raise ValueError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
 def _check_output_paths(order: SimulateOptions) -> None:
-    """Find out before the work whether its results can be written. Raises SimulateCommandError."""
+    """Find out before the work whether its results can be written."""
     try:
         if order.report is not None:
             order.report.mkdir(parents=True, exist_ok=True)
         if order.json is not None:
             order.json.touch()
     except OSError as error:
-        raise SimulateCommandError(f"cannot write {error.filename}: {error.strerror}") from None
+        raise ValueError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
 def _write_report_files(
@@ -126,7 +121,6 @@ def _write_report_files(
 def _build_document(
     order: SimulateOptions, trace: RequestTrace, told: Mapping[str, SimulationFigures]
 ) -> dict[str, Any]:
-    """All figures for a machine."""
     setting = asdict(order.setting)
     constants = setting.pop("constants")
     setting |= {
@@ -156,18 +150,14 @@ def _figures_table(told: Mapping[str, SimulationFigures]) -> FittedTable:
         seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
         table.add_row(
             name,
-            *(_format_number(value, "{:.3f} s") for value in seconds),
-            _format_number(of.itl_mean_s, "{:.4f} s"),
-            _format_number(of.hit_rate, "{:.1%}"),
-            _format_number(of.expected_hit_rate, "{:.1%}"),
-            _format_number(of.imbalance, "{:.3f}"),
-            _format_number(of.request_imbalance, "{:.3f}"),
+            *(format_number(value, "{:.3f} s") for value in seconds),
+            format_number(of.itl_mean_s, "{:.4f} s"),
+            format_number(of.hit_rate, "{:.1%}"),
+            format_number(of.expected_hit_rate, "{:.1%}"),
+            format_number(of.imbalance, "{:.3f}"),
+            format_number(of.request_imbalance, "{:.3f}"),
         )
     return table
-
-
-def _format_number(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
 
 
 def _progress_bar(console: Console) -> Progress:

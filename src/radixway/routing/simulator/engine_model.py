@@ -18,11 +18,11 @@ growth of the context within a run of steps that only decode and into which no r
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +74,16 @@ class EngineConstants:
         return cls(**given)
 
 
-class BlockCacheObserver(Protocol):
-    """Told of what enters and leaves an engine's cache, as KV events would."""
-
-    def stored(self, blocks: Sequence[int]) -> None: ...
-
-    def removed(self, blocks: Sequence[int]) -> None: ...
+OnBlocksChanged = Callable[[bool, Sequence[int]], None]
+"""Called with blocks that an engine's cache has stored (True) or evicted, as KV events would tell."""
 
 
 class BlockCache:
     """Blocks by name, least recently used first out, those in use never. Counted in blocks."""
 
-    def __init__(self, capacity: int, observer: BlockCacheObserver) -> None:
+    def __init__(self, capacity: int, on_change: OnBlocksChanged) -> None:
         self._capacity = capacity
-        self._observer = observer
+        self._on_change = on_change
         self._idle: OrderedDict[int, None] = OrderedDict()
         self._uses: dict[int, int] = {}
         self._reserved = 0
@@ -140,7 +136,7 @@ class BlockCache:
                 self._uses[block] = 1
                 new.append(block)
         if new:
-            self._observer.stored(new)
+            self._on_change(True, new)
 
     def free_blocks(self, blocks: Sequence[int], extra: int) -> None:
         """A request is over: its blocks are no longer in use, the `extra` ones are free."""
@@ -174,7 +170,7 @@ class BlockCache:
         while len(self._uses) + len(self._idle) + self._reserved > self._capacity:
             gone.append(self._idle.popitem(last=False)[0])
         if gone:
-            self._observer.removed(gone)
+            self._on_change(False, gone)
 
 
 @dataclass(slots=True, eq=False)
@@ -190,7 +186,6 @@ class SimulatedRequest:
     reserved_blocks: int = 0
     """Of the cache, beside those of its prompt: the last, partial one and the answer's."""
     filled: int = 0
-    """Blocks of the prompt that are in the cache and in use by it."""
     first_token: float = 0.0
     finished: float = 0.0
 
@@ -208,12 +203,12 @@ class EngineModel:
     """One engine. Whoever drives it calls `run_until` with times that never go back, then maybe `submit`."""
 
     def __init__(
-        self, constants: EngineConstants, block_tokens: int, kv_tokens: int, observer: BlockCacheObserver
+        self, constants: EngineConstants, block_tokens: int, kv_tokens: int, on_change: OnBlocksChanged
     ) -> None:
         self._constants = constants
         self._block_tokens = block_tokens
         self._capacity = kv_tokens // block_tokens
-        self.cache = BlockCache(self._capacity, observer)
+        self.cache = BlockCache(self._capacity, on_change)
         self.now = 0.0
         """When the step under way began."""
         self.busy_s = 0.0
@@ -288,7 +283,6 @@ class EngineModel:
         assert (self._step is None) == (not self.running), "it rests though there is work"
 
     def _plan_step(self) -> None:
-        """Admit who fits, and plan the next step."""
         while self._waiting and len(self._prefilling) + len(self._decoding) < self._constants.max_running:
             if not self._admit_request(self._waiting[0]):
                 break
@@ -327,7 +321,6 @@ class EngineModel:
         return True
 
     def _advance_steps(self, step: _EngineStep, times: int) -> None:
-        """`times` of the steps are over."""
         self.now += step.seconds * times
         self.busy_s += step.seconds * times
         self.work_s += (step.seconds - self._constants.step_s) * times

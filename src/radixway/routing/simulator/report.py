@@ -1,23 +1,110 @@
-"""A simulation for people: one picture of plots, and a page that holds it beside the figures."""
+"""The figures by which policies are compared, and the report that shows them to people."""
 
 from __future__ import annotations
 
 import base64
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from radixway.routing.simulator.outcome_figures import SimulationFigures
 from radixway.routing.simulator.simulation import SimulationOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SLICES = 60
-"""Of the trace's time, in the plot over time."""
+
+@dataclass(frozen=True, slots=True)
+class SimulationFigures:
+    """Of one policy. Seconds; rates and imbalances are ratios. None where nothing was observed."""
+
+    requests: int
+    skipped: int
+    """Requests that no worker's cache has room for."""
+    ttft_mean_s: float | None
+    ttft_p50_s: float | None
+    ttft_p99_s: float | None
+    itl_mean_s: float | None
+    """Mean over the answers of the mean time between their tokens."""
+    hit_rate: float | None
+    """Prompt tokens that were in the cache of the worker that served them, of all."""
+    expected_hit_rate: float | None
+    """The same as the selector thought; None for a policy that does not look at prefixes."""
+    imbalance: float | None
+    """The busiest worker's work over the mean, 1 at best. Work is the seconds that tokens cost it, without
+    the fixed cost of a step: a worker with one request to decode is as busy as one with fifty."""
+    request_imbalance: float | None
+    """The most requests that a worker got over the mean."""
+
+
+def compute_figures(outcome: SimulationOutcome) -> SimulationFigures:
+    """The figures of a simulation's outcome."""
+    ttft = sorted(outcome.ttft_s)
+    expected = outcome.expected_cached_tokens
+    return SimulationFigures(
+        requests=len(ttft),
+        skipped=outcome.skipped,
+        ttft_mean_s=fmean(ttft) if ttft else None,
+        ttft_p50_s=nearest_rank_percentile(ttft, 0.5),
+        ttft_p99_s=nearest_rank_percentile(ttft, 0.99),
+        itl_mean_s=fmean(outcome.itl_s) if outcome.itl_s else None,
+        hit_rate=_ratio(outcome.cached_tokens, outcome.input_tokens),
+        expected_hit_rate=None if expected is None else _ratio(expected, outcome.input_tokens),
+        imbalance=_imbalance(outcome.work_s),
+        request_imbalance=_imbalance(outcome.requests),
+    )
+
+
+def nearest_rank_percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The smallest of `ordered` values that at least `share` of them do not exceed (nearest rank)."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def format_number(value: float | None, form: str) -> str:
+    """Format `value` by `form`, a format string; a dash where nothing was observed."""
+    return "–" if value is None else form.format(value)
+
+
+def _imbalance(loads: Sequence[float]) -> float | None:
+    return _ratio(max(loads) * len(loads), sum(loads)) if loads else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+_QUANTILES = tuple(share / 100 for share in (*range(5, 95, 5), *range(95, 100), 99.9))
+_SLICES = 48
+"""Of the trace's time."""
+
+
+def compute_curves(outcome: SimulationOutcome) -> dict[str, Any]:
+    """Points by name, few whatever the trace's length; seconds."""
+    ordered = sorted(outcome.ttft_s)
+    work = sum(outcome.work_s)
+    return {
+        "ttft_quantiles": [[share, nearest_rank_percentile(ordered, share)] for share in _QUANTILES]
+        if ordered
+        else [],
+        "ttft_over_time": _ttft_over_time(outcome),
+        "work_shares": [each / work for each in outcome.work_s] if work else [],
+        "requests": outcome.requests,
+    }
+
+
+def _ttft_over_time(outcome: SimulationOutcome) -> list[list[float]]:
+    """`[from then on, mean time to first token of who arrived]`, without the slices in which nobody did."""
+    width = max(outcome.arrived_s, default=0.0) / _SLICES or 1.0
+    sums: dict[int, list[float]] = {}
+    for arrived, ttft in zip(outcome.arrived_s, outcome.ttft_s, strict=True):
+        slot = sums.setdefault(min(int(arrived / width), _SLICES - 1), [0.0, 0.0])
+        slot[0] += ttft
+        slot[1] += 1
+    return [[slot * width, total / many] for slot, (total, many) in sorted(sums.items())]
 
 
 class PlottingUnavailableError(Exception):
@@ -57,12 +144,7 @@ def _draw_ttft_distribution(axes: Axes, outcomes: Mapping[str, SimulationOutcome
 
 def _draw_over_time(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
     for outcome in outcomes.values():
-        width = (max(outcome.arrived_s) or 1.0) / _SLICES
-        slices: dict[int, list[float]] = defaultdict(list)
-        for at, ttft in zip(outcome.arrived_s, outcome.ttft_s, strict=True):
-            slices[int(at / width)].append(ttft)
-        places = sorted(slices)
-        axes.plot([place * width for place in places], [fmean(slices[place]) for place in places])
+        axes.plot(*zip(*_ttft_over_time(outcome), strict=True))
     axes.set(xlabel="arrival, s", ylabel="mean time to first token, s", yscale="log")
     axes.grid(alpha=0.3)
 
@@ -103,8 +185,9 @@ def write_html_page(path: Path, headline: str, document: Mapping[str, Any], pict
         for name, of in policies.items()
     )
     given = document["setting"] | {f"engine: {name}": value for name, value in document["constants"].items()}
+    template = (files(__package__) / "report.html").read_text(encoding="utf-8")
     path.write_text(
-        _PAGE.format(
+        template.format(
             headline=escape(headline),
             head=_table_row("th", "policy", columns),
             rows="\n".join(rows),
@@ -127,31 +210,3 @@ def _format_cell(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Radixway simulation</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th, td {{ padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd }}
-th:first-child {{ text-align: left }}
-img {{ max-width: 100%; margin: 1.5em 0 }}
-</style>
-<h1>Radixway simulation</h1>
-<p>{headline}</p>
-<table>
-{head}
-{rows}
-</table>
-{picture}
-<h2>Setting</h2>
-<table>
-{given}
-</table>
-<p>TTFT: time to first token. ITL: mean time between the tokens of an answer. Hit rate: share of prompt tokens
-that were cached where they were served. Imbalance: the busiest worker's work over the mean.</p>
-</html>
-"""

@@ -2,18 +2,85 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from math import inf
 from operator import itemgetter
 
-from radixway.core.config import AnyPolicy
-from radixway.routing import RoutingRequest, Worker, WorkerChoice, WorkerLease
+from radixway.core.config import AnyPolicy, RoutingConfig, WorkerSettings
+from radixway.routing import (
+    LoadShare,
+    RoutingRequest,
+    Selector,
+    Worker,
+    WorkerChoice,
+    WorkerLease,
+    WorkerState,
+)
 from radixway.routing.simulator.engine_model import EngineConstants, EngineModel, SimulatedRequest
-from radixway.routing.simulator.simulated_gateway import LoadExchange, SimulatedGateway
 from radixway.routing.simulator.trace import RequestTrace
+
+
+class SimulatedGateway:
+    """One gateway: a selector of its own, and the workers as it sees them."""
+
+    def __init__(
+        self, policy: AnyPolicy, workers: int, kv_tokens: int, clock: Callable[[], float], seed: int
+    ) -> None:
+        self.selector = Selector(RoutingConfig(policy=policy), clock=clock, rng=random.Random(seed))
+        self.workers: list[Worker] = []
+        for _ in range(workers):
+            self.add_worker(kv_tokens)
+
+    def add_worker(self, kv_tokens: int) -> Worker:
+        """One more worker."""
+        worker = Worker(WorkerSettings(url=f"http://worker-{len(self.workers)}", kv_tokens=kv_tokens))
+        worker.state = WorkerState.READY
+        self.selector.add_worker(worker)
+        self.workers.append(worker)
+        return worker
+
+
+class LoadExchange:
+    """Tells every gateway of each step of the others' leases, `delay_s` later."""
+
+    def __init__(
+        self, gateways: Sequence[SimulatedGateway], delay_s: float, clock: Callable[[], float]
+    ) -> None:
+        self._gateways = gateways
+        self._delay_s = delay_s
+        self._clock = clock
+        self._on_the_way: deque[tuple[float, int, int, LoadShare]] = deque()
+        """When it arrives, whose share it is, at which worker."""
+        self._heard = [[LoadShare()] * len(gateway.workers) for gateway in gateways]
+        """By gateway and worker: what arrived last."""
+        for number, gateway in enumerate(gateways):
+            gateway.selector.ledger.on_step = self._listener(number, gateway)
+
+    @property
+    def next_delivery_at(self) -> float | None:
+        """Time of the next delivery in seconds; None if nothing is under way."""
+        return self._on_the_way[0][0] if self._on_the_way else None
+
+    def deliver_next(self) -> None:
+        """Deliver the next load share to the other gateways."""
+        _, sender, number, share = self._on_the_way.popleft()
+        self._heard[sender][number] = share
+        for receiver, gateway in enumerate(self._gateways):
+            if receiver != sender:
+                others = (heard[number] for who, heard in enumerate(self._heard) if who != receiver)
+                gateway.selector.ledger.set_remote_load(gateway.workers[number], LoadShare.sum_shares(others))
+
+    def _listener(self, number: int, gateway: SimulatedGateway) -> Callable[[Worker], None]:
+        def note(worker: Worker) -> None:
+            at = self._clock() + self._delay_s
+            self._on_the_way.append((at, number, gateway.workers.index(worker), worker.load.to_share()))
+
+        return note
+
 
 _TEXT_OFFSET = 0xE000
 """Blocks become characters for policies by text: from here on none is a surrogate."""
@@ -80,17 +147,12 @@ class SimulationOutcome:
 
 
 class _EventFeed:
-    """One worker's KV events on their way to the index."""
-
     def __init__(self) -> None:
         self.engine: EngineModel
         self.pending: deque[tuple[float, bool, Sequence[int]]] = deque()
 
-    def stored(self, blocks: Sequence[int]) -> None:
-        self.pending.append((self.engine.now, True, blocks))
-
-    def removed(self, blocks: Sequence[int]) -> None:
-        self.pending.append((self.engine.now, False, blocks))
+    def note_change(self, stored: bool, blocks: Sequence[int]) -> None:
+        self.pending.append((self.engine.now, stored, blocks))
 
 
 class TraceSimulation:
@@ -170,11 +232,12 @@ class TraceSimulation:
     def _add_engine(self) -> None:
         setting = self._setting
         feed = _EventFeed()
-        feed.engine = EngineModel(setting.constants, self._trace.block_tokens, setting.kv_tokens, feed)
+        feed.engine = EngineModel(
+            setting.constants, self._trace.block_tokens, setting.kv_tokens, feed.note_change
+        )
         self._feeds.append(feed)
 
     def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
-        """Who may be sent a request now."""
         return gateway.workers
 
     def _on_sent(self, choice: WorkerChoice) -> None:
@@ -207,7 +270,6 @@ class TraceSimulation:
         return self._now
 
     def _deliver_events(self, now: float) -> None:
-        """The events of the workers that have arrived by `now`."""
         if not self._setting.events:
             return
         until = now - self._setting.event_delay_s
@@ -230,9 +292,5 @@ class TraceSimulation:
 
 
 def _blocks_to_text(blocks: Sequence[int]) -> str:
-    return "".join(map(chr, _characters(blocks)))
-
-
-def _characters(blocks: Sequence[int]) -> Iterator[int]:
     span = 0x110000 - _TEXT_OFFSET
-    return (_TEXT_OFFSET + block % span for block in blocks)
+    return "".join(chr(_TEXT_OFFSET + block % span) for block in blocks)

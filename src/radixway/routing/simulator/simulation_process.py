@@ -19,9 +19,9 @@ from threading import Thread
 import msgspec
 
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
-from radixway.routing.simulator.outcome_figures import compute_curves, compute_figures
-from radixway.routing.simulator.simulation_task import SimulationMessage, SimulationTask
-from radixway.routing.simulator.trace import TraceError, read_trace
+from radixway.routing.simulator.job_queue import SimulationMessage, SimulationTask
+from radixway.routing.simulator.report import compute_curves, compute_figures
+from radixway.routing.simulator.trace import read_trace
 
 
 def run_task(task: SimulationTask) -> SimulationMessage:
@@ -36,7 +36,7 @@ def run_task(task: SimulationTask) -> SimulationMessage:
         outcomes = compare_policies(
             trace, policies, setting, progress=lambda done: _write_message(SimulationMessage(done=done))
         )
-    except (ValueError, TraceError) as error:
+    except ValueError as error:
         return SimulationMessage(error=str(error))
     except MemoryError:
         return SimulationMessage(

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import msgspec
@@ -30,7 +32,7 @@ _GZIP = b"\x1f\x8b"
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class TraceError(Exception):
+class TraceError(ValueError):
     """The file is no trace; the message names file and line."""
 
 
@@ -43,6 +45,9 @@ class TraceLine(msgspec.Struct, omit_defaults=True):
     hash_ids: list[int]
     block_size: Annotated[int, Meta(ge=1)] | None = None
     session: int | None = None
+
+
+_decode = msgspec.json.Decoder(TraceLine).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,11 @@ def read_trace(
     """
     requests: list[TraceRequest] = []
     block_tokens: int | None = None
-    decode = msgspec.json.Decoder(TraceLine).decode
     for number, text in enumerate(_read_lines(path), 1):
         if not text.strip():
             continue
         try:
-            line = decode(text)
+            line = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise TraceError(f"{path}:{number}: {_explain_bad_line(error, text)}") from None
         said = line.block_size or default_block_tokens
@@ -122,3 +126,131 @@ def _explain_bad_line(error: Exception, text: bytes) -> str:
             "prefix, and so tells nothing about policies"
         )
     return str(error)
+
+
+class TraceRecorder:
+    """Hands lines of a trace to `write` as lines of traffic come in.
+
+    Blocks get numbers in the order in which they first appear, so the file says which prompts begin alike and
+    nothing else of them. Where a request's blocks have another size than the file's, larger ones are cut (all
+    parts of a shared block are shared) and smaller ones joined (a block stands for all that leads to it, so
+    of each run of neighbours the last one's name does).
+    """
+
+    def __init__(self, write: Callable[[bytes], object], block_tokens: int | None = None) -> None:
+        """`block_tokens`: tokens a block in the trace; by default those of the first request."""
+        self.block_tokens = block_tokens
+        self.recorded = 0
+        self.left_out = 0
+        """Requests whose blocks cannot be made into blocks of the trace's size."""
+        self._write = write
+        self._blocks: dict[tuple[int, int], int] = {}
+        self._sessions: dict[int, int] = {}
+
+    def record_line(self, text: bytes) -> None:
+        """Add `text`, a line of traffic. Raises TraceError if it is none."""
+        try:
+            line = _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TraceError(f"this is no line of traffic: {error}") from None
+        if line.block_size is None:
+            raise TraceError("this is no line of traffic: it tells no block_size")
+        size = self.block_tokens = self.block_tokens or line.block_size
+        if size % line.block_size and line.block_size % size:
+            self.left_out += 1
+            return
+        names = self._resize_blocks(line.hash_ids, line.block_size, size)
+        line.hash_ids = [self._blocks.setdefault(name, len(self._blocks)) for name in names]
+        line.block_size = size
+        if line.session is not None:
+            line.session = self._sessions.setdefault(line.session, len(self._sessions))
+        self._write(msgspec.json.encode(line) + b"\n")
+        self.recorded += 1
+
+    @staticmethod
+    def _resize_blocks(blocks: list[int], theirs: int, ours: int) -> list[tuple[int, int]]:
+        """The blocks of our size: which block of theirs, and which part of it."""
+        if theirs > ours:
+            return [(block, part) for block in blocks for part in range(theirs // ours)]
+        step = ours // theirs
+        return [(block, 0) for block in blocks[step - 1 :: step]]
+
+
+_BLOCK = 64
+"""Tokens a block."""
+
+
+class _SamplePrompt:
+    """A prompt that others go on from. It grows by whole blocks, and no two grow alike."""
+
+    def __init__(self, names: Iterator[int], blocks: list[int] | None = None) -> None:
+        self._names = names
+        self._blocks = blocks or []
+
+    def extend_prompt(self, tokens: int) -> _SamplePrompt:
+        more = [next(self._names) for _ in range(max(1, tokens // _BLOCK))]
+        return _SamplePrompt(self._names, self._blocks + more)
+
+    def to_trace_line(self, at_s: float, output_tokens: int, session: int) -> TraceLine:
+        return TraceLine(
+            timestamp=round(at_s * 1e3, 1),
+            input_length=len(self._blocks) * _BLOCK,
+            output_length=output_tokens,
+            hash_ids=self._blocks,
+            block_size=_BLOCK,
+            session=session,
+        )
+
+
+def _chat_trace(draw: Random) -> Iterator[TraceLine]:
+    """People who talk to six assistants, each of whom begins every conversation alike."""
+    names = count()
+    assistants = [_SamplePrompt(names).extend_prompt(draw.randint(600, 2400)) for _ in range(6)]
+    for session in range(220):
+        prompt, at_s = draw.choice(assistants), draw.uniform(0, 420)
+        for _ in range(min(14, 1 + int(draw.expovariate(0.22)))):
+            prompt = prompt.extend_prompt(draw.randint(40, 400))
+            answer = draw.randint(30, 350)
+            yield prompt.to_trace_line(at_s, answer, session)
+            prompt = prompt.extend_prompt(answer)
+            at_s += 4 + draw.expovariate(1 / 18)
+
+
+def _agent_trace(draw: Random) -> Iterator[TraceLine]:
+    """Agents of three kinds with long instructions, who call again as soon as a tool has answered."""
+    names = count()
+    kinds = [_SamplePrompt(names).extend_prompt(draw.randint(6_000, 9_000)) for _ in range(3)]
+    for session in range(70):
+        prompt, at_s = draw.choice(kinds).extend_prompt(500), draw.uniform(0, 300)
+        for _ in range(draw.randint(6, 22)):
+            answer = draw.randint(40, 200)
+            yield prompt.to_trace_line(at_s, answer, session)
+            prompt = prompt.extend_prompt(answer + draw.randint(100, 1600))
+            at_s += 2 + draw.expovariate(1 / 4)
+
+
+def _document_trace(draw: Random) -> Iterator[TraceLine]:
+    """Short questions about forty long documents, of which few are asked about often."""
+    names = count()
+    documents = [_SamplePrompt(names).extend_prompt(draw.randint(6_000, 20_000)) for _ in range(40)]
+    often = [1 / (rank + 1) for rank in range(len(documents))]
+    for session in range(700):
+        (document,) = draw.choices(documents, often)
+        question = document.extend_prompt(draw.randint(30, 120))
+        yield question.to_trace_line(draw.uniform(0, 500), draw.randint(60, 300), session)
+
+
+_MAKERS: dict[str, Callable[[Random], Iterator[TraceLine]]] = {
+    "chats": _chat_trace,
+    "agents": _agent_trace,
+    "documents": _document_trace,
+}
+
+SAMPLES: tuple[str, ...] = tuple(_MAKERS)
+"""Their names."""
+
+
+def make_sample_trace(name: str) -> bytes:
+    """A trace as a file holds it. Raises KeyError for a name that is none of `SAMPLES`."""
+    lines = sorted(_MAKERS[name](Random(name)), key=lambda line: line.timestamp)
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)

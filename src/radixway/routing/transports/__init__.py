@@ -1,14 +1,12 @@
 """Brings requests to workers. Start with `dispatch.RequestDispatcher`, the pipeline's innermost step."""
 
-from radixway.routing.transports.dispatch import RequestDispatcher
-from radixway.routing.transports.engine_metrics_poller import EngineMetricsPoller
+from radixway.routing.transports.dispatch import RequestDispatcher, RequestForwarder
 from radixway.routing.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.routing.transports.fan_out import FanOut, FanOutCall, FanOutResult
-from radixway.routing.transports.forwarder import RequestForwarder
-from radixway.routing.transports.http_probe import HttpProbe
+from radixway.routing.transports.http_probe import EngineMetricsPoller, HttpProbe
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.traffic_feed import TrafficFeed, TrafficFollower, TrafficTap
-from radixway.routing.transports.worker_client import HttpTokenizeCall, WorkerClient
+from radixway.routing.transports.worker_client import WorkerClient, make_tokenize_call
 from radixway.routing.transports.worker_responses import filter_reply_headers, is_dropped_header
 
 __all__ = [
@@ -18,7 +16,6 @@ __all__ = [
     "FanOutCall",
     "FanOutResult",
     "HttpProbe",
-    "HttpTokenizeCall",
     "HttpTransport",
     "RequestDispatcher",
     "RequestForwarder",
@@ -28,4 +25,5 @@ __all__ = [
     "WorkerClient",
     "filter_reply_headers",
     "is_dropped_header",
+    "make_tokenize_call",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -22,21 +22,21 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import (
-    ErrorKind,
-    FleetBreakers,
-    PromptNeeds,
     PromptReader,
-    QueuedRequest,
-    RequestQueue,
     RoutingRequest,
     Selector,
     WeightVersionTracker,
     Worker,
-    WorkerLimits,
     WorkerRegistry,
     WorkerState,
 )
+from radixway.routing.fleet_breakers import FleetBreakers
+from radixway.routing.policies import Policy
+from radixway.routing.prompt_reader import PromptNeeds
+from radixway.routing.request_queue import QueuedRequest, RequestQueue
 from radixway.routing.transports.assignment import PairAssigner, WorkerAssignment
+from radixway.routing.worker import ErrorKind
+from radixway.routing.worker_registry import WorkerLimits
 
 _COUNTED = ("ids", "tokenizer", "worker")
 """Sources by which a prompt's length is no estimate."""
@@ -57,8 +57,6 @@ _KINDS: Mapping[ErrorKind, str] = {
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _QueuedWaiter(QueuedRequest):
-    """A request in the queue and the task that waits for its place."""
-
     request: Request
     place: asyncio.Future[WorkerAssignment]
     since: float
@@ -163,38 +161,23 @@ class AdmissionController:
             and not self._limits.on
             and self._registry.is_only_worker(candidates[0], _candidate_model(request.model))
         )
-        reads: PromptNeeds = self._selector.policy_for_model(request.model)
-        if self._pairing.has_decode_only(candidates):
-            reads = self._pairing.prompt_needs(request.model)
+        reads: Policy | PromptNeeds = self._selector.policy_for_model(request.model)
+        if self._pairing.has_decode_only(candidates):  # pairs are chosen by blocks, whatever the policy
+            reads = PromptNeeds(True, reads.reads_text, reads.reads_session)
         return self._prompts.read_prompt(request, reads, candidates, alone=alone)
 
     def _ready_workers(self, request: Request) -> Sequence[Worker]:
-        """The workers that may answer now, full or not."""
-        if request.pinned is not None:
-            return self._pinned_workers(request)
-        ready = self._pairing.filter_usable(
-            request.model, self._candidates(request), tenancy=request.caller.policy
-        )
-        ready = self._weights.filter_fresh(request, ready)
-        if request.routing.failed_workers:
-            ready = (
-                tuple(worker for worker in ready if worker.name not in request.routing.failed_workers)
-                or ready
-            )
-        return self._breakers.filter_admitted(ready)
-
-    def _pinned_workers(self, request: Request) -> Sequence[Worker]:
         usable = self._pairing.filter_usable(
             request.model, self._candidates(request), tenancy=request.caller.policy
         )
-        return tuple(
-            worker
-            for worker in self._weights.filter_fresh(request, usable)
-            if request.pinned in (worker.name, worker.url)
-        )
+        ready = self._weights.filter_fresh(request, usable)
+        if request.pinned is not None:
+            return tuple(worker for worker in ready if request.pinned in (worker.name, worker.url))
+        if failed := request.routing.failed_workers:
+            ready = tuple(worker for worker in ready if worker.name not in failed) or ready
+        return self._breakers.filter_admitted(ready)
 
     def _no_candidate_error(self, request: Request) -> GatewayError:
-        """Why there is no candidate."""
         if request.pinned is not None:
             known = [worker for worker in self._registry if request.pinned in (worker.name, worker.url)]
             if not known:
@@ -217,7 +200,6 @@ class AdmissionController:
         return NoWorkersError(_explain_no_candidate(self._registry, model))
 
     def _no_pool_candidate_error(self, pools: frozenset[str], model: str | None) -> GatewayError:
-        """Why there is no candidate among those that the tenant is confined to."""
         mine = [worker for worker in self._registry if not pools.isdisjoint(worker.pools)]
         if model is not None and mine and all(each.models and model not in each.models for each in mine):
             return ModelNotServedError(model)
@@ -297,7 +279,10 @@ class AdmissionController:
             self._reject_waiter(left_out, self._queue_full_error())
         waiter.ahead = queue.count_ahead(waiter)
         self._serve_queue()
-        timer = loop.call_later(*self._wait_limit(request, elapsed_s), waiter)
+        limit_s, reason, message = self._wait_limit(request, elapsed_s)
+        timer = loop.call_later(
+            limit_s, lambda: self._reject_waiter(waiter, self._refusal_error(reason, message))
+        )
         try:
             place = await waiter.place
         except asyncio.CancelledError:
@@ -310,28 +295,13 @@ class AdmissionController:
             self._serve_queue()
         return place
 
-    def _wait_limit(
-        self, request: Request, elapsed_s: float
-    ) -> tuple[float, Callable[[_QueuedWaiter], None]]:
-        """How long a request may wait, and what becomes of it then."""
-        timeout_s = self._config.queue.timeout_s
-        if (
-            self._config.enforce_ttft
-            and request.ttft_s is not None
-            and request.ttft_s - elapsed_s < timeout_s
-        ):
-            return request.ttft_s - elapsed_s, self._miss_objective
-        return timeout_s, self._time_out
-
-    def _time_out(self, waiter: _QueuedWaiter) -> None:
-        message = f"no worker had room within {self._config.queue.timeout_s:g} s"
-        self._reject_waiter(waiter, self._refusal_error("queue_timeout", message))
-
-    def _miss_objective(self, waiter: _QueuedWaiter) -> None:
-        message = (
-            f"no worker had room within {waiter.request.ttft_s:g} s, in which the first token was to come"
-        )
-        self._reject_waiter(waiter, self._refusal_error("ttft_unreachable", message))
+    def _wait_limit(self, request: Request, elapsed_s: float) -> tuple[float, RefusalReason, str]:
+        """How long the request may wait, and what it is refused with then."""
+        timeout_s, ttft_s = self._config.queue.timeout_s, request.ttft_s
+        if self._config.enforce_ttft and ttft_s is not None and ttft_s - elapsed_s < timeout_s:
+            message = f"no worker had room within {ttft_s:g} s, in which the first token was to come"
+            return ttft_s - elapsed_s, "ttft_unreachable", message
+        return timeout_s, "queue_timeout", f"no worker had room within {timeout_s:g} s"
 
     def _queue_full_error(self) -> OverloadedError:
         waiting = f"{len(self._queue)} requests wait" if self._queue else "requests may not wait"
@@ -349,15 +319,15 @@ class AdmissionController:
             waiter.place.set_exception(error)
 
     def _serve_queue(self) -> None:
-        """Something may have made room: give it to those who are next."""
         self._kept.clear()
         if self._queue:
             self._queue.fill_free_slots(
-                self._offer_assignment, self._uncached_of, self._selector.ledger.clock()
+                self._offer_assignment,
+                lambda waiter: self._uncached(waiter.prompt, self._ready_workers(waiter.request)),
+                self._selector.ledger.clock(),
             )
 
     def _offer_assignment(self, waiter: _QueuedWaiter) -> bool:
-        """Give the waiting request a place if there is one."""
         request = waiter.request
         if waiter.place.done():
             return False  # it leaves in a moment, and then the next is served
@@ -371,9 +341,6 @@ class AdmissionController:
         request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
         waiter.place.set_result(self._assign_from(request, waiter.prompt, free))
         return True
-
-    def _uncached_of(self, waiter: _QueuedWaiter) -> int:
-        return self._uncached(waiter.prompt, self._ready_workers(waiter.request))
 
     def _uncached(self, prompt: RoutingRequest, candidates: Sequence[Worker]) -> int:
         return min(self._selector.uncached_tokens(prompt, candidates), default=prompt.tokens)

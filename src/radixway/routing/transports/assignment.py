@@ -1,7 +1,4 @@
-"""The place that a request holds at one worker, or at a prefill/decode pair.
-
-Places for requests where some workers only prefill and others only decode.
-"""
+"""The places that a request holds at one worker, or at a prefill/decode pair."""
 
 from __future__ import annotations
 
@@ -11,19 +8,11 @@ from dataclasses import dataclass
 from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import Request, TenantPolicy
 from radixway.core.telemetry import MetricsRegistry
-from radixway.routing import (
-    FleetBreakers,
-    PairSelector,
-    PromptNeeds,
-    RoutingRequest,
-    Selector,
-    Worker,
-    WorkerChoice,
-    WorkerLease,
-    WorkerLimits,
-    WorkerRegistry,
-)
+from radixway.routing import RoutingRequest, Selector, Worker, WorkerChoice, WorkerLease, WorkerRegistry
+from radixway.routing.fleet_breakers import FleetBreakers
+from radixway.routing.pair_selector import PairSelector
 from radixway.routing.transports.kv_transfer import explain_unsplit
+from radixway.routing.worker_registry import WorkerLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +56,6 @@ class PairAssigner:
     def has_decode_only(self, candidates: Sequence[Worker]) -> bool:
         """Return True if one of `candidates` decodes what others have prefilled."""
         return self._registry.has_decode_only() and any(worker.role == "decode" for worker in candidates)
-
-    def prompt_needs(self, model: str | None) -> PromptNeeds:
-        """Return what to read of a prompt for `model`, which may get a pair."""
-        return self._pairs.prompt_needs(model)
 
     def filter_usable(
         self,
@@ -121,7 +106,6 @@ class PairAssigner:
 
 
 def _within_tenancy(workers: tuple[Worker, ...], tenancy: TenantPolicy | None) -> tuple[Worker, ...]:
-    """Those that the tenant may use."""
     if tenancy is None or not tenancy.restricts_workers:
         return workers
     return tuple(worker for worker in workers if tenancy.may_use_worker(worker.pools, worker.models))

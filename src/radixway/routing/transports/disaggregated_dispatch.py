@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from radixway.core.pipeline import Reply, Request, WorkerFailedError
 from radixway.routing import Worker, WorkerLease
+from radixway.routing.transports.assignment import WorkerAssignment
 from radixway.routing.transports.kv_transfer import (
     build_sglang_pair,
     build_vllm_decode,
@@ -34,16 +35,6 @@ log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
 """How long a prefill worker may go on once the KV that it made has been used."""
-
-
-class PairLeg(Protocol):
-    """One of the two workers, and the request's place there."""
-
-    @property
-    def worker(self) -> Worker: ...
-
-    @property
-    def lease(self) -> WorkerLease: ...
 
 
 class SendAttempt(Protocol):
@@ -64,7 +55,9 @@ class DisaggregatedDispatch:
         self._silent: set[str] = set()
         """Workers that have been found to hand nothing on."""
 
-    async def send_to_pair(self, request: Request, prefill: PairLeg, decode: PairLeg) -> Reply:
+    async def send_to_pair(
+        self, request: Request, prefill: WorkerAssignment, decode: WorkerAssignment
+    ) -> Reply:
         """The decode worker's answer. Both leases are released when it has been read or closed.
 
         Raises WorkerFailedError if either worker fails before the first byte of it.
@@ -79,7 +72,9 @@ class DisaggregatedDispatch:
             decode.lease.release()
             raise
 
-    async def _send_sequential(self, request: Request, prefill: PairLeg, decode: PairLeg) -> Reply:
+    async def _send_sequential(
+        self, request: Request, prefill: WorkerAssignment, decode: WorkerAssignment
+    ) -> Reply:
         """vLLM. A prefill that is refused, or hands nothing on, is left to the decode worker."""
         prefilled = await self._run_prefill(build_vllm_prefill(request), prefill)
         _raise_if_broken(prefilled)
@@ -94,7 +89,9 @@ class DisaggregatedDispatch:
         reply = await self._carry(going_on or strip_transfer_fields(request), decode.worker, decode.lease)
         return _with_prefill_header(reply, prefill if going_on is not None else None)
 
-    async def _send_concurrent(self, request: Request, prefill: PairLeg, decode: PairLeg) -> Reply:
+    async def _send_concurrent(
+        self, request: Request, prefill: WorkerAssignment, decode: WorkerAssignment
+    ) -> Reply:
         """SGLang. The decode worker waits for the prefill, so a failed prefill ends both.
 
         Our own engine does not wait for one that has failed: it computes the prompt itself.
@@ -128,12 +125,12 @@ class DisaggregatedDispatch:
             if answering.cancelled():
                 decode.lease.release()
 
-    async def _run_prefill(self, request: Request, leg: PairLeg) -> Reply:
+    async def _run_prefill(self, request: Request, leg: WorkerAssignment) -> Reply:
         """The prefill worker's answer, whole: it is short, however it comes."""
         return await self._carry(request.copy(stream=False), leg.worker, leg.lease, prefill_only=True)
 
     def _journal_prefill(
-        self, request: Request, leg: PairLeg, status: int | None, *, handed_on: bool
+        self, request: Request, leg: WorkerAssignment, status: int | None, *, handed_on: bool
     ) -> None:
         request.journal.add("prefill", worker=leg.worker.name, status=status, handed_on=handed_on)
 
@@ -145,14 +142,11 @@ class DisaggregatedDispatch:
         def ended(prefilling: asyncio.Task[Reply]) -> None:
             patience.cancel()
             lease.release()
-            self._on_prefill_end(prefilling)
+            self._ending.discard(prefilling)
+            if not prefilling.cancelled() and (error := prefilling.exception()) is not None:
+                log.debug("a prefill failed after its KV had arrived: %s", error)
 
         prefilling.add_done_callback(ended)
-
-    def _on_prefill_end(self, prefilling: asyncio.Task[Reply]) -> None:
-        self._ending.discard(prefilling)
-        if not prefilling.cancelled() and (error := prefilling.exception()) is not None:
-            log.debug("a prefill failed after its KV had arrived: %s", error)
 
 
 async def _cancel_prefill(task: asyncio.Task[Reply]) -> None:
@@ -162,7 +156,6 @@ async def _cancel_prefill(task: asyncio.Task[Reply]) -> None:
 
 
 def _prefill_outcome(prefilling: asyncio.Task[Reply]) -> Reply | WorkerFailedError:
-    """What became of a prefill that has ended."""
     try:
         return prefilling.result()
     except WorkerFailedError as failure:
@@ -183,7 +176,7 @@ def _raise_if_broken(reply: Reply) -> None:
         raise WorkerFailedError(reply.worker, "unavailable", f"it answered {reply.status}", said=reply)
 
 
-def _with_prefill_header(reply: Reply, prefill: PairLeg | None) -> Reply:
+def _with_prefill_header(reply: Reply, prefill: WorkerAssignment | None) -> Reply:
     if prefill is not None:
         reply.headers.append((b"x-radixway-prefill-worker", prefill.worker.name.encode("ascii")))
     return reply

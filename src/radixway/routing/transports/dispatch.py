@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from yarl import URL
 from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import (
     ANY_MODEL,
+    DataPlane,
     GatewayError,
     ModelNotServedError,
     NoWorkersError,
@@ -22,10 +24,9 @@ from radixway.core.pipeline import (
     trace_step,
 )
 from radixway.core.telemetry import MetricsRegistry
+from radixway.core.telemetry.trace_record import TraceRecord
 from radixway.routing import (
-    FleetBreakers,
     HealthMonitor,
-    HedgeBudget,
     PromptReader,
     Selector,
     WeightVersionTracker,
@@ -33,20 +34,28 @@ from radixway.routing import (
     WorkerLease,
     WorkerRegistry,
 )
+from radixway.routing.fleet_breakers import FleetBreakers
 from radixway.routing.transports.admission import AdmissionController
 from radixway.routing.transports.assignment import WorkerAssignment
 from radixway.routing.transports.attempt_metrics import MeasuredAttempt, journal_token_usage
 from radixway.routing.transports.disaggregated_dispatch import DisaggregatedDispatch
-from radixway.routing.transports.forwarder import RequestForwarder
-from radixway.routing.transports.hedged_dispatch import HedgedDispatch
+from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispatch
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.kv_transfer import strip_transfer_fields
 from radixway.routing.transports.worker_responses import find_weight_version
 
 log = logging.getLogger(__name__)
 
-_UPSTREAM = "upstream"
-"""The span within which a worker answers."""
+
+class RequestForwarder(DataPlane):
+    """A data plane in front of the gateway that takes requests to workers itself."""
+
+    @abstractmethod
+    async def forward_request(self, request: Request, worker: Worker, lease: WorkerLease) -> Reply:
+        """The answer of `worker`; `lease` is released when it has been read or closed, or nothing came of it.
+
+        Trying again before the first byte is the data plane's business: what it brings back is the answer.
+        """
 
 
 class RequestDispatcher:
@@ -189,13 +198,8 @@ class RequestDispatcher:
             request.routing.active_workers.remove(worker.name)
             if journal.trace is not None and journal.trace.sampled:
                 error = failure.reason if isinstance(failure, WorkerFailedError) else type(failure).__name__
-                journal.trace.add_stage(
-                    _UPSTREAM,
-                    began_s,
-                    journal.elapsed_s(),
-                    number=number,
-                    error=error,
-                    **_describe_address(worker),
+                _trace_attempt(
+                    journal.trace, worker, began_s, journal.elapsed_s(), number=number, error=error
                 )
             if isinstance(failure, WorkerFailedError) and failure.said is None and failure.is_worker_fault:
                 self._health.report_failure(worker, gone=failure.reason == "unreachable")
@@ -203,10 +207,10 @@ class RequestDispatcher:
             raise
         if journal.trace is not None and journal.trace.sampled:
             ended_s = journal.elapsed_s() if reply.chunks is None else None
-            told = _describe_address(worker) | {"status": reply.status}
+            told: dict[str, Any] = {"number": number, "status": reply.status}
             if prefill_only:
                 told["prefill_only"] = True
-            journal.trace.add_stage(_UPSTREAM, began_s, ended_s, number=number, **told)
+            _trace_attempt(journal.trace, worker, began_s, ended_s, **told)
         if is_over:
             self._breakers.record_answer(worker, reply.status)
         if (version := find_weight_version(reply.body)) is not None:
@@ -221,9 +225,12 @@ class RequestDispatcher:
             self._breakers.record_disconnect(worker)
 
 
-def _describe_address(worker: Worker) -> dict[str, Any]:
+def _trace_attempt(
+    trace: TraceRecord, worker: Worker, began_s: float, ended_s: float | None, **told: Any
+) -> None:
+    """Add an attempt at `worker` to the trace; without `ended_s` it ends with the answer's stream."""
     url = URL(worker.url)
-    return {"worker": worker.name, "host": url.host, "port": url.port}
+    trace.add_stage("upstream", began_s, ended_s, worker=worker.name, host=url.host, port=url.port, **told)
 
 
 def _may_fall_back(request: Request, model: str) -> bool:

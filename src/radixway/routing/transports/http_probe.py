@@ -1,7 +1,10 @@
-"""Ask a worker how it is and what it serves, in the dialects of the common engines."""
+"""Ask workers how they are, what they serve and what their own metrics say, in common engines' dialects."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import aiohttp
@@ -9,14 +12,13 @@ import msgspec
 
 from radixway.core.config import Role
 from radixway.core.http import LoopDetectedError
-from radixway.routing import ProbeError, ServerInfo, Worker, parse_version
+from radixway.routing import EngineMetrics, Worker, WorkerRegistry, WorkerState, parse_version
+from radixway.routing.engine_metrics import parse_engine_metrics
+from radixway.routing.health_monitor import ProbeError
 from radixway.routing.kv_events import PublisherUnreachableError, read_publisher_config
 from radixway.routing.transports.http_transport import HttpTransport
-from radixway.routing.transports.worker_responses import (
-    ResponseTooLargeError,
-    explain_connection_error,
-    read_bounded,
-)
+from radixway.routing.transports.worker_responses import CALL_ERRORS, explain_connection_error
+from radixway.routing.worker import ServerInfo
 
 
 class HttpProbe:
@@ -85,19 +87,15 @@ class HttpProbe:
         return version
 
     async def _fetch_json(self, worker: Worker, path: str) -> tuple[int, Any]:
-        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
-            async with self._transport.session.get(
-                worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False
-            ) as response:
-                body = await read_bounded(response)
-        except (aiohttp.ClientError, TimeoutError, OSError, ResponseTooLargeError) as error:
+            status, _, body = await self._transport.exchange(worker, "GET", path, limits=self._timeout)
+        except CALL_ERRORS as error:
             kind, why = explain_connection_error(error, self._timeout.total)
             raise ProbeError(f"{path}: {why}", kind) from error
         try:
-            return response.status, msgspec.json.decode(body)
+            return status, msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return response.status, None
+            return status, None
 
 
 def _nonempty_text(value: Any) -> str | None:
@@ -117,3 +115,52 @@ def _engine_role(info: dict[str, Any]) -> Role:
             return "decode"
         case _:
             return "any"
+
+
+_GOOD_FOR_S = 2.0
+_PATIENCE = aiohttp.ClientTimeout(total=1.0)
+_MAX_PAGE_BYTES = 1 << 21
+"""Of a worker's page; engines' have some tens of kilobytes, and whoever reads it keeps requests waiting."""
+_ANSWERING = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
+
+
+class EngineMetricsPoller:
+    """Keeps `Worker.report`. Belongs to one event loop."""
+
+    def __init__(
+        self, registry: WorkerRegistry, transport: HttpTransport, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._registry = registry
+        self._transport = transport
+        self._clock = clock
+        self._asked_at = -_GOOD_FOR_S
+        self._asking = asyncio.Lock()
+
+    async def poll_workers(self) -> None:
+        """Ask all that can answer, unless that was done a moment ago. One that is late tells nothing."""
+        async with self._asking:
+            if self._clock() < self._asked_at + _GOOD_FOR_S:
+                return
+            workers = list(self._registry)
+            asked = {
+                asyncio.create_task(self._fetch_metrics(worker)): worker
+                for worker in workers
+                if worker.state in _ANSWERING
+            }
+            done, late = await asyncio.wait(asked, timeout=_PATIENCE.total) if asked else (set(), set())
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            reports = {asked[task]: task.result() for task in done}
+            for worker in workers:
+                worker.report = reports.get(worker)
+            self._asked_at = self._clock()
+
+    async def _fetch_metrics(self, worker: Worker) -> EngineMetrics | None:
+        try:
+            status, _, page = await self._transport.exchange(
+                worker, "GET", "/metrics", limits=_PATIENCE, max_bytes=_MAX_PAGE_BYTES
+            )
+        except CALL_ERRORS:
+            return None
+        return parse_engine_metrics(page) if status == 200 else None

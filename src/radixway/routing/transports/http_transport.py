@@ -31,7 +31,8 @@ from radixway.routing.transports.upstream import (
     UpstreamResponse,
 )
 from radixway.routing.transports.worker_responses import (
-    ResponseTooLargeError,
+    CALL_ERRORS,
+    MAX_ANSWER_BYTES,
     explain_connection_error,
     filter_reply_headers,
     read_bounded,
@@ -50,8 +51,6 @@ _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 @dataclass(frozen=True, slots=True)
 class _WorkerTarget:
-    """Where a worker's requests go."""
-
     origin: UpstreamOrigin
     base_path: bytes
     authority: bytes
@@ -159,20 +158,36 @@ class HttpTransport:
         headers = {"content-type": content_type}
         if via:
             headers["via"] = f"{via}, {self._via.decode('ascii')}"
-        if worker.api_key:
-            headers["authorization"] = f"Bearer {worker.api_key}"
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         try:
-            async with self.session.request(
-                method,
-                URL(str(URL(worker.url)).rstrip("/") + path, encoded=True),
-                data=body or None,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
-                allow_redirects=False,
-            ) as response:
-                return response.status, response.content_type, await read_bounded(response)
-        except (aiohttp.ClientError, OSError, ResponseTooLargeError) as error:
+            return await self.exchange(worker, method, path, body, headers=headers, limits=timeout)
+        except CALL_ERRORS as error:
             raise WorkerFailedError(worker.name, "unreachable", explain_connection_error(error)[1]) from error
+
+    async def exchange(
+        self,
+        worker: Worker,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        limits: aiohttp.ClientTimeout,
+        headers: dict[str, str] | None = None,
+        is_rare: bool = True,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> tuple[int, str, bytes]:
+        """Send one small call to `worker`; its answer's status, content type and body. Raises CALL_ERRORS.
+
+        `is_rare`: over a connection of its own (see `session`). `max_bytes`: of the answer's body.
+        """
+        if worker.api_key:
+            headers = {**(headers or {}), "authorization": f"Bearer {worker.api_key}"}
+        session = self.session if is_rare else self.kept_session
+        url = URL(str(URL(worker.url)).rstrip("/") + path, encoded=True)
+        async with session.request(
+            method, url, data=body or None, headers=headers, timeout=limits, allow_redirects=False
+        ) as response:
+            return response.status, response.content_type, await read_bounded(response, max_bytes)
 
     def abort_stalled(self, worker: Worker) -> None:
         """A worker answers no probe: do not wait for answers of it that have made no way since the last call.
@@ -229,7 +244,6 @@ def _check_complete(body: bytes) -> None:
 
 
 def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
-    """The whole request, head and body, for one write."""
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
     if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number

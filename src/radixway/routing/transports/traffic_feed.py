@@ -20,10 +20,12 @@ import msgspec
 
 from radixway.core.pipeline import ANY_MODEL, MeteredChunks, Next, Reply, Request, TokenUsage, read_usage
 from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
+from radixway.routing.prompt_reader import PromptNeeds
 
 _UNREAD_LINES = 10_000
 """Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
 
+_WANTED = PromptNeeds(reads_blocks=True, reads_text=False, reads_session=True)
 _pack = Struct("<Q").pack
 
 
@@ -105,17 +107,6 @@ class TrafficFeed:
             follower.stop_following()
 
 
-class _TracePromptNeeds:
-    """Of prompts; whatever the model's policy looks at."""
-
-    reads_blocks = True
-    reads_text = False
-    reads_session = True
-
-
-_WANTED = _TracePromptNeeds()
-
-
 class TrafficTap:
     """Around the dispatch: tells `traffic` of every request that was answered."""
 
@@ -140,13 +131,18 @@ class TrafficTap:
         reply = await self._dispatch(request)
         if reply.status != 200 or not prompt.tokens:
             return reply
-        if reply.chunks is None:
-            used = read_usage(reply.body, generates=request.endpoint.generates)
-            self._traffic.publish_request(arrived, prompt, (used or TokenUsage()).completion_tokens)
-        else:
-            tell = self._traffic.publish_request
-            reply.chunks = MeteredChunks(
-                reply.chunks, lambda used: tell(arrived, prompt, used.completion_tokens), several=True
-            )
-            request.open_streams.append(reply.chunks)
+        on_usage(
+            request,
+            reply,
+            lambda used: self._traffic.publish_request(arrived, prompt, used.completion_tokens),
+        )
         return reply
+
+
+def on_usage(request: Request, reply: Reply, note: Callable[[TokenUsage], None]) -> None:
+    """Call `note` with what `reply` to `request` used: at once, or when its stream has ended."""
+    if reply.chunks is None:
+        note(read_usage(reply.body, generates=request.endpoint.generates) or TokenUsage())
+    else:
+        reply.chunks = MeteredChunks(reply.chunks, note, several=True)
+        request.open_streams.append(reply.chunks)

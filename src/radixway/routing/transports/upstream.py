@@ -111,9 +111,7 @@ class UpstreamResponse:
             await self.wait_arrival()
 
     async def read_body(self, max_bytes: int) -> bytes:
-        """The whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as it is known that there
-        are more bytes.
-        """
+        """Return the whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as that is known."""
         parts = [self.take_body()]
         size = len(parts[0])
         promised = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
@@ -388,7 +386,6 @@ class UpstreamOrigin:
 
 
 def _is_address(host: str) -> bool:
-    """Return True if `host` is an IP address, not a name."""
     try:
         ip_address(host.partition("%")[0])
     except ValueError:

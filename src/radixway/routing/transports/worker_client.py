@@ -1,7 +1,4 @@
-"""Ask a worker for a prompt's tokens: vLLM's `/tokenize`, which SGLang and our engine have too.
-
-Small calls to single workers by name: abort a request, tokenize a prompt, decode tokens.
-"""
+"""Small calls to single workers by name: abort a request, tokenize a prompt, decode tokens."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ import msgspec
 
 from radixway.core.pipeline import WorkerFailedError
 from radixway.routing import TokenizerRegistry, Worker, WorkerRegistry
-from radixway.routing.prompt_tokens import TokenizeRefusedError, TokenizeTimeoutError
+from radixway.routing.prompt_tokens import TokenizeCall, TokenizeRefusedError, TokenizeTimeoutError
 from radixway.routing.transports.http_transport import HttpTransport
-from radixway.routing.transports.worker_responses import ResponseTooLargeError, read_bounded
+from radixway.routing.transports.worker_responses import CALL_ERRORS
 
 if TYPE_CHECKING:
     from radixway.core.tokenizer import Tokenizer
@@ -31,37 +28,27 @@ class _TokenizeReply(msgspec.Struct):
 _read_answer = msgspec.json.Decoder(_TokenizeReply).decode
 
 
-class HttpTokenizeCall:
-    """An `TokenizeCall` over HTTP."""
+def make_tokenize_call(transport: HttpTransport, timeout_s: float) -> TokenizeCall:
+    """Return a `TokenizeCall` over `transport`, each answered within `timeout_s`."""
+    timeout = aiohttp.ClientTimeout(total=timeout_s)
+    headers = {"content-type": "application/json"}
 
-    def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
-        self._transport = transport
-        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
-
-    async def __call__(self, worker: Worker, question: bytes) -> Sequence[int]:
-        headers = {"content-type": "application/json"}
-        if worker.api_key:
-            headers["authorization"] = f"Bearer {worker.api_key}"
+    async def ask_for_tokens(worker: Worker, question: bytes) -> Sequence[int]:
         try:
-            async with self._transport.kept_session.post(
-                worker.url + "/tokenize",
-                data=question,
-                headers=headers,
-                timeout=self._timeout,
-                allow_redirects=False,
-            ) as response:
-                body = await read_bounded(response)
-        except (aiohttp.ClientError, TimeoutError, OSError, ResponseTooLargeError) as error:
+            status, _, body = await transport.exchange(
+                worker, "POST", "/tokenize", question, headers=headers, limits=timeout, is_rare=False
+            )
+        except CALL_ERRORS as error:
             raise TokenizeTimeoutError from error
-        if response.status != 200:
-            raise TokenizeRefusedError
         try:
             answer = _read_answer(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TokenizeRefusedError from error
-        if not answer.tokens or len(answer.tokens) != answer.count:
+        if status != 200 or not answer.tokens or len(answer.tokens) != answer.count:
             raise TokenizeRefusedError
         return answer.tokens
+
+    return ask_for_tokens
 
 
 log = logging.getLogger(__name__)
@@ -89,7 +76,7 @@ _read_text = msgspec.json.Decoder(_TextReply).decode
 
 
 class WorkerClient:
-    """The workers as the rooms below see them: by name, and without errors. `close` it at the end."""
+    """Calls single workers by name; none of the calls raises. `close` it at the end."""
 
     def __init__(
         self, registry: WorkerRegistry, transport: HttpTransport, tokenizers: TokenizerRegistry
@@ -190,7 +177,6 @@ class WorkerClient:
                 return
 
     def _loaded_tokenizer(self, worker: str, model: str | None) -> Tokenizer | None:
-        """The tokenizer of a model, where it is at hand."""
         found = self._worker_named(worker)
         candidates = [found] if found is not None else self._registry.candidates(model)
         known = self._tokenizers.find_tokenizer(model, candidates)

@@ -1,11 +1,4 @@
-"""Read the answers of administrative calls: small by nature, so large ones are refused.
-
-Which headers of a worker's answer reach the client, whoever brings it: our own connections, or Envoy.
-
-The weight version that a whole reply says it was made with, without decoding the reply.
-
-Why a worker cannot be talked to, in words that say what to mend, which libraries' errors seldom do.
-"""
+"""Read workers' answers: bounded bodies, headers for the client, weight versions, errors in words."""
 
 from __future__ import annotations
 
@@ -16,12 +9,12 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from radixway.routing import ErrorKind
 from radixway.routing.transports.upstream import ResponseTooLargeError
-
-__all__ = ["MAX_ANSWER_BYTES", "ResponseTooLargeError", "read_bounded"]
+from radixway.routing.worker import ErrorKind
 
 MAX_ANSWER_BYTES = 8 * 2**20
+CALL_ERRORS = (aiohttp.ClientError, OSError, ResponseTooLargeError)
+"""What a call to a worker ends with that brings no answer; a TimeoutError is an OSError."""
 
 
 async def read_bounded(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:

@@ -7,35 +7,22 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
+from radixway.cluster.planner.traffic_window import TrafficWindow
 from radixway.core.config import AnyPolicy
 from radixway.routing import Worker, WorkerChoice
 from radixway.routing.simulator.engine_model import SimulatedRequest
-from radixway.routing.simulator.simulated_gateway import SimulatedGateway
-from radixway.routing.simulator.simulation import SimulationSettings, TraceSimulation
+from radixway.routing.simulator.simulation import SimulatedGateway, SimulationSettings, TraceSimulation
 from radixway.routing.simulator.trace import RequestTrace
 
 
 class ReplicaScaler(Protocol):
-    """Decides how many replicas there should be, from what a gateway sees, when it sees it."""
+    """Decides every `every_s` seconds how many replicas there should be, from the `traffic` since."""
 
     every_s: float
-    """Between two decisions."""
-
-    def on_arrival(self) -> None:
-        """A request arrived."""
-        ...
-
-    def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
-        """It was sent to a replica, which is expected to prefill `uncached_tokens` of its `prompt_tokens`."""
-        ...
-
-    def on_first_token(self, ttft_s: float) -> None: ...
-
-    def on_finished(self, output_tokens: int, decode_s: float) -> None: ...
+    traffic: TrafficWindow
 
     def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
         """Return the wanted replicas at `now`, given the `ready` ones and the number `starting`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +41,6 @@ class ElasticOutcome:
 
     served: list[ServedRequest] = field(default_factory=list)
     decisions: list[tuple[float, int]] = field(default_factory=list)
-    """When how many replicas were asked for."""
     replica_s: float = 0.0
     """Seconds of replicas, from being asked for to being gone, until the last request arrived."""
     most: int = 0
@@ -69,9 +55,7 @@ class _ElasticReplica:
 
 
 class ElasticSimulation(TraceSimulation):
-    """A trace against a fleet that a `ReplicaScaler` sizes. It begins with `setting.workers` replicas, all
-    ready.
-    """
+    """A trace against a fleet that a `ReplicaScaler` sizes, from `setting.workers` ready replicas on."""
 
     def __init__(
         self,
@@ -105,15 +89,15 @@ class ElasticSimulation(TraceSimulation):
         return self._ready
 
     def _on_sent(self, choice: WorkerChoice) -> None:
-        self._scaler.on_arrival()
-        self._scaler.on_placed(choice.request.tokens, choice.request.tokens - choice.cached_tokens)
+        self._scaler.traffic.on_arrival()
+        self._scaler.traffic.on_placed(choice.request.tokens, choice.request.tokens - choice.cached_tokens)
 
     def _on_token(self, job: SimulatedRequest) -> None:
         if not job.finished:
-            self._scaler.on_first_token(self._now - job.arrived)
+            self._scaler.traffic.on_first_token(self._now - job.arrived)
             return
         decode_s = job.finished - job.first_token
-        self._scaler.on_finished(job.output_tokens, decode_s)
+        self._scaler.traffic.on_finished(job.output_tokens, decode_s)
         itl_s = decode_s / (job.output_tokens - 1) if job.output_tokens > 1 else None
         self._growth.served.append(ServedRequest(job.arrived, job.first_token - job.arrived, itl_s))
 
@@ -133,7 +117,6 @@ class ElasticSimulation(TraceSimulation):
         return min((each.ready_at for each in self._replicas if each.worker is None), default=inf)
 
     def _admit_started(self, now: float) -> None:
-        """Replicas that have started take part."""
         for replica in self._replicas:
             if replica.worker is None and replica.ready_at <= now:
                 gateway = self._gateways[0]
@@ -143,7 +126,6 @@ class ElasticSimulation(TraceSimulation):
                 self._ready.append(replica.worker)
 
     def _remove_drained(self, now: float) -> None:
-        """Draining replicas that have nothing left to do are gone."""
         for replica in self._draining[:]:
             assert replica.worker is not None
             if not replica.worker.load.requests:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.config import HedgeConfig
-from radixway.routing import HedgeBudget
+from radixway.routing.transports.hedged_dispatch import HedgeBudget
 
 
 def test_a_fixed_delay_needs_no_learning():

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.policies.session_bindings import SessionBindings
+from radixway.routing.policies.session import SessionBindings
 from support.routing_requests import workers
 
 TTL_S, MOST = 10.0, 4

@@ -2,9 +2,10 @@
 
 import pytest
 
+from radixway.cluster.planner.elastic_simulation import ElasticSimulation
 from radixway.core.config import ExpectedTimePolicyConfig, LeastLoadedPolicyConfig
-from radixway.routing.simulator import SimulationSettings, TraceSimulation
-from radixway.routing.simulator.elastic_simulation import ElasticSimulation
+from radixway.routing.simulator import SimulationSettings
+from radixway.routing.simulator.simulation import TraceSimulation
 from support.planned_traffic import trace
 
 LOAD = trace(lambda _: 3.0, 120)
@@ -19,6 +20,7 @@ class Script:
         self._counts = list(counts)
         self.came_, self.firsts, self.ends = 0, 0, 0
         self.seen = []
+        self.traffic = self
 
     def on_arrival(self):
         self.came_ += 1

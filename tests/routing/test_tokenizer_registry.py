@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.routing.token_cache import TokenCache
+from radixway.routing.tokenizer_registry import TokenCache
 
 
 def test_the_least_recently_used_goes_first():
