@@ -104,9 +104,7 @@ class ConsoleProcess:
         return monotonic() - self._failed_at < _RESTART_AFTER_S
 
     async def ensure_running(self, port: int) -> Path:
-        """Return the socket at which the pages are served, after starting what is not running. `port`: the
-        gateway's. Raises ConsoleUnavailableError.
-        """
+        """Return the socket of the process of the gateway at `port`. Raises ConsoleUnavailableError."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
                 if self.has_failed:
