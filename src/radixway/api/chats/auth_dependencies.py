@@ -26,7 +26,6 @@ from radixway.core.config import DEFAULT_TENANT
 from radixway.core.tenants import KeyRing, KnownKey
 
 _MAX_HEADER_BYTES = 8192
-"""Of the header `TrustedClient`."""
 _USER = "radixway.user"
 """Where a scope says whose request it is, once that was looked up."""
 OPERATOR = "operator"
@@ -58,9 +57,7 @@ class ChatAuthenticator:
         self._trusted = [key.get_secret_value().encode() for key in room.config.trusted_client_keys]
 
     async def require_user(self, request: Request) -> str:
-        """A FastAPI dependency: the id of the user who sent `request`. Raises HTTPException,
-        InvalidTokenError, ChatNotFoundError.
-        """
+        """Return the user of `request`. Raises HTTPException, InvalidTokenError, ChatNotFoundError."""
         found: str | None = request.scope.get(_USER)
         if found is None:
             found = request.scope[_USER] = await self._authenticate_user(request)
@@ -84,9 +81,7 @@ class ChatAuthenticator:
         return user.id
 
     async def require_admin(self, request: Request) -> None:
-        """A FastAPI dependency: refuses a `request` unless it is an administrator's. Raises HTTPException,
-        InvalidTokenError.
-        """
+        """Refuse a `request` that is no administrator's. Raises HTTPException, InvalidTokenError."""
         request.scope[BY] = NOBODY
         token = _bearer_token(request, 401, "Invalid token")
         if secrets.compare_digest(token.encode(), self._room.secrets.root_token.encode()):
@@ -99,9 +94,7 @@ class ChatAuthenticator:
         request.scope[BY] = "chats" if named is None else f"tenant:{named.tenant}"
 
     def authenticate_before_bodies(self, routes: Iterable[BaseRoute]) -> None:
-        """Authenticate before the bodies of `routes` are read; FastAPI reads them before its dependencies
-        run.
-        """
+        """Authenticate before FastAPI reads the bodies of `routes`, which it does before dependencies run."""
         for route in routes:
             if isinstance(route, APIRoute) and route.body_field is not None:
                 for dependency in route.dependant.dependencies:
@@ -126,9 +119,7 @@ class ChatAuthenticator:
         return PullWorkerRecord(found[0].id, found[0].name, trusted=False, created_at=found[0].created_at)
 
     async def require_trusted_client(self, request: Request) -> tuple[TrustedClient, str]:
-        """Return whom the trusted server behind `request` speaks for, and the tenant of its users. Raises
-        HTTPException (401).
-        """
+        """Return whom a trusted server speaks for, and its users' tenant. Raises HTTPException (401)."""
         given = request.headers.get("trustedclient")
         if given is None:
             raise HTTPException(401, "Missing token")
@@ -154,7 +145,7 @@ class ChatAuthenticator:
         )
 
     async def _tenant_of_client(self, client: TrustedClient) -> str | None:
-        """Of a trusted server's users; None: it is none."""
+        """The tenant of a trusted server's users; None: it is no trusted server."""
         given = client.api_key.encode()
         if any(secrets.compare_digest(given, key) for key in self._trusted):
             return DEFAULT_TENANT
@@ -208,7 +199,6 @@ def _authenticate_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]
 
 
 def _decode_header(given: str) -> bytes:
-    """Raises ValueError."""
     if len(given) > _MAX_HEADER_BYTES:
         raise ValueError("too long")
     return base64.b64decode(given, validate=True)

@@ -208,11 +208,9 @@ class ChatsApplication(Component):
             await asyncio.to_thread(_import_dependencies)  # a second of a core's time
         except ImportError as error:
             raise ConfigError(f"chats need radixway[chat]: {error}") from error
-        from radixway.api.chats.app import build_chat_app, build_responses_app
+        from radixway.api.chats.app import build_chat_app, build_responses_app, send_as_tenant
         from radixway.api.chats.auth_dependencies import ChatAuthenticator
-        from radixway.api.chats.responses.owners import ResponseOwners
-        from radixway.api.chats.responses.service import ResponseService
-        from radixway.api.chats.tenant_dispatch import send_as_tenant
+        from radixway.api.chats.responses.service import ResponseOwners, ResponseService
         from radixway.chat.service import ChatService
 
         tenants = self._tenants
@@ -251,7 +249,6 @@ class ChatsApplication(Component):
         return both
 
     def _served_models(self) -> frozenset[str]:
-        """That the road answers for."""
         served = self._registry.known_models()
         return served.union(self._named()) if served else served
 

@@ -55,9 +55,7 @@ class WebSocketLink:
             raise ConnectionGoneError from error
 
     async def close(self, code: int, reason: str) -> None:
-        """Close with `code`, without waiting for a peer that does not read; `reason` is cut to what a frame
-        holds.
-        """
+        """Close with `code` and `reason`, cut to what a frame holds, without waiting for a silent peer."""
         with suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
@@ -104,7 +102,7 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 async def _serve_connection(
     room: ChatService, link: WebSocketLink, dialect: WorkerDialect, known: Known
 ) -> bool:
-    """Serve a worker; while the database is away it is told to come again. Returns as `_serve_worker`."""
+    """Serve a worker; return as `_serve_worker`. While the database is away it is told to come again."""
     try:
         worker = await known()
         return worker is not None and await _serve_worker(room, link, dialect, worker, known)
@@ -117,7 +115,7 @@ async def _serve_connection(
 async def _serve_worker(
     room: ChatService, link: WebSocketLink, dialect: WorkerDialect, worker: PullWorkerRecord, known: Known
 ) -> bool:
-    """Until it leaves, or has to. Returns whether its key counted to the end."""
+    """Serve it until it leaves, or has to. Returns whether its key counted to the end."""
     config = room.config.workers
     try:
         async with asyncio.timeout(config.first_frame_s):
@@ -148,7 +146,7 @@ async def _serve_worker(
 
 
 async def _serve_while_authorized(serving: PullWorker, known: Known, every_s: float) -> bool:
-    """Whether it left by itself: a key that was revoked ends its connections, too."""
+    """Whether it left by itself: a revoked key ends its connections, too."""
     running = asyncio.create_task(serving.serve_worker())
     try:
         while not running.done():

@@ -147,9 +147,7 @@ class GuardJudge:
             self._own = None
 
     async def _ensure_open(self) -> tuple[EncoderService, TextScanner]:
-        """Waits for the encoder, however long it takes to load. Raises SafetyUnavailableError: packages are
-        missing.
-        """
+        """Waits for the encoder, however long it takes to load."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._create_scan()

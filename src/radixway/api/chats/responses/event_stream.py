@@ -1,21 +1,17 @@
-"""Server-sent events of a response, from its beginning or after the last event that a client has.
-
-A response as server-sent events, from its beginning or after the last event that a client has.
-"""
+"""A response as server-sent events, from its beginning or after the last event that a client has."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any
 
 import msgspec
-from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from radixway.api.chats.responses.completion_parser import decode_part
+from radixway.api.chats.responses.completions import decode_part
 from radixway.api.chats.responses.shapes import (
-    finish_info_of_message,
+    build_finish_info,
     stored_answer,
     stored_failure,
     stored_response_object,
@@ -27,30 +23,11 @@ from radixway.chat.database_outages import retry_through_outages
 from radixway.chat.records import MessageState
 from radixway.chat.stored_responses import ResponseStore, StoredResponse
 from radixway.chat.token_log import ATTEMPT, LAST, TokenLogEntry
-from radixway.core.http import ClientDisconnectedError, ServerStoppingError
+from radixway.core.http import ServerStoppingError
 from radixway.core.http.server_sent_events import write_comment
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 
-T = TypeVar("T")
-
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-
-
-async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`, which is cancelled when the client of `request` disconnects
-    (ClientDisconnectedError). The request's body must have been read.
-    """
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnectedError
-        return working.result()
-    finally:
-        for each in (working, leaving):
-            each.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 def sse_response(events: AsyncGenerator[bytes, None]) -> StreamingResponse:
@@ -136,7 +113,6 @@ async def _current_response(responses: ResponseStore, kept: StoredResponse) -> S
 
 
 def _is_later_attempt(entry: TokenLogEntry) -> bool:
-    """Of another attempt than the first one."""
     return ATTEMPT < entry.position < LAST
 
 
@@ -169,8 +145,8 @@ def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: 
     made, state = stored_response_object(ended), ended.message.state
     answer = stored_answer(ended) if void or ended.output is not None else writer.answer
     if state is MessageState.COMPLETE:
-        status = made.last_status(finish_info_of_message(ended.message))
-        kind, response = f"response.{status}", made.finished(answer, finish_info_of_message(ended.message))
+        ending = build_finish_info(ended.message.finish_reason, ended.message.usage)
+        kind, response = f"response.{made.last_status(ending)}", made.finished(answer, ending)
     elif state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT):
         if not void:
             return writer.encode_failure(stored_failure(ended))
@@ -184,7 +160,6 @@ def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: 
 
 
 def _parts_of_answer(answer: GeneratedAnswer) -> list[ReadPart]:
-    """An answer that has been told already, as one part for each of its blocks."""
     parts: list[ReadPart] = []
     for index, block in enumerate(answer.blocks):
         match block.kind:

@@ -1,17 +1,47 @@
-"""The items of questions and answers, as they are kept and listed."""
+"""The items of questions and answers, as they are kept and listed, and public ids."""
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from radixway.api.chats.responses.ids import new_item_id
-from radixway.api.protocols.request_fields import field_error
+from radixway.api.protocols.request import field_error
+from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.stored_responses import ResponseItems
 from radixway.core.http import decode_query
+
+RESPONSE, CONVERSATION = "resp", "conv"
+
+_HEX = re.compile("[0-9a-f]{32}")
+_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "reasoning": "rs",
+}
+
+
+def external_id(prefix: str, inner: str) -> str:
+    """Return `resp_…` for a message's id `inner`, `conv_…` for a chat's."""
+    return f"{prefix}_{inner.replace('-', '')}"
+
+
+def internal_id(prefix: str, given: str) -> str:
+    """Return the id behind `given`. Raises ChatNotFoundError for what is no such name."""
+    kind, _, name = given.partition("_")
+    if kind != prefix or _HEX.fullmatch(name) is None:
+        raise ChatNotFoundError("Not found")
+    return str(uuid.UUID(name))
+
+
+def new_item_id(kind: str) -> str:
+    """Make an id for an item of this `kind` that came without one."""
+    return f"{_PREFIXES.get(kind, 'item')}_{uuid.uuid4().hex}"
 
 
 def build_items(given: str | Sequence[dict[str, Any]]) -> ResponseItems:

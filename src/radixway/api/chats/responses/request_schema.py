@@ -10,7 +10,7 @@ import msgspec
 
 from radixway.api.chats.responses.items import build_items
 from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.request_fields import field_error, shorten_value
+from radixway.api.protocols.request import field_error, shorten_value
 from radixway.api.protocols.responses import ResponsesAdapter
 from radixway.chat.ids import digest_request
 from radixway.chat.stored_responses import ResponseItems
@@ -52,7 +52,6 @@ class ResponseCreateParams:
 
     ask: NormalizedRequest
     items: ResponseItems
-    """Its `input`."""
     request: dict[str, Any]
     """Its other fields, as they came."""
 
@@ -168,9 +167,7 @@ def _check_literal_fields(body: Mapping[str, Any]) -> None:
 
 
 def check_storable_text(value: Any, place: str = "") -> None:
-    """Raise BadBodyError (400), naming the `place`, where a text in `value` holds U+0000, which PostgreSQL
-    cannot store.
-    """
+    """Raise BadBodyError (400), naming the `place`, for U+0000 in `value`, which PostgreSQL cannot store."""
     if isinstance(value, str) and "\x00" in value:
         raise field_error(place, "text cannot hold U+0000")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`/v1/responses`."""
+"""`/v1/responses`, and `/v1/conversations`, to which responses are added one after another."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -8,44 +8,46 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec import Meta
 
-from radixway.api.chats.responses import ids, items, request_schema
-from radixway.api.chats.responses.errors import not_found_error
-from radixway.api.chats.responses.owners import ResponseOwner, ResponseOwners
-from radixway.api.chats.responses.service import ResponseService
-from radixway.api.chats.responses.shapes import render_response
+from radixway.api.chats.errors import not_found_error
+from radixway.api.chats.responses import items, request_schema
+from radixway.api.chats.responses.items import CONVERSATION, RESPONSE, external_id, internal_id
+from radixway.api.chats.responses.request_schema import check_metadata, check_storable_text
+from radixway.api.chats.responses.service import ResponseOwner, ResponseOwners, ResponseService
+from radixway.api.chats.responses.shapes import render_output_items, render_response
 from radixway.api.chats.responses.stateless_handler import StatelessResponseHandler
 from radixway.api.chats.responses.stored_handler import StoredResponseHandler
-from radixway.api.protocols.request_fields import field_error
+from radixway.api.openapi import request_body
+from radixway.api.protocols.request import field_error
+from radixway.api.protocols.responses import ResponsesBody, convert_response_items
 from radixway.chat import stored_responses as store
+from radixway.chat.conversations import ConversationRecord, ConversationStore
 from radixway.chat.errors import ChatNotFoundError
-from radixway.core.http import decode_query
+from radixway.chat.records import Role
+from radixway.chat.stored_responses import ResponseItems
+from radixway.core.http import decode_json, decode_query
+
+_Items = Annotated[list[Any], Meta(max_length=20)]
+_Labels = Annotated[
+    Any, Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "string"}})
+]
 
 
-def openapi_body(**properties: Any) -> dict[str, Any]:
-    """A JSON body for OpenAPI; what the properties say of it is not all that is checked."""
-    schema = {"type": "object", "properties": properties}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+class _NewConversation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    items: _Items | None = None
+    metadata: _Labels = None
 
 
-ITEMS: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
-METADATA: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
-_ASKED = openapi_body(
-    model={"type": "string"},
-    input={"anyOf": [{"type": "string"}, ITEMS]},
-    instructions={"type": "string"},
-    previous_response_id={"type": "string"},
-    conversation={"type": "string"},
-    background={"type": "boolean"},
-    store={"type": "boolean"},
-    stream={"type": "boolean"},
-    max_output_tokens={"type": "integer", "minimum": 1},
-    temperature={"type": "number", "minimum": 0},
-    top_p={"type": "number", "minimum": 0, "maximum": 1},
-    tools={"type": "array", "items": {"type": "object"}},
-    text={"type": "object"},
-    reasoning={"type": "object"},
-    metadata=METADATA,
-)
+class _ConversationChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    metadata: _Labels
+
+
+class _NewItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    items: _Items
+
+
+_new = msgspec.json.Decoder(_NewConversation)
+_change = msgspec.json.Decoder(_ConversationChange)
+_added = msgspec.json.Decoder(_NewItems)
 
 
 class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -65,11 +67,11 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
 
     async def found(owner: ResponseOwner, response_id: str) -> store.StoredResponse:
         try:
-            return await room.kept.find_response(owner.user_id, ids.internal_id(ids.RESPONSE, response_id))
+            return await room.kept.find_response(owner.user_id, internal_id(RESPONSE, response_id))
         except ChatNotFoundError:
             raise not_found_error("Response", response_id, "response_id") from None
 
-    @router.post("", openapi_extra=_ASKED)
+    @router.post("", openapi_extra=request_body(ResponsesBody))
     async def create(request: Request, owner: Whose) -> Response:
         """Create a response: whole, streamed, or, in the background, later."""
         asked = request_schema.parse_create_params(await request.body())
@@ -119,3 +121,128 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
 def query_fields(request: Request) -> Mapping[str, str]:
     """Return the query of `request`; of lists (`include[]`, or repeated names) the last value counts."""
     return {name.removesuffix("[]"): value for name, value in request.query_params.items()}
+
+
+def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
+    """Build the routes of conversations and their items in `room`."""
+    router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
+    conversations = ConversationStore(room.chats.database, room.chats.clock)
+    Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
+
+    async def find(owner: ResponseOwner, conversation_id: str) -> ConversationRecord:
+        try:
+            return await conversations.find_conversation(
+                owner.user_id, internal_id(CONVERSATION, conversation_id)
+            )
+        except ChatNotFoundError:
+            raise not_found_error("Conversation", conversation_id, "conversation_id") from None
+
+    async def add(owner: ResponseOwner, found: ConversationRecord, given: ResponseItems) -> None:
+        text = items.items_text(given)
+        await conversations.add_items(owner.user_id, found.chat.id, text, given, room.messages_for(owner))
+
+    async def items_by_message(found: ConversationRecord) -> list[tuple[str, ResponseItems]]:
+        """The items of `found` by message, the oldest first."""
+        tail = found.chat.active_thread_tail_message_id
+        thread = [] if tail is None else await room.chats.messages.load_thread(tail)
+        questions, _ = await room.kept.load_items([message.id for message in thread])
+        listed = []
+        for message in thread:
+            if message.role is Role.PROMPTER:
+                listed.append((message.id, questions.get(message.id, [])))
+            elif (kept := await room.kept.get_response(message.id)) is not None:
+                listed.append((message.id, render_output_items(kept)))
+        return listed
+
+    @router.post("", openapi_extra=request_body(_NewConversation))
+    async def create(request: Request, owner: Whose) -> Response:
+        """Create a conversation, with items where some are given."""
+        body = decode_json(_new, await request.body() or b"{}")
+        given = _check_items(body.items or [])
+        made = await conversations.create_conversation(owner.user_id, _check_labels(body.metadata))
+        if given:
+            await add(owner, made, given)
+        return JSONResponse(_conversation_object(made))
+
+    @router.get("/{conversation_id}")
+    async def read(conversation_id: str, owner: Whose) -> Response:
+        """Return `conversation_id`, without its items."""
+        return JSONResponse(_conversation_object(await find(owner, conversation_id)))
+
+    @router.post("/{conversation_id}", openapi_extra=request_body(_ConversationChange))
+    async def change(conversation_id: str, request: Request, owner: Whose) -> Response:
+        """Replace the metadata of `conversation_id`."""
+        labels = _check_labels(decode_json(_change, await request.body()).metadata)
+        found = await find(owner, conversation_id)
+        changed = await conversations.set_labels(owner.user_id, found.chat.id, labels)
+        return JSONResponse(_conversation_object(changed))
+
+    @router.delete("/{conversation_id}")
+    async def remove(conversation_id: str, owner: Whose) -> Response:
+        """Delete a conversation with its responses; those under way end first."""
+        found = await find(owner, conversation_id)
+        await room.chats.answers.cancel_chat(owner.user_id, found.chat.id)
+        await conversations.delete_conversation(owner.user_id, found.chat.id)
+        return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+
+    @router.post("/{conversation_id}/items", openapi_extra=request_body(_NewItems))
+    async def add_items(conversation_id: str, request: Request, owner: Whose) -> Response:
+        """Add items at the end of `conversation_id`."""
+        given = _check_items(decode_json(_added, await request.body()).items)
+        if not given:
+            raise field_error("items", "is empty", code="missing_field")
+        await add(owner, await find(owner, conversation_id), given)
+        return JSONResponse(items.list_items(given, {"order": "asc", "limit": "100"}))
+
+    @router.get("/{conversation_id}/items")
+    async def list_items(conversation_id: str, request: Request, owner: Whose) -> Response:
+        """List the items of a conversation, the newest first."""
+        listed = await items_by_message(await find(owner, conversation_id))
+        every = [item for _, some in listed for item in some]
+        return JSONResponse(items.list_items(every, query_fields(request)))
+
+    @router.get("/{conversation_id}/items/{item_id}")
+    async def read_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
+        """Return the item `item_id`."""
+        for _, some in await items_by_message(await find(owner, conversation_id)):
+            for item in some:
+                if item["id"] == item_id:
+                    return JSONResponse(item)
+        raise not_found_error("Item", item_id, "item_id")
+
+    @router.delete("/{conversation_id}/items/{item_id}")
+    async def remove_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
+        """Delete the item `item_id`, if it was added; those of answers go with their responses."""
+        found = await find(owner, conversation_id)
+        for message_id, some in await items_by_message(found):
+            left = [item for item in some if item["id"] != item_id]
+            if len(left) == len(some):
+                continue
+            questions, _ = await room.kept.load_items([message_id])
+            if message_id not in questions:
+                raise field_error("item_id", "is part of an answer: delete its response", code="unsupported")
+            await conversations.replace_items(message_id, left)
+            return JSONResponse(_conversation_object(found))
+        raise not_found_error("Item", item_id, "item_id")
+
+    return router
+
+
+def _check_items(given: list[Any]) -> ResponseItems:
+    check_storable_text(given, "items")
+    convert_response_items(given, "items")
+    return items.build_items(given)
+
+
+def _check_labels(metadata: Any) -> dict[str, str]:
+    check_storable_text(metadata, "metadata")
+    return check_metadata(metadata)
+
+
+def _conversation_object(found: ConversationRecord) -> dict[str, Any]:
+    return {
+        "id": external_id(CONVERSATION, found.chat.id),
+        "object": "conversation",
+        "created_at": int(found.chat.created_at),
+        "metadata": found.labels,
+    }

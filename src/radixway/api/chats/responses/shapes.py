@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from radixway.api.chats.responses import ids
-from radixway.api.chats.responses.completion_parser import stop_reason_of
+from radixway.api.chats.responses.items import CONVERSATION, external_id
 from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.api.protocols.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata, StopReason
 from radixway.api.protocols.responses_reply import ResponseObject
-from radixway.chat.records import Message, MessageState
+from radixway.chat.records import MessageState
 from radixway.chat.stored_responses import ResponseItems, StoredResponse
 from radixway.core.http import HttpError
 
@@ -30,9 +29,7 @@ _ENDS = {
 def stored_response_object(kept: StoredResponse) -> ResponseObject:
     """Build the object writer of a stored response `kept`."""
     message = kept.message
-    conversation = (
-        {"id": ids.external_id(ids.CONVERSATION, message.chat_id)} if kept.is_conversation else None
-    )
+    conversation = {"id": external_id(CONVERSATION, message.chat_id)} if kept.is_conversation else None
     return build_response_object(
         message.id,
         message.model or "",
@@ -51,14 +48,16 @@ def build_response_object(
     head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
     told = {name: request.get(name, default) for name, default in _MORE.items()}
     ask = NormalizedRequest(model=model, body=request)
-    return ResponseObject(ask, head, ids.external_id(ids.RESPONSE, message_id), told | more)
+    return ResponseObject(ask, head, told | more)
 
 
 def render_response(kept: StoredResponse) -> dict[str, Any]:
     """Render the response `kept` as it stands."""
     made, state = stored_response_object(kept), kept.message.state
     if state is MessageState.COMPLETE:
-        return made.finished(stored_answer(kept), finish_info_of_message(kept.message))
+        return made.finished(
+            stored_answer(kept), build_finish_info(kept.message.finish_reason, kept.message.usage)
+        )
     if state is MessageState.CANCELLED:
         return made.cancelled(stored_answer(kept))
     if state.is_final:
@@ -98,9 +97,11 @@ def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
     ]
 
 
-def finish_info_of_message(message: Message) -> FinishInfo:
-    """Return how the answer `message` ended, and its token counts."""
-    return build_finish_info(message.finish_reason, message.usage)
+_STOP_REASONS: dict[str, StopReason] = {
+    "length": "length",
+    "content_filter": "content_filter",
+    "abort": "abort",
+}
 
 
 def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
@@ -112,7 +113,7 @@ def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -
         return value if isinstance(value, int) else 0
 
     return FinishInfo(
-        stop_reason_of(finish_reason),
+        _STOP_REASONS.get(finish_reason or "", "stop"),
         count(told, "prompt_tokens"),
         count(told, "completion_tokens"),
         count(told.get("prompt_tokens_details"), "cached_tokens"),

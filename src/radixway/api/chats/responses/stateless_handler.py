@@ -12,21 +12,20 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from radixway.api.chats.responses import ids
-from radixway.api.chats.responses.completion_parser import CompletionParser
-from radixway.api.chats.responses.errors import previous_not_found_error
-from radixway.api.chats.responses.event_stream import run_while_connected, sse_response
-from radixway.api.chats.responses.items import items_text
-from radixway.api.chats.responses.owners import ResponseOwner
-from radixway.api.chats.responses.request_schema import ResponseCreateParams
-from radixway.api.chats.responses.service import ResponseService
-from radixway.api.chats.responses.shapes import build_finish_info, build_response_object
-from radixway.api.chats.responses.worker_request import (
+from radixway.api.chats.errors import previous_not_found_error
+from radixway.api.chats.responses.completions import (
+    CompletionParser,
     build_worker_request,
     conversation_messages,
     question_messages,
     send_worker_request,
 )
+from radixway.api.chats.responses.event_stream import sse_response
+from radixway.api.chats.responses.items import RESPONSE, internal_id, items_text
+from radixway.api.chats.responses.request_schema import ResponseCreateParams
+from radixway.api.chats.responses.service import ResponseOwner, ResponseService
+from radixway.api.chats.responses.shapes import build_finish_info, build_response_object
+from radixway.api.disconnects import run_while_connected
 from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
 from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 from radixway.chat.errors import ChatNotFoundError
@@ -54,9 +53,7 @@ class StatelessResponseHandler:
     async def create_response(
         self, request: Request, owner: ResponseOwner, asked: ResponseCreateParams
     ) -> Response:
-        """Answer `asked` without storing anything. Raises HttpError, ChatLimitExceededError,
-        ClientDisconnectedError.
-        """
+        """Answer `asked`. Raises HttpError, ChatLimitExceededError, ClientDisconnectedError."""
         if owner.is_person:
             await self._room.chats.messages.count_answer(owner.user_id)
         to_worker = await self._build_request(owner, asked)
@@ -82,13 +79,10 @@ class StatelessResponseHandler:
         return build_worker_request(new_id(), owner.user_id, model, asked.request, messages)
 
     async def _previous_thread(self, owner: ResponseOwner, previous: str | None) -> list[Message]:
-        """The thread that it goes on from."""
         if previous is None:
             return []
         try:
-            before = await self._room.kept.find_response(
-                owner.user_id, ids.internal_id(ids.RESPONSE, previous)
-            )
+            before = await self._room.kept.find_response(owner.user_id, internal_id(RESPONSE, previous))
         except ChatNotFoundError:
             raise previous_not_found_error(previous) from None
         thread = await self._room.chats.messages.load_thread(before.message.id)
@@ -96,7 +90,7 @@ class StatelessResponseHandler:
         return list(drop_withheld([*thread, to_be])[:-1])
 
     async def _screen_turns(self, turns: list[str], model: str) -> str:
-        """The words that make the last of them safe, if any. Raises HttpError: nobody could judge."""
+        """The words that make the last of `turns` safe, if any."""
         screen = self._room.chats.safety_screen
         if screen is None:
             return ""

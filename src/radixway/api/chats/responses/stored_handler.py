@@ -11,19 +11,17 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from radixway.api.chats.responses import ids
-from radixway.api.chats.responses.errors import not_found_error, previous_not_found_error
+from radixway.api.chats.errors import not_found_error, previous_not_found_error
 from radixway.api.chats.responses.event_stream import (
-    run_while_connected,
     sse_response,
     stream_response_events,
     with_ping_gaps,
 )
-from radixway.api.chats.responses.items import items_text
-from radixway.api.chats.responses.owners import ResponseOwner
+from radixway.api.chats.responses.items import CONVERSATION, RESPONSE, external_id, internal_id, items_text
 from radixway.api.chats.responses.request_schema import ResponseCreateParams
-from radixway.api.chats.responses.service import ResponseService
+from radixway.api.chats.responses.service import ResponseOwner, ResponseService
 from radixway.api.chats.responses.shapes import render_response, stored_failure
+from radixway.api.disconnects import run_while_connected
 from radixway.chat import stored_responses as store
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import MessageState
@@ -94,7 +92,6 @@ class StoredResponseHandler:
         self, owner: ResponseOwner, asked: ResponseCreateParams, key: str | None
     ) -> store.StoredResponse:
         model = self._room.resolve_model(asked.ask.model)
-        texts = self._room.chats.messages if owner.is_person else self._room.unmetered
         previous, conversation = asked.ask.previous_response_id, asked.conversation_id
         try:
             new = NewResponse(
@@ -105,15 +102,13 @@ class StoredResponseHandler:
                 model,
                 {"sampling_parameters": {}, "system_prompt": asked.request.get("instructions")},
                 background=asked.is_background,
-                previous=None if previous is None else ids.internal_id(ids.RESPONSE, previous),
-                conversation=None
-                if conversation is None
-                else ids.internal_id(ids.CONVERSATION, conversation),
+                previous=None if previous is None else internal_id(RESPONSE, previous),
+                conversation=None if conversation is None else internal_id(CONVERSATION, conversation),
                 waits_s=None if asked.is_background else self._room.chats.config.waits_s,
                 idempotency_key=key,
                 request_digest=None if key is None else asked.digest_request(),
             )
-            return await self._room.kept.create_response(owner.user_id, new, texts)
+            return await self._room.kept.create_response(owner.user_id, new, self._room.messages_for(owner))
         except ChatNotFoundError:
             if conversation is not None:
                 raise not_found_error("Conversation", conversation, "conversation") from None
@@ -122,13 +117,10 @@ class StoredResponseHandler:
     async def _reload_finished(
         self, owner: ResponseOwner, kept: store.StoredResponse
     ) -> store.StoredResponse:
-        """As it is now that it has ended. Nothing is left of one that came to nothing.
-
-        Raises HttpError: it did, before its first word.
-        """
+        """The response now that it has ended. One that failed before its first word is deleted: HttpError."""
         ended = await self._room.kept.get_response(kept.message.id)
         if ended is None:
-            raise not_found_error("Response", ids.external_id(ids.RESPONSE, kept.message.id), "response_id")
+            raise not_found_error("Response", external_id(RESPONSE, kept.message.id), "response_id")
         failed = ended.message.state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT)
         if failed and not ended.output and not ended.message.content:
             await self._room.kept.delete_response(owner.user_id, kept.message.id)
@@ -138,7 +130,7 @@ class StoredResponseHandler:
     async def _wait_while_connected(
         self, request: Request, owner: ResponseOwner, kept: store.StoredResponse, work: Coroutine[Any, Any, T]
     ) -> T:
-        """What `work` gives; the response ends with its client. Raises ClientDisconnectedError."""
+        """Return what `work` gives; the response ends with its client."""
         try:
             return await run_while_connected(request, work)
         except (ClientDisconnectedError, asyncio.CancelledError):
@@ -152,7 +144,6 @@ class StoredResponseHandler:
         events: AsyncGenerator[bytes, None],
         ending: Callable[[], bool],
     ) -> AsyncGenerator[bytes, None]:
-        """The events; the response ends with its client."""
         whole = False
         try:
             async for event in events:

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from starlette.responses import StreamingResponse
 
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.v1.bodies import ChatChange, ChatFields, NewShareLink
+from radixway.api.chats.bodies import ChatChange, ChatFields, NewShareLink
 from radixway.api.chats.v1.shapes import (
     ChatPage,
     ChatRead,
@@ -83,7 +83,10 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Return `chat_id` with all its messages."""
         found = await room.chats.find_chat(user, chat_id)
         tags = (await room.tags.tags_of_chats([chat_id]))[chat_id]
-        return ChatWithMessages.from_records(found, tags, await room.messages.list_messages(user, chat_id))
+        messages = await room.messages.list_messages(user, chat_id)
+        families = threads.find_siblings(messages)
+        read = [MessageRead.from_record(message, families[message.id]) for message in messages]
+        return ChatWithMessages.from_record(found, tags, messages=read)
 
     @router.patch("/{chat_id}")
     async def change(chat_id: Id, user: User, body: ChatChange) -> ChatRead:
@@ -219,7 +222,7 @@ def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:
         """Create a link to a thread of `chat_id`; its token is shown once."""
         made, token = await room.share_links.create_link(user, chat_id, body.message_id, body.expires_in_s)
-        return ShareWithToken.from_record_with_token(made, token)
+        return ShareWithToken.from_record(made, token=token, path=f"/v1/chats/shared/{token}")
 
     @router.get("/{chat_id}/shares")
     async def shares(chat_id: Id, user: User) -> list[ShareRead]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
 
 from radixway.chat import records, share_links
 from radixway.chat.records import MessageState, Role
-from radixway.chat.threads import find_siblings
 
 
 class QueuePlaceRead(BaseModel):
@@ -110,24 +109,26 @@ class ChatRead(BaseModel):
     """The end of the thread that is open."""
 
     @classmethod
-    def from_record(cls, chat: records.Chat, tags: list[str]) -> ChatRead:
-        """Build it from `chat` and its `tags`."""
-        return cls(**_chat_fields(chat), tags=tags)
+    def from_record(cls, chat: records.Chat, tags: list[str], **more: Any) -> Self:
+        """Build it from `chat` and its `tags`; `more`: further fields."""
+        return cls(
+            id=chat.id,
+            title=chat.title,
+            created_at=_utc_time(chat.created_at),
+            modified_at=_utc_time(chat.modified_at),
+            archived=chat.archived,
+            hidden=chat.hidden,
+            allow_data_use=chat.allow_data_use,
+            tags=tags,
+            tail_id=chat.active_thread_tail_message_id,
+            **more,
+        )
 
 
 class ChatWithMessages(ChatRead):
     """A chat with all its messages, in the order in which they were made."""
 
     messages: list[MessageRead]
-
-    @classmethod
-    def from_records(
-        cls, chat: records.Chat, tags: list[str], messages: Sequence[records.Message]
-    ) -> ChatWithMessages:
-        """Build it from `chat`, its `tags` and `messages`."""
-        families = find_siblings(messages)
-        read = [MessageRead.from_record(message, families[message.id]) for message in messages]
-        return cls(**_chat_fields(chat), tags=tags, messages=read)
 
 
 class ChatPage(BaseModel):
@@ -194,9 +195,17 @@ class ShareRead(BaseModel):
     expires_at: datetime | None
 
     @classmethod
-    def from_record(cls, share: share_links.ShareLink) -> ShareRead:
-        """Build it from `share`."""
-        return cls(**_share_fields(share))
+    def from_record(cls, share: share_links.ShareLink, **more: Any) -> Self:
+        """Build it from `share`; `more`: further fields."""
+        return cls(
+            id=share.id,
+            chat_id=share.chat_id,
+            message_id=share.message_id,
+            title=share.title,
+            created_at=_utc_time(share.created_at),
+            expires_at=None if share.expires_at is None else _utc_time(share.expires_at),
+            **more,
+        )
 
 
 class ShareWithToken(ShareRead):
@@ -204,11 +213,6 @@ class ShareWithToken(ShareRead):
 
     token: str
     path: str
-
-    @classmethod
-    def from_record_with_token(cls, share: share_links.ShareLink, token: str) -> ShareWithToken:
-        """With its token, this once."""
-        return cls(**_share_fields(share), token=token, path=f"/v1/chats/shared/{token}")
 
 
 class SharedMessage(BaseModel):
@@ -237,30 +241,6 @@ class SharedThread(BaseModel):
             for each in thread
         ]
         return cls(title=share.title, shared_at=_utc_time(share.created_at), messages=read)
-
-
-def _share_fields(share: share_links.ShareLink) -> dict[str, Any]:
-    return {
-        "id": share.id,
-        "chat_id": share.chat_id,
-        "message_id": share.message_id,
-        "title": share.title,
-        "created_at": _utc_time(share.created_at),
-        "expires_at": None if share.expires_at is None else _utc_time(share.expires_at),
-    }
-
-
-def _chat_fields(chat: records.Chat) -> dict[str, Any]:
-    return {
-        "id": chat.id,
-        "title": chat.title,
-        "created_at": _utc_time(chat.created_at),
-        "modified_at": _utc_time(chat.modified_at),
-        "archived": chat.archived,
-        "hidden": chat.hidden,
-        "allow_data_use": chat.allow_data_use,
-        "tail_id": chat.active_thread_tail_message_id,
-    }
 
 
 def _utc_time(at: float) -> datetime:

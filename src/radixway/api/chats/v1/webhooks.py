@@ -1,13 +1,13 @@
 """`/v1/webhooks`: addresses that are notified of events in a user's chats."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.v1.bodies import StrictRequestBody
+from radixway.api.chats.bodies import StrictRequestBody
 from radixway.api.chats.v1.chats import Id
 from radixway.chat import webhooks
 from radixway.chat.service import ChatService
@@ -44,11 +44,10 @@ class WebhookRead(BaseModel):
     delivered_at: datetime | None
     """When something arrived there last."""
     failed_at: datetime | None
-    """When an attempt failed last."""
 
     @classmethod
-    def from_record(cls, hook: webhooks.UserWebhook, **more: Any) -> "WebhookRead":
-        """Build it from `hook`."""
+    def from_record(cls, hook: webhooks.UserWebhook, **more: Any) -> Self:
+        """Build it from `hook`; `more`: further fields."""
         return cls(
             id=hook.id,
             url=hook.url,
@@ -83,7 +82,7 @@ class WebhookDeliveryRead(BaseModel):
     last_error: str | None
 
     @classmethod
-    def from_record(cls, row: webhooks.UndeliveredEvent) -> "WebhookDeliveryRead":
+    def from_record(cls, row: webhooks.UndeliveredEvent) -> Self:
         """Build it from `row`."""
         waits = row.state == "waiting"
         return cls(
@@ -109,7 +108,7 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def add(user: User, body: NewWebhook) -> WebhookWithSecret:
         """Create a webhook; its secret is shown once."""
         hook, secret = await hooks.add(user, body.url, body.events)
-        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
+        return WebhookWithSecret.from_record(hook, secret=secret)
 
     @router.get("")
     async def listed(user: User) -> list[WebhookRead]:
@@ -137,7 +136,7 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def rotate(webhook_id: Id, user: User) -> WebhookWithSecret:
         """Replace the secret of `webhook_id`; for a day deliveries are signed with the one before, too."""
         hook, secret = await hooks.rotate(user, webhook_id)
-        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
+        return WebhookWithSecret.from_record(hook, secret=secret)
 
     @router.post("/{webhook_id}/test", status_code=202)
     async def test(webhook_id: Id, user: User) -> Response:
