@@ -8,8 +8,7 @@ from collections.abc import Collection
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from radixway.api.authentication import CallerAuthenticator
-from radixway.api.trusted_proxies import is_in_networks
+from radixway.api.authentication import CallerAuthenticator, is_in_networks
 from radixway.core.config import GatewayConfig
 from radixway.core.http import OriginCheck, Scope
 from radixway.core.http.request_origin import is_loopback, proxy_header, quoted_host
@@ -49,9 +48,7 @@ class AdminAccess:
         return self._key is not None or self._callers is not None
 
     def __call__(self, request: Request) -> None:
-        """Let `request` pass. Raises UnauthorizedError; ForbiddenError for a tenant's key without the scope;
-        TooManyWrongKeys.
-        """
+        """Let `request` pass. Raises UnauthorizedError, ForbiddenError (no such scope), TooManyWrongKeys."""
         if self.is_allowed(request):
             request.scope[BY] = self._caller_name(request)
             return
@@ -88,7 +85,6 @@ class AdminAccess:
         )
 
     def _why_not_local(self, scope: Scope) -> str:
-        """What keeps a call from passing where there are no keys, and the way out."""
         if not is_loopback(scope):
             return "set gateway.admin_key or gateway.admin_networks to allow this call from another machine"
         if (header := proxy_header(scope)) is not None:

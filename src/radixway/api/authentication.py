@@ -2,17 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any
 
-from radixway.api.trusted_proxies import TrustedProxies
-from radixway.core.config import DEFAULT_TENANT
+from radixway.core.config import DEFAULT_TENANT, GatewayConfig
 from radixway.core.http import AttemptLimiter, Scope
-from radixway.core.pipeline import Caller, ForbiddenError, Request, TenantPolicy, UnauthorizedError
+from radixway.core.pipeline import (
+    BadRequest,
+    Caller,
+    ForbiddenError,
+    Request,
+    TenantPolicy,
+    UnauthorizedError,
+)
 from radixway.core.tenants import KeyRing, KnownKey, request_keys
+
+
+def is_in_networks(host: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Return whether `host` is in one of `networks`; an IPv4 address written as IPv6 counts as IPv4."""
+    address = ip_address(host)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in networks)
+
+
+_MODEL = (b"x-vsr-selected-model", b"x-vsr-model")
+_WORKER = (b"x-radixway-worker", b"x-worker-instance-id")
+_PRIORITY = b"x-radixway-priority"
+_MAX_HEADER_CHARS = 256
+"""Characters: what these headers say is kept in journals."""
+
+
+class TrustedProxies:
+    """Believes the headers of configured networks and keys; everybody else's have been stripped."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self._networks = config.trusted_hops
+        self._keys = [key.get_secret_value().encode() for key in config.trusted_keys]
+        self.any = bool(self._networks or self._keys)
+        """Somebody is trusted."""
+
+    def is_trusted(self, scope: Scope) -> bool:
+        """Return whether `scope` comes straight from a trusted network, or has a trusted key."""
+        client = scope.get("client")
+        if self._networks and client is not None and is_in_networks(client[0], self._networks):
+            return True
+        return self.has_trusted_key(scope)
+
+    def has_trusted_key(self, scope: Scope) -> bool:
+        """Return whether `scope` has a trusted key."""
+        return bool(self._keys) and any(
+            hmac.compare_digest(_bearer_key(value), key)
+            for name, value in scope["headers"]
+            if name == b"authorization"
+            for key in self._keys
+        )
+
+    def apply_overrides(self, request: Request, scope: Scope) -> None:
+        """Apply a trusted proxy's headers to `request`: another model, one certain worker, another priority.
+
+        Raises BadRequest naming the header that makes no sense.
+        """
+        headers = dict(scope["headers"])
+        told: dict[str, Any] = {}
+        if (model := _first_header(headers, _MODEL)) is not None and model != request.model:
+            request.edit(model=model)
+            request.model = told["model"] = model
+        if (worker := _first_header(headers, _WORKER)) is not None:
+            request.pinned = told["worker"] = worker.rstrip("/")
+        if (priority := _first_header(headers, (_PRIORITY,))) is not None:
+            request.priority = told["priority"] = _parse_priority(priority)
+        if told:
+            request.journal.add("hop", **told)
+
+
+def _bearer_key(value: bytes) -> bytes:
+    scheme, _, key = value.partition(b" ")
+    return key.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _first_header(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str | None:
+    for name in names:
+        value = headers.get(name, b"").strip()
+        if value:
+            if len(value) > _MAX_HEADER_CHARS:
+                raise BadRequest(f"at most {_MAX_HEADER_CHARS} characters", param=name.decode("ascii"))
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise BadRequest("this must be UTF-8 text", param=name.decode("ascii")) from None
+    return None
+
+
+def _parse_priority(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        message = f"x-radixway-priority must be a whole number, not {text!r}"
+        raise BadRequest(message, param=_PRIORITY.decode("ascii")) from None
+
 
 _TENANT = b"x-tenant-id"
 _MAX_TENANT_CHARS = 64
-"""Characters of a tenant's name."""
 
 
 class UnknownTenantError(ForbiddenError):
@@ -62,15 +155,11 @@ class CallerAuthenticator:
         return trusted
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:
-        """Apply the headers of a trusted caller in `scope` to `request`. Raises BadRequest naming the one
-        that makes no sense.
-        """
+        """Apply a trusted caller's headers in `scope`. Raises BadRequest naming the one at fault."""
         self._hops.apply_overrides(request, scope)
 
     def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
-        """Return the policy of the tenant whose request has this `scope`; None where no tenants are
-        configured. Raises as `authenticate`.
-        """
+        """Return the policy of the tenant of `scope`; None without tenants. Raises as `authenticate`."""
         return self._tenancies[self._identify(scope)[1]] if self._tenancies else None
 
     def known_key_of(self, scope: Scope) -> KnownKey | None:
@@ -78,10 +167,7 @@ class CallerAuthenticator:
         return None if self._ring is None else self._ring.find_key(scope["headers"])
 
     def count_wrong_key(self, scope: Scope) -> None:
-        """Count the unknown key of a request, if its `scope` has one.
-
-        Raises TooManyWrongKeys.
-        """
+        """Count the unknown key of a request, if its `scope` has one. Raises TooManyWrongKeys."""
         if request_keys(scope["headers"]):
             self._attempts.count_wrong_key(scope)
 
@@ -105,7 +191,6 @@ class CallerAuthenticator:
         return trusted, DEFAULT_TENANT, None
 
     def _named_tenant(self, scope: Scope) -> str | None:
-        """The tenant that a trusted caller names. Raises UnknownTenantError."""
         for header, value in scope["headers"]:
             name: str = value.decode("latin-1").strip() if header == _TENANT else ""
             if name:

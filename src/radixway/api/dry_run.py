@@ -68,8 +68,6 @@ class DryRunTarget(Protocol):
 
 
 class _WorkerChosen(Exception):
-    """There is a worker that would be asked."""
-
     def __init__(self, model: str | None, worker: str, sent: bytes) -> None:
         self.model = model
         self.worker = worker

@@ -38,5 +38,4 @@ async def _handle_starlette_error(request: Request, error: Exception) -> Respons
 
 
 async def _handle_defect(request: Request, error: Exception) -> Response:
-    """A defect of ours; Starlette logs it."""
     return error_response(HttpError(f"internal error ({type(error).__name__})"))

@@ -122,7 +122,6 @@ def tenant_of_journal(journal: Journal) -> str | None:
 
 
 def _wants_prometheus(request: Request) -> bool:
-    """Raises BadRequest for a format that there is not."""
     asked = request.query_params.get("format")
     if asked is not None:
         if asked not in ("json", "prometheus"):

@@ -43,9 +43,7 @@ _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 def read_headers(
     raw: list[tuple[bytes, bytes]],
 ) -> tuple[str, tuple[tuple[bytes, bytes], ...], dict[bytes, bytes]]:
-    """Split `raw` into the request's id (the client's, or a fresh one), the headers that travel on to the
-    worker, and those for the gateway itself.
-    """
+    """Split `raw` into the request's id, the headers that travel on, and those for the gateway itself."""
     given: bytes | None = None
     own = {}
     passed = []
@@ -77,9 +75,7 @@ def request_target(request: HTTPConnection, *, without: str = "") -> str:
 
 
 def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
-    """Apply the headers for the gateway, `own`, to `request`. Raises BadRequest naming the header at
-    fault.
-    """
+    """Apply the gateway's headers, `own`, to `request`. Raises BadRequest naming the one at fault."""
     if (ttft_ms := own.get(b"x-radixway-ttft-ms")) is not None:
         request.ttft_s = _parse_milliseconds(ttft_ms)
     if (staleness := own.get(b"x-radixway-max-staleness")) is not None:
@@ -99,7 +95,6 @@ def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
 
 
 def _parse_milliseconds(milliseconds: bytes) -> float:
-    """Raises BadRequest naming the header."""
     try:
         number = float(milliseconds)
     except ValueError:

@@ -78,7 +78,6 @@ class _SelectBody(msgspec.Struct):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the endpoint whose body it is, by its fields."""
         return CHAT_COMPLETIONS if self.messages else COMPLETIONS if self.prompt else GENERATE
 
 
@@ -91,29 +90,6 @@ class _ReservationBody(msgspec.Struct):
 
 _question = msgspec.json.Decoder(_SelectBody)
 _sign = msgspec.json.Decoder(_ReservationBody)
-
-
-class ReservationNotFoundError(GatewayError):
-    """Never made, freed, or given up after nothing was heard of it."""
-
-    status = 404
-    code = "reservation_not_found"
-    param = "request_id"
-
-
-class ReservationLimitError(GatewayError):
-    """Those there are have to be freed, or to run out, first."""
-
-    status = 429
-    code = "too_many_reservations"
-
-
-class ReservationExistsError(GatewayError):
-    """Two reservations of one id could not be told apart."""
-
-    status = 409
-    code = "reservation_exists"
-    param = "request_id"
 
 
 def selector_routes(
@@ -150,10 +126,11 @@ def selector_routes(
         try:
             reservations.check_capacity(request_id)
         except AlreadyReservedError:
-            raise ReservationExistsError(f"there is a reservation {request_id!r}: free it first") from None
+            message = f"there is a reservation {request_id!r}: free it first"
+            raise GatewayError(message, status=409, code="reservation_exists", param="request_id") from None
         except TooManyReservationsError:
             message = f"{len(reservations)} places are reserved, as many as may be: free some first"
-            raise ReservationLimitError(message) from None
+            raise GatewayError(message, status=429, code="too_many_reservations") from None
         reservations.hold_lease(request_id, selector.reserve(choice))
         sweeper.wake()
         return {"request_id": request_id} | _choice_object(choice)
@@ -162,7 +139,8 @@ def selector_routes(
         said: _ReservationBody = decode_json(_sign, await request.body())
         lease = reservations.find_lease(said.request_id)
         if lease is None:
-            raise ReservationNotFoundError(f"there is no reservation {said.request_id!r}, or not any more")
+            message = f"there is no reservation {said.request_id!r}, or not any more"
+            raise GatewayError(message, status=404, code="reservation_not_found", param="request_id")
         return said, lease
 
     @router.post("/prefill_complete")
@@ -200,9 +178,7 @@ class WorkerChooser:
     async def choose_worker(
         self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
     ) -> WorkerChoice:
-        """Return the worker to which `road` would go, of `workers` by URL or name where they are given.
-        Raises ModelNotServedError, NoWorkersError, BadRequest.
-        """
+        """Return where `road` would go, of `workers` (URLs or names) if given. Raises GatewayError."""
         model = None if road.model == ANY_MODEL else road.model
         candidates = _candidate_workers(self._registry, model, workers)
         prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)
@@ -223,7 +199,6 @@ class _ReservationSweeper:
         self._asleep = True
 
     def wake(self) -> None:
-        """There is a reservation."""
         if self._asleep:
             self._sweep()
 

@@ -21,13 +21,6 @@ from radixway.semantics.cache import CacheRoom, EntryFilter, KnownAnswer, exact_
 _Name = Annotated[str, Meta(min_length=1, max_length=8192)]
 
 
-class CacheEntryNotFoundError(GatewayError):
-    """No such entry, or not any more."""
-
-    status = 404
-    code = "cache_entry_not_found"
-
-
 class _PurgeBody(msgspec.Struct, forbid_unknown_fields=True):
     tenant: _Name | None = None
     user: _Name | None = None
@@ -58,9 +51,7 @@ _warm_up = msgspec.json.Decoder(_WarmUpBody)
 
 
 def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
-    """Build statistics, purge, report of a false hit, warm-up, and the verifier's verdict on two questions,
-    for the cache of `room`.
-    """
+    """Build the routes of the cache of `room`: statistics, purge, report, warm-up, comparison."""
     router = APIRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
 
@@ -118,9 +109,7 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
 
     @router.post("/cache/compare", dependencies=admin)
     async def compare(request: Request) -> dict[str, Any]:
-        """Return the similarity of two questions, and whether the verifier lets one's answer stand for the
-        other.
-        """
+        """Return how similar two questions are, and whether one's answer may stand for the other's."""
         asked = decode_json(_pair, await request.body())
         similarity = await room.cache.question_similarity(asked.one, asked.other)
         if similarity is None:
@@ -146,8 +135,7 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
             if step == "semantic_cache" and isinstance(said, dict) and "entry" in said:
                 asked_for, kept = said["questions"]
                 return said["entry"], (asked_for, kept)
-        raise CacheEntryNotFoundError(
-            f"request {request_id!r} was not answered from the cache", param="request_id"
-        )
+        message = f"request {request_id!r} was not answered from the cache"
+        raise GatewayError(message, status=404, code="cache_entry_not_found", param="request_id")
 
     return router

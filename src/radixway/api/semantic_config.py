@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from radixway.semantics.guard.audit import AuditService
 
 
-class DecisionNotFoundError(GatewayError):
-    """No decision of that request is remembered, or it was judged already."""
-
-    status = 404
-    code = "request_not_found"
-    param = "request_id"
-
-
 class _FeedbackBody(msgspec.Struct):
     request_id: Annotated[str, Meta(min_length=1, max_length=256)]
     rating: Literal["up", "down"] | None = None
@@ -64,7 +56,8 @@ def semantic_routes(
         reward = said.score if said.score is not None else float(said.rating == "up")
         known = room.feedback.record_feedback(said.request_id, reward, gate.visible_tenant(request))
         if known is None:
-            raise DecisionNotFoundError(f"no decision on {said.request_id!r} is waiting to be judged")
+            message = f"no decision on {said.request_id!r} is waiting to be judged"
+            raise GatewayError(message, status=404, code="request_not_found", param="request_id")
         return {"category": known[0], "model": known[1]}
 
     @router.get("/config/semantic", dependencies=[Depends(access)])

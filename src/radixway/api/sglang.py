@@ -64,8 +64,6 @@ class _FleetCallFields(msgspec.Struct):
 
 
 class _ExpectWeightVersionBody(msgspec.Struct):
-    """The body of /expect_weight_version."""
-
     weight_version: str | int | None
 
 
@@ -133,7 +131,6 @@ class FleetControl:
         return _combined_response(await self._fan_out(call, workers))
 
     def _named_workers(self, named: Sequence[str]) -> Sequence[Worker]:
-        """Raises WorkerNotFoundError, NoWorkersError."""
         if not named:
             if workers := tuple(self._registry):
                 return workers
@@ -179,7 +176,6 @@ def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
 
 
 async def _read_fleet_call(request: Request) -> tuple[FanOutCall, Sequence[str]]:
-    """What to pass on, and the workers that it is for if it names any."""
     named = request.query_params.getlist("worker")
     call = FanOutCall(
         request_target(request, without="worker"),
@@ -200,7 +196,6 @@ def _decode_fields(call: FanOutCall) -> _FleetCallFields:
 
 
 def _requested_version(request: Request, call: FanOutCall) -> str | None:
-    """The version that an update gives the weights, if it names one."""
     said = _decode_fields(call)
     if request.url.path == "/update_weight_version":
         return parse_version(said.new_version)
@@ -237,7 +232,6 @@ def sglang_routes(registry: WorkerRegistry, transport: HttpTransport) -> APIRout
     router = APIRouter(tags=["sglang"])
 
     async def ask_one(request: Request) -> Response:
-        """Return the reply of one ready worker."""
         for worker in registry.candidates(None):
             try:
                 status, kind, body = await transport.call_worker(

@@ -19,21 +19,6 @@ from radixway.core.pipeline.endpoints import ModelName
 from radixway.trajectories import RetrievedTokens, TokenRetrieval, TrieRegistry
 
 
-class TrajectoriesOffError(GatewayError):
-    """Nothing is recorded."""
-
-    status = 404
-    code = "trajectories_off"
-
-
-class NotExactError(GatewayError):
-    """Part of the text is not known as it was sampled, and the client would not have it made up."""
-
-    status = 409
-    code = "not_exact"
-    param = "text"
-
-
 class _RetrieveFields(msgspec.Struct, kw_only=True):
     strict: bool = False
     """Refuse what is not exact, rather than answer with a mask that means nothing."""
@@ -93,9 +78,8 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
 
     async def answer(asked: _RetrieveFields, text: str) -> dict[str, Any]:
         if tries is None:
-            raise TrajectoriesOffError(
-                "nothing is recorded: start with --trajectories or trajectories.enabled"
-            )
+            message = "nothing is recorded: start with --trajectories or trajectories.enabled"
+            raise GatewayError(message, status=404, code="trajectories_off")
         trie = await tries.trie_for(asked.model)
         found = trie.store.match_prefix(text, asked.session_id, whole=True)
         trie.count_lookup(found)
@@ -103,12 +87,16 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
             retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)
             told = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
         except ValueError as error:
-            raise NotExactError(str(error)) from None
+            raise _not_exact_error(str(error)) from None
         if asked.strict and not told.exact:
-            raise NotExactError(_inexact_reason(told))
+            raise _not_exact_error(_inexact_reason(told))
         return _retrieved_object(text, told)
 
     return router
+
+
+def _not_exact_error(why: str) -> GatewayError:
+    return GatewayError(why, status=409, code="not_exact", param="text")
 
 
 def _inexact_reason(told: RetrievedTokens) -> str:
@@ -121,17 +109,11 @@ def _inexact_reason(told: RetrievedTokens) -> str:
 
 def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
     known = told.trajectory
-    spans, start = [], 0
+    spans: list[dict[str, Any]] = []
+    start = 0
     for end, label in known.spans:
-        spans.append(
-            {
-                "start": start,
-                "end": end,
-                "source": label.source,
-                "loss_mask": label.mask,
-                "version": label.version,
-            }
-        )
+        origin = {"source": label.source, "loss_mask": label.mask, "version": label.version}
+        spans.append({"start": start, "end": end, **origin})
         start = end
     reply = {
         "tokens": known.ids.tolist(),
@@ -147,7 +129,6 @@ def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
         "ambiguous": known.ambiguous,
     }
     if known.experts:
-        reply["routed_experts"] = [
-            {"end": end, "data": b64encode(raw).decode()} for end, raw in known.experts
-        ]
+        experts = [{"end": end, "data": b64encode(raw).decode()} for end, raw in known.experts]
+        reply["routed_experts"] = experts
     return reply

@@ -20,9 +20,7 @@ from radixway.routing import API, FleetMembership, HealthMonitor, Worker, Worker
 def worker_routes(
     registry: WorkerRegistry, membership: FleetMembership, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
-    """Build `/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`
-    for `registry`.
-    """
+    """Build `/add_worker`, `/remove_worker`, `/drain_worker` (a query or JSON body) and `/list_workers`."""
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
 

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
 
 from radixway.api.ext_proc import messages
-from radixway.api.ext_proc.headers import Header, split_response_headers
+from radixway.api.ext_proc.messages import Header, split_response_headers
 from radixway.core.http import Message
 from radixway.core.pipeline import GatewayError
 
@@ -52,7 +52,6 @@ class EnvoyAnswer:
         self.handed_over = False
         """Envoy carries the request: there will be a worker's answer."""
         self.over = False
-        """All has been said."""
         self._cut = False
         """By an answer of ours in place of the worker's: Envoy listens no more."""
         self._upstream: asyncio.Future[tuple[list[Header], bool]] | None = None
@@ -142,9 +141,7 @@ class EnvoyAnswer:
     # What the application says.
 
     async def send(self, message: Message) -> None:
-        """Handle a `message` of the application. Raises ClientDisconnectedError. Raises
-        ClientDisconnectedError.
-        """
+        """Handle a `message` of the application. Raises ClientDisconnectedError."""
         if self.over:
             return
         if message["type"] == "http.response.start":

@@ -21,9 +21,8 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 
 from radixway.api.ext_proc import messages
 from radixway.api.ext_proc.answer import BodyFrame, EnvoyAnswer, Write
-from radixway.api.ext_proc.destinations import DestinationResolver
-from radixway.api.ext_proc.forwarder import EnvoyForwarder
-from radixway.api.ext_proc.headers import RequestHead
+from radixway.api.ext_proc.forwarder import DestinationResolver, EnvoyForwarder
+from radixway.api.ext_proc.messages import RequestHead
 from radixway.api.request_handler import CALLER_SPAN
 from radixway.core.http import App, ClientDisconnectedError, HttpError, Message
 from radixway.core.http.asgi import FORWARDER
@@ -41,7 +40,6 @@ class StreamSettings:
     """Settings shared by all streams."""
 
     app: App
-    """The gateway."""
     is_ours: Callable[[str, str], bool]
     """Whether requests of that method and path go down the road."""
     destinations: DestinationResolver
@@ -61,9 +59,7 @@ class ProcessingStream:
     """
 
     def __init__(self, terms: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
-        """`write` tells Envoy; raises ClientDisconnectedError. `caller`: Envoy's span of its call, where it
-        traces.
-        """
+        """`write` sends to Envoy; `caller`: Envoy's span, where it traces."""
         self._terms = terms
         self._caller = caller
         self._tell = write
@@ -151,7 +147,6 @@ class ProcessingStream:
             await self._fail_misconfigured(f"the request's body comes in pieces: {_NEEDED}")
 
     def _start_request(self, body: bytes) -> None:
-        """The request is complete: it goes down the road."""
         assert self._carrier.head is not None
         self._carrier.body = self._body = body
         scope = self._carrier.head.to_scope(self._client)
@@ -174,7 +169,6 @@ class ProcessingStream:
             await self.send_error(HttpError("internal error (no answer)"))
 
     async def _receive(self) -> Message:
-        """ASGI's."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -203,7 +197,6 @@ class ProcessingStream:
             await self._tell(response)
 
     def _arm_deadline(self) -> None:
-        """One more message waits for an answer."""
         loop = asyncio.get_running_loop()
         if not self._unanswered:
             self._waits_since = loop.time()
@@ -212,7 +205,6 @@ class ProcessingStream:
             self._timer = loop.call_later(self._terms.answer_within_s, self._check_deadline)
 
     def _check_deadline(self) -> None:
-        """Whether a message has waited too long by now."""
         self._timer = None
         if not self._unanswered or self._left.is_set():
             return

@@ -14,17 +14,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
-from radixway.api.rules.errors import (
-    RulesChangedError,
-    RulesInvalidError,
-    RulesNotAppliedError,
-    RulesNotEditableError,
-    RulesNotFoundError,
-    SemanticOffError,
-    VersionRequiredError,
-)
+from radixway.api.openapi import request_body
 from radixway.core.config import ConfigError, radixway_home
 from radixway.core.http import decode_json
+from radixway.core.pipeline import GatewayError
 from radixway.core.telemetry import JournalStore
 
 if TYPE_CHECKING:
@@ -33,6 +26,27 @@ if TYPE_CHECKING:
     from radixway.semantics.decisions.rules_file import RulesFile
 
 log = logging.getLogger(__name__)
+
+
+class RulesInvalidError(GatewayError):
+    """The text has mistakes; beside OpenAI's fields, `mistakes` has each with its line."""
+
+    status = 400
+    code = "rules_refused"
+    param = "text"
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(str(error))
+        self._error = error
+
+    def body(self) -> bytes:
+        """Encode it with `mistakes`."""
+        from radixway.api.rules.shapes import describe_mistakes
+
+        reply: dict[str, Any] = msgspec.json.decode(super().body())
+        reply["error"]["mistakes"] = [each.model_dump() for each in describe_mistakes(self._error)]
+        return msgspec.json.encode(reply)
+
 
 _Text = Annotated[str, Meta(min_length=1, max_length=2**20)]
 _Version = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -72,31 +86,21 @@ _SEEN: dict[str, Any] = {
 }
 
 
-def _request_body_schema(body: type[msgspec.Struct]) -> dict[str, Any]:
-    """A JSON body, for OpenAPI."""
-    _, shapes = msgspec.json.schema_components([body], ref_template="#/components/schemas/{name}")
-    content = {"application/json": {"schema": shapes[body.__name__]}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
 def rules_routes(
     room: SemanticService | None,
     book: JournalStore,
     access: AdminAccess,
     note: Callable[..., None] | None = None,
 ) -> APIRouter:
-    """Build the routes; `room` None: requests are not classified. `note`: the audit log's, where there is
-    one.
-    """
+    """Build the routes; `room` None: requests are not classified. `note` writes to the audit log."""
     router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
     if room is None:
 
         @router.get("/config/semantic/rules")
         async def none() -> None:
             """404: there are none."""
-            raise SemanticOffError(
-                "requests are not read for their meaning: set semantic.config to a file of rules"
-            )
+            message = "requests are not read for their meaning: set semantic.config to a file of rules"
+            raise GatewayError(message, status=404, code="semantic_off")
 
         return router
     from radixway.api.rules import shapes
@@ -121,7 +125,7 @@ def rules_routes(
     @router.post(
         "/config/semantic/check",
         response_model=shapes.RulesCheck,
-        openapi_extra=_request_body_schema(_RulesBody),
+        openapi_extra=request_body(_RulesBody),
     )
     async def check(request: Request) -> shapes.RulesCheck:
         """Every mistake in `text`, by its line, as `radixway config check` tells them; nothing changes."""
@@ -135,7 +139,7 @@ def rules_routes(
     @router.post(
         "/config/semantic/try",
         response_model=shapes.RulesReplayReport,
-        openapi_extra=_request_body_schema(_TrialBody),
+        openapi_extra=request_body(_TrialBody),
     )
     async def try_out(request: Request) -> shapes.RulesReplayReport:
         """Replay the `latest` requests, and `texts`, with the rules in `text`; nothing changes.
@@ -151,7 +155,7 @@ def rules_routes(
     @router.put(
         "/config/semantic/rules",
         response_model=shapes.AppliedRules,
-        openapi_extra=_request_body_schema(_RulesBody) | _SEEN,
+        openapi_extra=request_body(_RulesBody) | _SEEN,
     )
     async def apply(request: Request) -> shapes.AppliedRules:
         """Put `text` into the file, and into force. `If-Match` says which version was seen.
@@ -165,7 +169,7 @@ def rules_routes(
     @router.post(
         "/config/semantic/rollback",
         response_model=shapes.AppliedRules,
-        openapi_extra=_request_body_schema(_RestoreBody) | _SEEN,
+        openapi_extra=request_body(_RestoreBody) | _SEEN,
     )
     async def roll_back(request: Request) -> shapes.AppliedRules:
         """Put the text of a past `version` into the file again; `If-Match` as above."""
@@ -237,23 +241,22 @@ class _RulesEditor:
         if snapshots.file is not None:
             await asyncio.to_thread(parse_section, text, snapshots.file)
             return await snapshots.compile_text(text)
-        raise RulesNotEditableError(
+        raise _not_editable(
             "the rules stand in the gateway's own configuration: semantic.config names no file"
         )
 
     async def compile_or_refuse(self, text: str) -> SemanticSnapshot:
-        """Compile `text`. Raises RulesInvalidError."""
         try:
             return await self.compile_rules(text)
         except ConfigError as error:
             raise RulesInvalidError(error) from None
 
     async def find_version(self, version: str) -> str:
-        """Return the text of `version`. Raises RulesNotFoundError."""
         file = self._rules_file()
         text = None if file is None else await asyncio.to_thread(file.find_version, version)
         if text is None:
-            raise RulesNotFoundError(f"no rules of version {version!r:.80} are kept")
+            message = f"no rules of version {version!r:.80} are kept"
+            raise GatewayError(message, status=404, code="rules_not_found", param="version")
         return text
 
     async def apply_rules(self, text: str, seen: str) -> str:
@@ -272,21 +275,21 @@ class _RulesEditor:
 
         await self._replace_text(file, before, text_version(text))
         await self._room.snapshots.reload_config()
-        raise RulesNotAppliedError(f"nothing has changed: {outcome.said}")
+        raise GatewayError(f"nothing has changed: {outcome.said}", status=409, code="rules_not_taken")
 
     async def _replace_text(self, file: RulesFile, text: str, seen: str) -> str:
-        """What stood there before."""
         from radixway.semantics.decisions.rules_file import RulesFileChangedError
 
         try:
             before = await asyncio.to_thread(file.read_text)
             await asyncio.to_thread(file.write_text, text, seen)
         except ConfigError as error:
-            raise RulesNotEditableError(str(error)) from None
+            raise _not_editable(str(error)) from None
         except RulesFileChangedError:
-            raise RulesChangedError("the file has been changed meanwhile: look at it again") from None
+            message = "the file has been changed meanwhile: look at it again"
+            raise GatewayError(message, status=412, code="rules_changed", param="if-match") from None
         except OSError as error:
-            raise RulesNotEditableError(f"{file.path} cannot be written: {error.strerror}") from None
+            raise _not_editable(f"{file.path} cannot be written: {error.strerror}") from None
         return before
 
     def _rules_file(self) -> RulesFile | None:
@@ -294,6 +297,10 @@ class _RulesEditor:
 
         path = self._room.snapshots.file
         return None if path is None else RulesFile(path, radixway_home() / "rules")
+
+
+def _not_editable(why: str) -> GatewayError:
+    return GatewayError(why, status=409, code="rules_not_editable")
 
 
 def _why_not_writable(file: RulesFile) -> str | None:
@@ -313,10 +320,8 @@ async def _read_body(decoder: msgspec.json.Decoder[T], request: Request) -> T:
 
 
 def _seen_version(request: Request) -> str:
-    """The version that `If-Match` names. Raises VersionRequiredError."""
     given = request.headers.get("if-match", "").strip().removeprefix("W/").strip('"')
     if not given or given == "*":
-        raise VersionRequiredError(
-            "say in If-Match which version you have seen: GET /config/semantic/rules has it"
-        )
+        message = "say in If-Match which version you have seen: GET /config/semantic/rules has it"
+        raise GatewayError(message, status=428, code="version_needed", param="if-match")
     return given

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.api.protocols import NormalizedRequest, ProtocolAdapter, ReplyMetadata
-from radixway.api.sessions.agent_call import AgentCall, GuardedAnswer
-from radixway.api.sessions.answer_stream import AnswerEvents
+from radixway.api.protocols import (
+    AnthropicAdapter,
+    ChatAdapter,
+    CompletionsAdapter,
+    NormalizedRequest,
+    ProtocolAdapter,
+    ReplyMetadata,
+    ResponsesAdapter,
+)
+from radixway.api.request_handler import RequestHandler
+from radixway.api.sessions.agent_call import AgentCall, AnswerEvents, GuardedAnswer
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
 from radixway.api.sessions.session_service import SessionService
-from radixway.core.http import BadBodyError
-from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Pipeline, Reply, Request
+from radixway.core.config import ConfigError
+from radixway.core.http import BadBodyError, HttpError, ReshapedError, Scope
+from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Endpoint, Pipeline, Reply, ReplyForm, Request
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
 
 if TYPE_CHECKING:
     from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+
 
 _OURS = frozenset(
     {
@@ -200,9 +211,7 @@ def requested_continuation(
 async def begin_turn(
     keeper: SessionService, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
 ) -> tuple[SessionPrompt, PendingCall]:
-    """Call `SessionService.begin_turn` of `keeper`; what is wrong with the request is raised as
-    BadBodyError.
-    """
+    """Call `keeper.begin_turn`; raises BadBodyError for what is wrong with the request."""
     from radixway.core.tokenizer import TemplateError
 
     try:
@@ -223,3 +232,57 @@ def _session_headers(call: AgentCall) -> list[tuple[bytes, bytes]]:
         (b"x-radixway-session", call.session.id.encode("ascii")),
         (b"x-radixway-call", call.metadata.id.encode("ascii")),
     ]
+
+
+_PATH = re.compile(r"/sessions/[^/]+(/.+)")
+_WIRES: dict[ReplyForm, ProtocolAdapter] = {
+    ReplyForm.CHAT: ChatAdapter(),
+    ReplyForm.COMPLETION: CompletionsAdapter(),
+    ReplyForm.RESPONSE: ResponsesAdapter(),
+    ReplyForm.MESSAGE: AnthropicAdapter(),
+}
+
+
+class SessionRequestHandler(RequestHandler):
+    """A request handler whose errors are in its protocol's shape."""
+
+    def __init__(
+        self, endpoint: Endpoint, wire: ProtocolAdapter, road: Pipeline, *more: Any, **limits: Any
+    ) -> None:
+        super().__init__(endpoint, road, *more, **limits)
+        self._wire = wire
+
+    def shape_error(self, request: Request, error: HttpError) -> HttpError:
+        stream = next((chunks for chunks in request.open_streams if isinstance(chunks, AnswerEvents)), None)
+        return ReshapedError(
+            error,
+            self._wire.encode_error_body(error),
+            None if stream is None else stream.encode_failure(error),
+        )
+
+
+class SessionCallRouter:
+    """Finds the handler for a path under `/sessions/{id}`."""
+
+    def __init__(
+        self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, ProtocolAdapter], RequestHandler]
+    ) -> None:
+        """`make` builds the exchange of one of `endpoints`. Raises ConfigError where nobody can."""
+        self._exchanges: dict[str, RequestHandler] = {}
+        for endpoint in endpoints:
+            wire = _WIRES.get(endpoint.reply_form)
+            if wire is None:
+                raise ConfigError(
+                    f"endpoint {endpoint.name}: sessions cannot reply as {endpoint.reply_form.value}"
+                )
+            exchange = make(endpoint, wire)
+            for path in endpoint.paths_in_session:
+                self._exchanges[path] = exchange
+
+    def find_handler(self, scope: Scope) -> RequestHandler | None:
+        """Return the handler, if the path of `scope` is an agent's."""
+        path: str = scope["path"]
+        if not path.startswith("/sessions/"):
+            return None
+        found = _PATH.fullmatch(path)
+        return None if found is None else self._exchanges.get(found[1])

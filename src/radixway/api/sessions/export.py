@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""Arrow's: a continuation marker, and a message of no length."""
 _encode = msgspec.json.encode
 
 
@@ -31,16 +33,12 @@ async def stream_json_lines(keeper: SessionService, sessions: Sequence[AgentSess
 
 async def stream_arrow(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
     """Write Arrow's streaming format, a record batch for each of `sessions`."""
-    import pyarrow
-
     schema = _schema()
-    sink = _ArrowSink()
-    with pyarrow.ipc.new_stream(pyarrow.PythonFile(sink, "w"), schema) as writer:
-        async for samples in _samples_of_each(keeper, sessions):
-            if samples:
-                writer.write_batch(await asyncio.to_thread(_batch, samples, schema))
-                yield sink.take_written()
-    yield sink.take_written()
+    yield schema.serialize().to_pybytes()
+    async for samples in _samples_of_each(keeper, sessions):
+        if samples:
+            yield await asyncio.to_thread(_encode_batch, samples, schema)
+    yield _END_OF_STREAM
 
 
 def require_arrow() -> None:
@@ -50,30 +48,6 @@ def require_arrow() -> None:
     except ImportError:
         message = "format: arrow needs pyarrow, which radixway[arrow] brings; jsonl needs nothing"
         raise BadRequest(message, param="format", code="arrow_missing") from None
-
-
-class _ArrowSink:
-    """What Arrow writes into, emptied after each batch."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._written: list[bytes] = []
-
-    def write(self, data: Any) -> int:
-        self._written.append(bytes(data))
-        return len(self._written[-1])
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def close(self) -> None:
-        """Do nothing: what was written stays."""
-
-    def take_written(self) -> bytes:
-        """Return what was written since the last call."""
-        written, self._written = b"".join(self._written), []
-        return written
 
 
 def _schema() -> pyarrow.Schema:
@@ -106,10 +80,12 @@ def _schema() -> pyarrow.Schema:
     )
 
 
-def _batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+def _encode_batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> bytes:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pylist([_row(sample) for sample in samples], schema=schema)
+    batch = pa.RecordBatch.from_pylist([_row(sample) for sample in samples], schema=schema)
+    encoded: bytes = batch.serialize().to_pybytes()
+    return encoded
 
 
 def _row(sample: TrainingSample) -> dict[str, Any]:

@@ -109,7 +109,6 @@ class GenerateResponseReader:
         self._meta = _EventMeta()
         self.answer = GeneratedAnswer()
         self.begun = False
-        """Something of it has come."""
 
     @property
     def is_finished(self) -> bool:
@@ -117,9 +116,7 @@ class GenerateResponseReader:
         return self._meta.finish_reason is not None
 
     def read_events(self, chunk: bytes) -> AnswerDelta:
-        """Read `chunk`, whole events, and return what they add. Raises WorkerRefusedError for what is no
-        answer, or an error of the worker's.
-        """
+        """Return what `chunk`, whole events, adds. Raises WorkerRefusedError for an error or no answer."""
         parts: list[ReadPart] = []
         ids: list[int] = []
         scores: list[SampledTokenLogprob] = []
@@ -136,9 +133,7 @@ class GenerateResponseReader:
         return AnswerDelta(parts, ids, scores)
 
     def read_whole_reply(self, body: bytes) -> AnswerDelta:
-        """Read the `body` of a reply that does not stream. Raises WorkerRefusedError for what is no
-        answer.
-        """
+        """Return the answer in `body`, which does not stream. Raises WorkerRefusedError where it is none."""
         self._whole = body
         return self._apply_event(body, _decode_event(body), new_only=False)
 
@@ -195,7 +190,6 @@ class GenerateResponseReader:
         return growth
 
     def _visible_tokens(self, data: bytes, *, new_only: bool) -> tuple[list[int], list[SampledTokenLogprob]]:
-        """The new tokens and their scores, where the client asks for them."""
         if not self._ask.return_token_ids and self._ask.top_logprobs is None:
             return [], []
         try:

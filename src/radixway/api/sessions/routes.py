@@ -53,7 +53,6 @@ _make = msgspec.json.Decoder(_CreateSessionBody)
 _reward = msgspec.json.Decoder(_RewardBody)
 _ANTHROPIC = AnthropicAdapter()
 _DEEPEST = 64
-"""Levels of metadata."""
 
 
 def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
@@ -187,7 +186,7 @@ async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
 async def _collected_after(
     body: AsyncIterator[bytes], keeper: SessionService, sessions: list[AgentSession]
 ) -> AsyncIterator[bytes]:
-    """The body; once all of it was sent, the sessions are collected."""
+    """Pass `body` on; once all of it was sent, the sessions are collected."""
     async for part in body:
         yield part
     for session in sessions:
@@ -209,7 +208,6 @@ def _children_of(value: Any) -> Iterable[Any]:
 
 
 def _find_named_call(session: AgentSession, name: str) -> SessionCall:
-    """Raises BadRequest."""
     call = session.calls.get(name.removeprefix("chatcmpl-").removeprefix("cmpl-"))
     call = call or session.calls.get(name.partition("_")[2])
     if call is None:

@@ -170,9 +170,7 @@ class SessionService(Component):
         return session
 
     async def find_session(self, session_id: str) -> AgentSession:
-        """Return the session `session_id`, with its calls unless it was collected. Raises
-        SessionNotFoundError.
-        """
+        """Return the session with its calls, if it was not collected. Raises SessionNotFoundError."""
         await self.finish_idle_sessions()
         session = self.book.find_session(session_id)
         if session is None:
@@ -212,9 +210,7 @@ class SessionService(Component):
             await self.save_session(session)
 
     async def load_calls(self, session: AgentSession) -> None:
-        """Load the calls of `session` that are in the file only. Raises SessionLimitError,
-        SessionArchiveError.
-        """
+        """Load calls of `session` that only the file has. Raises SessionLimitError, SessionArchiveError."""
         archive = self._archive
         if session.loaded or archive is None:
             return
@@ -277,9 +273,7 @@ class SessionService(Component):
         speaking: ModelCodec,
         **told: Any,
     ) -> SessionCall | None:
-        """A call has its answer: keep it. None if the session is gone. Raises SessionLimitError,
-        SessionArchiveError.
-        """
+        """Save an answered call; None: its session is gone. Raises SessionLimitError, SessionArchiveError."""
         if self.book.find_session(session.id) is not session or session.state == "collected":
             session.drop_call(turn)
             return None
