@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends
@@ -18,10 +18,8 @@ from pydantic import BaseModel
 from radixway.api.admin_access import AdminAccess
 from radixway.api.request_headers import apply_gateway_headers, read_headers
 from radixway.api.selector import WorkerChooser
-from radixway.core.http import HttpError
 from radixway.core.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
 from radixway.core.telemetry import Journal
-from radixway.routing import PromptReader, Selector, WorkerRegistry
 
 
 class DryRunRefusal(BaseModel):
@@ -60,13 +58,6 @@ _ASKED: dict[str, Any] = {
 }
 
 
-class DryRunTarget(Protocol):
-    """The part of a dispatcher that a dry run needs."""
-
-    selector: Selector
-    prompts: PromptReader
-
-
 class _WorkerChosen(Exception):
     def __init__(self, model: str | None, worker: str, sent: bytes) -> None:
         self.model = model
@@ -75,11 +66,10 @@ class _WorkerChosen(Exception):
 
 
 def dry_run_routes(
-    middlewares: Iterable[Middleware], registry: WorkerRegistry, road: DryRunTarget, access: AdminAccess
+    middlewares: Iterable[Middleware], chooser: WorkerChooser, access: AdminAccess
 ) -> APIRouter:
     """Build `/rehearse`; `middlewares`: those that read a request and decide about it."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
-    chooser = WorkerChooser(registry, road.selector, road.prompts)
 
     async def look(request: Request) -> Reply:
         choice = await chooser.choose_worker(request)
@@ -129,18 +119,14 @@ async def _run_pipeline(road: Pipeline, request: Request) -> DryRunReport:
         told.model, told.worker, told.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
     except GatewayError as error:
         told.outcome = "refused"
-        told.refusal = _describe_refusal(error)
+        told.refusal = DryRunRefusal(
+            status=error.status, code=error.code, message=error.client_message, param=error.param
+        )
     finally:
         for chunks in request.open_streams:
             await chunks.aclose()
     told.steps = request.journal.explain()["steps"]
     return told
-
-
-def _describe_refusal(error: HttpError) -> DryRunRefusal:
-    return DryRunRefusal(
-        status=error.status, code=error.code, message=error.client_message, param=error.param
-    )
 
 
 def _decode_object(raw: bytes) -> dict[str, Any] | None:

@@ -47,10 +47,7 @@ def request_body(body: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def describe_raw_paths(app: FastAPI) -> None:
-    """`app` tells of the endpoints, too, with the fields that the gateway itself reads; all others travel on.
-
-    Nothing is made before somebody asks.
-    """
+    """Add the endpoints, with the fields that the gateway reads, to the OpenAPI document of `app`."""
     own = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
 from radixway.core.component import Subject
 from radixway.core.erasure import ErasureService
-from radixway.core.http import decode_json
 from radixway.core.pipeline import BadRequest, ForbiddenError, GatewayError
 from radixway.core.tenants import TenantService
 from radixway.routing.transports import TrafficFeed, TrafficFollower
@@ -33,9 +33,6 @@ class _EraseBody(msgspec.Struct, forbid_unknown_fields=True):
     """Workers' prefix caches too, which are emptied for it."""
 
 
-_whose = msgspec.json.Decoder(_EraseBody)
-
-
 def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
     """Build `/admin/erase` for administrators."""
     router = APIRouter(tags=["erasure"], dependencies=[Depends(access)])
@@ -43,7 +40,7 @@ def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
     @router.post("/admin/erase")
     async def erase(request: Request) -> JSONResponse:
         """Erase all data of the subject, in every component; 207: some are out of reach, and tried again."""
-        asked = decode_json(_whose, await request.body())
+        asked = await decode_body(request, _EraseBody)
         subject = Subject(asked.tenant, asked.user, asked.session, asked.request, asked.workers)
         if len(subject.given()) == 1 and not asked.all:
             raise BadRequest("say whose: user, session or request; or all: true for the tenant", param="user")

@@ -62,10 +62,7 @@ def read_headers(
 
 
 def request_target(request: HTTPConnection, *, without: str = "") -> str:
-    """Return path and query of `request` as they came, byte for byte.
-
-    `without`: a field of the query that is for the gateway.
-    """
+    """Return path and query of `request`, byte for byte; `without`: a field of the query to leave out."""
     scope = request.scope
     parts = scope["query_string"].decode("latin-1").split("&")
     if without:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
 from radixway.core.http import choose_request_id, decode_json, decode_query
 from radixway.core.pipeline import (
     ANY_MODEL,
@@ -89,20 +90,14 @@ class _ReservationBody(msgspec.Struct):
 
 
 _question = msgspec.json.Decoder(_SelectBody)
-_sign = msgspec.json.Decoder(_ReservationBody)
 
 
 def selector_routes(
-    registry: WorkerRegistry,
-    selector: Selector,
-    prompts: PromptReader,
-    reservations: LeaseReservations,
-    access: AdminAccess,
+    chooser: WorkerChooser, selector: Selector, reservations: LeaseReservations, access: AdminAccess
 ) -> APIRouter:
     """Build `/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free` of `selector`."""
     router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
     sweeper = _ReservationSweeper(reservations)
-    chooser = WorkerChooser(registry, selector, prompts)
 
     async def choose(raw: bytes) -> tuple[_SelectBody, WorkerChoice]:
         question: _SelectBody = decode_json(_question, raw)
@@ -136,7 +131,7 @@ def selector_routes(
         return {"request_id": request_id} | _choice_object(choice)
 
     async def sign(request: Request) -> tuple[_ReservationBody, Any]:
-        said: _ReservationBody = decode_json(_sign, await request.body())
+        said = await decode_body(request, _ReservationBody)
         lease = reservations.find_lease(said.request_id)
         if lease is None:
             message = f"there is no reservation {said.request_id!r}, or not any more"

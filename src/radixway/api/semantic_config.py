@@ -10,8 +10,9 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.api.authorization import PathAuthorization
+from radixway.api.client_requests import decode_body
 from radixway.api.rules import rules_routes
-from radixway.core.http import BadBodyError, decode_json, include_routes
+from radixway.core.http import BadBodyError, include_routes
 from radixway.core.pipeline import GatewayError
 from radixway.core.telemetry import JournalStore
 
@@ -24,9 +25,6 @@ class _FeedbackBody(msgspec.Struct):
     request_id: Annotated[str, Meta(min_length=1, max_length=256)]
     rating: Literal["up", "down"] | None = None
     score: Annotated[float, Meta(ge=0, le=1)] | None = None
-
-
-_decoder = msgspec.json.Decoder(_FeedbackBody)
 
 
 def semantic_routes(
@@ -50,7 +48,7 @@ def semantic_routes(
 
         It moves the score that the model has in that category. Tenants judge answers of their own.
         """
-        said: _FeedbackBody = decode_json(_decoder, await request.body())
+        said = await decode_body(request, _FeedbackBody)
         if (said.rating is None) == (said.score is None):
             raise BadBodyError("give either a rating, up or down, or a score from 0 to 1", param="rating")
         reward = said.score if said.score is not None else float(said.rating == "up")

@@ -24,8 +24,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
 from radixway.api.request_headers import request_target
-from radixway.core.http import HttpError, decode_json
+from radixway.core.http import HttpError
 from radixway.core.pipeline import (
     AbortedRequests,
     BadRequest,
@@ -68,7 +69,6 @@ class _ExpectWeightVersionBody(msgspec.Struct):
 
 
 _named = msgspec.json.Decoder(_FleetCallFields)
-_expectation = msgspec.json.Decoder(_ExpectWeightVersionBody)
 
 
 class FleetControl:
@@ -165,7 +165,7 @@ def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
     @router.post("/expect_weight_version", dependencies=guarded)
     async def expect_weight_version(request: Request) -> dict[str, Any]:
         """Use only workers of this version, however they came by it; null: of any version again."""
-        given = decode_json(_expectation, await request.body()).weight_version
+        given = (await decode_body(request, _ExpectWeightVersionBody)).weight_version
         version = parse_version(given)
         if version is None and given is not None:
             raise BadRequest("weight_version has 1 to 256 characters, or is null", param="weight_version")

@@ -123,7 +123,6 @@ class SimulationList(BaseModel):
     simulations: list[SimulationStatus]
     """Newest first."""
     samples: list[str]
-    """Traces that are made up on the spot."""
     policies: list[str]
     limits: dict[str, float]
 

@@ -13,7 +13,7 @@ import msgspec
 from fastapi import APIRouter, Request
 from msgspec import Meta
 
-from radixway.core.http import decode_json
+from radixway.api.client_requests import decode_body
 from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
 from radixway.core.pipeline.endpoints import ModelName
 from radixway.trajectories import RetrievedTokens, TokenRetrieval, TrieRegistry
@@ -38,10 +38,6 @@ class _RetrieveMessagesBody(_RetrieveFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-_text = msgspec.json.Decoder(_RetrieveTextBody)
-_messages = msgspec.json.Decoder(_RetrieveMessagesBody)
-
-
 def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> APIRouter:
     """The published calls; `tries` is None where nothing is recorded."""
     router = APIRouter(tags=["trajectories"])
@@ -49,13 +45,13 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
     @router.post("/retrieve_from_text")
     async def retrieve_from_text(request: Request) -> dict[str, Any]:
         """Tokens, loss mask and log-probabilities of a whole text, and how much of that is a record."""
-        asked = decode_json(_text, await request.body())
+        asked = await decode_body(request, _RetrieveTextBody)
         return await answer(asked, asked.text)
 
     @router.post("/retrieve_from_messages_template")
     async def retrieve_from_messages_template(request: Request) -> dict[str, Any]:
         """Return the tokens of messages, as the model's chat template writes them."""
-        asked = decode_json(_messages, await request.body())
+        asked = await decode_body(request, _RetrieveMessagesBody)
         _, tokenizer = await tokenizer_of(asked.model)
         if tokenizer is None:
             raise BadRequest(

@@ -162,7 +162,10 @@ def registration_routes(
         _refuse_unknown(fields)
         ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
         if "model" in fields:
-            fields.setdefault("models", [_read_model(fields.pop("model"))])
+            model = fields.pop("model")
+            if not isinstance(model, str) or not model:
+                raise BadRequest("model must be a model's name", param="model")
+            fields.setdefault("models", [model])
         section = parse_worker(fields)
         ttl_s = registrar.register_worker(section, ttl_s)
         worker = registry.get_worker(section.url)
@@ -188,10 +191,11 @@ def registration_routes(
     @router.get("/workers")
     async def workers() -> dict[str, Any]:
         """All of them as in `/list_workers`, and how long the word of each holds that registered."""
+        leases = [(worker, registrar.lease_left_s(worker.url)) for worker in registry]
         return {
             "workers": [
-                worker.describe() | {"lease_left_s": _rounded(registrar.lease_left_s(worker.url))}
-                for worker in registry
+                worker.describe() | {"lease_left_s": None if left_s is None else round(left_s, 3)}
+                for worker, left_s in leases
             ]
         }
 
@@ -211,12 +215,6 @@ def _refuse_unknown(fields: dict[str, Any]) -> None:
             raise BadRequest(f"{name}: there is no such field of a worker", param=name)
 
 
-def _read_model(given: Any) -> str:
-    if not isinstance(given, str) or not given:
-        raise BadRequest("model must be a model's name", param="model")
-    return given
-
-
 def _read_ttl(given: Any, most_s: float) -> float | None:
     if given is None:
         return None
@@ -229,7 +227,3 @@ def _read_ttl(given: Any, most_s: float) -> float | None:
             f"ttl_s must be a number of seconds, more than 0 and at most {most_s:g}", param="ttl_s"
         )
     return ttl_s
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)

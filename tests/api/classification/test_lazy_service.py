@@ -7,7 +7,7 @@ import sys
 import pytest
 from fastapi import Request
 
-from radixway.api.disconnects import run_while_connected
+from radixway.api.client_requests import run_while_connected
 from radixway.core.http import ClientDisconnectedError
 from support.running_gateway import running_gateway
 

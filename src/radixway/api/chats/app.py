@@ -47,11 +47,7 @@ class NulPathFilter:
 async def send_as_tenant(
     request: Request, accounts: UserAccounts, tenancies: Mapping[str, TenantPolicy] | None, road: PipelineCall
 ) -> Reply:
-    """Send a user's `request` through the pipeline. `tenancies`: None where no tenants are configured.
-
-    Raises ForbiddenError: the user was deleted, or the tenant is not configured any more; and what the road
-    does.
-    """
+    """Send a user's `request` through the pipeline as their tenant's. Raises ForbiddenError."""
     try:
         user = await accounts.find_user(request.caller.user or "")
     except ChatNotFoundError:

@@ -6,6 +6,7 @@ import base64
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from radixway.api.admin_access import BY, NOBODY
 from radixway.chat.accounts import HOUSE
-from radixway.chat.api_keys import PREFIX, KeyScope
+from radixway.chat.api_keys import PREFIX, ApiKey, KeyScope
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import OF_TENANTS, PullWorkerRecord, User, UserRole
 from radixway.chat.service import ChatService
@@ -110,21 +111,20 @@ class ChatAuthenticator:
             if named is not None and "worker" in named.scopes:
                 return PullWorkerRecord(f"tenant:{named.tenant}", named.tenant, trusted=False, created_at=0.0)
             return await self._room.workers.find_by_key(key)
-        try:
-            found = await self._room.api_keys.find_key(key)
-        except InvalidTokenError:
+        found = await self._find_api_key(key)
+        if found is None or found.scope is not KeyScope.WORKER:
             return None
-        if found is None or found[0].scope is not KeyScope.WORKER:
-            return None
-        return PullWorkerRecord(found[0].id, found[0].name, trusted=False, created_at=found[0].created_at)
+        return PullWorkerRecord(found.id, found.name, trusted=False, created_at=found.created_at)
 
     async def require_trusted_client(self, request: Request) -> tuple[TrustedClient, str]:
         """Return whom a trusted server speaks for, and its users' tenant. Raises HTTPException (401)."""
         given = request.headers.get("trustedclient")
         if given is None:
             raise HTTPException(401, "Missing token")
+        if len(given) > _MAX_HEADER_BYTES:
+            raise HTTPException(401, "Invalid token")
         try:
-            client = msgspec.json.decode(_decode_header(given), type=TrustedClient)
+            client = msgspec.json.decode(base64.b64decode(given, validate=True), type=TrustedClient)
         except ValueError:
             raise HTTPException(401, "Invalid token") from None
         tenant = await self._tenant_of_client(client)
@@ -133,10 +133,7 @@ class ChatAuthenticator:
         return client, tenant
 
     async def enroll_user(self, request: Request) -> User:
-        """Return the user whom a trusted server speaks for in `request`, creating one where there is none.
-
-        Raises HTTPException; ChatNotFoundError: the id is somebody else's.
-        """
+        """Return a trusted server's user, created if need be. Raises HTTPException, ChatNotFoundError."""
         client, tenant = await self.require_trusted_client(request)
         # A server chooses ids of the tenant that all share by default; another tenant's would bump into them.
         new_id = client.user_id if tenant == DEFAULT_TENANT else str(uuid.uuid4())
@@ -150,13 +147,10 @@ class ChatAuthenticator:
         if any(secrets.compare_digest(given, key) for key in self._trusted):
             return DEFAULT_TENANT
         if client.api_key.startswith(PREFIX):
-            try:
-                found = await self._room.api_keys.find_key(client.api_key)
-            except InvalidTokenError:
+            found = await self._find_api_key(client.api_key)
+            if found is None or found.scope is not KeyScope.TRUSTED:
                 return None
-            key = None if found is None else found[0]
-            may = key is not None and key.scope is KeyScope.TRUSTED and key.client in (None, client.client)
-            return key.tenant if key is not None and may else None
+            return found.tenant if found.client in (None, client.client) else None
         named = self._tenant_key(client.api_key)
         return named.tenant if named is not None and "trusted" in named.scopes else None
 
@@ -173,6 +167,12 @@ class ChatAuthenticator:
         except ChatNotFoundError:
             raise InvalidTokenError("Invalid token") from None
         return user, user.role == UserRole.ADMIN
+
+    async def _find_api_key(self, key: str) -> ApiKey | None:
+        with suppress(InvalidTokenError):
+            if (found := await self._room.api_keys.find_key(key)) is not None:
+                return found[0]
+        return None
 
     def _tenant_key(self, token: str) -> KnownKey | None:
         return None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
@@ -196,12 +196,6 @@ def _authenticate_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]
         await app(scope, receive, send)
 
     return answer
-
-
-def _decode_header(given: str) -> bytes:
-    if len(given) > _MAX_HEADER_BYTES:
-        raise ValueError("too long")
-    return base64.b64decode(given, validate=True)
 
 
 def _bearer_token(request: Request, status: int, missing: str) -> str:

@@ -201,4 +201,3 @@ class NewShareLink(StrictRequestBody):
     message_id: _Id | None = None
     """The last message that is; default: the end of the thread that is open."""
     expires_in_s: Annotated[float, Field(gt=0, le=10 * 365 * 86400)] | None = None
-    """Default: never."""

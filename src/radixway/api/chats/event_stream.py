@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
-from radixway.api.disconnects import wait_for_disconnect
+from radixway.api.client_requests import wait_for_disconnect
 from radixway.chat import published_shapes
 from radixway.chat.database_outages import is_outage
 from radixway.chat.job_queue import JobPosition
@@ -127,7 +127,6 @@ class _Keepalive:
 
     def __init__(self, room: ChatService, message: Message) -> None:
         self.due_at = 0.0
-        """When to ask for the next one."""
         self._room = room
         self._message = message
         self._queue: str | None = None

@@ -15,8 +15,7 @@ from radixway.api.classification.errors import (
     translate_errors,
 )
 from radixway.api.classification.lazy_service import LazyClassificationService
-from radixway.api.disconnects import run_while_connected
-from radixway.core.http import decode_json
+from radixway.api.client_requests import decode_body, run_while_connected
 
 if TYPE_CHECKING:
     from radixway.semantics.classification import TextSimilarity
@@ -44,11 +43,6 @@ class _SearchBody(_ModelFields):
     top_k: Annotated[int, Meta(ge=0)] = 0
 
 
-_texts = msgspec.json.Decoder(_EmbeddingsBody)
-_pair = msgspec.json.Decoder(_SimilarityBody)
-_query = msgspec.json.Decoder(_SearchBody)
-
-
 def embedding_routes(room: LazyClassificationService) -> APIRouter:
     """Build embeddings, similarities and nearest texts, answered by `room`."""
     router = APIRouter(tags=["classification"])
@@ -57,7 +51,7 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
     async def embeddings(request: Request) -> Answer:
         """A vector for each of `texts`, of unit length."""
         with translate_errors():
-            asked = decode_json(_texts, await request.body())
+            asked = await decode_body(request, _EmbeddingsBody)
             if not asked.texts:
                 check_texts_given(asked.texts, 0)
             vectors, most = await open_vectors()
@@ -69,7 +63,7 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
     async def similarity(request: Request) -> Answer:
         """The cosine of `text1` and `text2`."""
         with translate_errors():
-            asked = decode_json(_pair, await request.body())
+            asked = await decode_body(request, _SimilarityBody)
             one, other = check_text_given(asked.text1, "text1"), check_text_given(asked.text2, "text2")
             vectors, _ = await open_vectors()
             await check_embedding_model(vectors, asked)
@@ -79,7 +73,7 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
     async def nearest(request: Request) -> Answer:
         """The `top_k` of `candidates` nearest to `query`; 0: all, in that order."""
         with translate_errors():
-            asked = decode_json(_query, await request.body())
+            asked = await decode_body(request, _SearchBody)
             query = check_text_given(asked.query, "query")
             if not asked.candidates:
                 check_texts_given(asked.candidates, 0, "candidates")

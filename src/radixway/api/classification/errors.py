@@ -48,8 +48,7 @@ class ClassificationApiError(GatewayError):
 
 @contextmanager
 def translate_errors(missing_code: str | None = None) -> Iterator[None]:
-    """Raises ClassificationApiError for what bodies and the room refuse. `missing_code`: in place of one that
-    names the part which is not there, `PII_CLASSIFIER_UNAVAILABLE`."""
+    """Raise refusals as ClassificationApiError; `missing_code`: where something is not there."""
     try:
         yield
     except BadBodyError as error:

@@ -20,8 +20,8 @@ from radixway.api.classification.errors import (
     translate_errors,
 )
 from radixway.api.classification.lazy_service import LazyClassificationService
-from radixway.api.disconnects import run_while_connected
-from radixway.core.http import BadBodyError, decode_json
+from radixway.api.client_requests import decode_body, run_while_connected
+from radixway.core.http import BadBodyError
 from radixway.core.telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
@@ -97,18 +97,13 @@ class _BatchBody(msgspec.Struct):
     options: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_one = msgspec.json.Decoder(_TextBody)
-_combined = msgspec.json.Decoder(_CombinedBody)
-_batch = msgspec.json.Decoder(_BatchBody)
-
-
 def classify_routes(room: LazyClassificationService, counts: BatchClassificationMetrics) -> APIRouter:
     """Build intent, personal data, attacks, combinations and batches of them; `counts` counts batches."""
     router = APIRouter(tags=["classification"])
 
     async def ask(request: Request, task: Task) -> Answer:
         with translate_errors():
-            asked = decode_json(_one, await request.body())
+            asked = await decode_body(request, _TextBody)
             text = check_text_given(asked.text)
             tasks = await room.tasks()
             options = _parse_options(asked.options, task)
@@ -133,7 +128,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
     async def combined(request: Request) -> Answer:
         """All three, or those in `tasks`; parts that nobody can answer are null and named."""
         with translate_errors():
-            asked = decode_json(_combined, await request.body())
+            asked = await decode_body(request, _CombinedBody)
             text = check_text_given(asked.text)
             wanted = [_parse_task(name, f"tasks[{index}]") for index, name in enumerate(asked.tasks)]
             tasks = await room.tasks()
@@ -146,7 +141,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
     async def batch(request: Request) -> Answer:
         """One task, or `all`, of many texts; results in their order."""
         with translate_errors("UNIFIED_CLASSIFIER_UNAVAILABLE"):
-            asked = decode_json(_batch, await request.body())
+            asked = await decode_body(request, _BatchBody)
             task = _parse_task(asked.task_type, "task_type", also=("all",))
             if not asked.texts:
                 check_texts_given(asked.texts, 0)
@@ -226,9 +221,6 @@ class _SwitchBody(msgspec.Struct, forbid_unknown_fields=True):
     mode: Literal["replace", "insert", "off"] | None = None
 
 
-_switch = msgspec.json.Decoder(_SwitchBody)
-
-
 def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIRouter:
     """Build them for holders of the admin key; `semantic` None: there are no prompts to switch."""
     router = APIRouter(tags=["classification"], dependencies=[Depends(access)])
@@ -242,7 +234,7 @@ def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIR
     async def switch(request: Request) -> dict[str, Any]:
         """Switch `category`, or all, on or off (`enabled`) or to another `mode`, until the next reload."""
         with translate_errors():
-            asked = decode_json(_switch, await request.body())
+            asked = await decode_body(request, _SwitchBody)
         if asked.enabled is None and asked.mode is None:
             raise ClassificationApiError("either enabled or mode field must be given", param="enabled")
         if semantic is None:

@@ -63,7 +63,6 @@ class PrefixInfo(BaseModel):
     tenants: list[PrefixUser] = []
     """Who asks for it, the most frequent first; ten at most, as of the two that follow."""
     workers: list[PrefixUser] = []
-    """Where requests were sent."""
     held_by: list[PrefixHolder] = []
     hidden: int = 0
     """Prefixes right below it that are not told, and the tokens on them."""

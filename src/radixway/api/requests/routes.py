@@ -95,10 +95,7 @@ class _RequestQuery(msgspec.Struct, forbid_unknown_fields=True):
 def request_routes(
     book: JournalStore, price_of: PriceOf, gate: PathAuthorization, trace_url: str | None = None
 ) -> APIRouter:
-    """`gate`: administrators see all requests, tenants their own; lists are for nobody else.
-
-    `trace_url`: where traces are looked at, with `{trace_id}` in it.
-    """
+    """Build `/requests` and `/explain`; `trace_url` shows a trace, with `{trace_id}` in it."""
     router = APIRouter(tags=["gateway"])
     search = RequestSearch(book, price_of)
 

@@ -222,9 +222,7 @@ class RequestFilter:
     status: tuple[int, int] | None = None
     """The least and the most."""
     flags: frozenset[str] = field(default_factory=frozenset)
-    """All of them."""
     least_ms: float | None = None
-    """It took at least so long."""
     since: float | None = None
     """It began then or later, in seconds since the epoch."""
     until: float | None = None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import yaml
@@ -14,9 +14,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
 from radixway.api.openapi import request_body
 from radixway.core.config import ConfigError, radixway_home
-from radixway.core.http import decode_json
 from radixway.core.pipeline import GatewayError
 from radixway.core.telemetry import JournalStore
 
@@ -51,7 +51,6 @@ class RulesInvalidError(GatewayError):
 _Text = Annotated[str, Meta(min_length=1, max_length=2**20)]
 _Version = Annotated[str, Meta(min_length=1, max_length=64)]
 _MAX_REPORTED_REQUESTS = 200
-"""Requests that a trial tells of one by one."""
 
 
 class _RulesBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,11 +66,6 @@ class _TrialBody(msgspec.Struct, forbid_unknown_fields=True):
 class _RestoreBody(msgspec.Struct, forbid_unknown_fields=True):
     version: _Version
 
-
-_rules = msgspec.json.Decoder(_RulesBody)
-_trial = msgspec.json.Decoder(_TrialBody)
-_back = msgspec.json.Decoder(_RestoreBody)
-T = TypeVar("T", bound=msgspec.Struct)
 
 _SEEN: dict[str, Any] = {
     "parameters": [
@@ -129,7 +123,7 @@ def rules_routes(
     )
     async def check(request: Request) -> shapes.RulesCheck:
         """Every mistake in `text`, by its line, as `radixway config check` tells them; nothing changes."""
-        asked = await _read_body(_rules, request)
+        asked = await decode_body(request, _RulesBody)
         try:
             await desk.compile_rules(asked.text)
         except ConfigError as error:
@@ -146,7 +140,7 @@ def rules_routes(
 
         Requests are judged again by the signals that their journals have, as texts are not kept.
         """
-        asked = await _read_body(_trial, request)
+        asked = await decode_body(request, _TrialBody)
         new = await desk.compile_or_refuse(asked.text)
         latest = book.latest_journals(asked.latest)
         trial = await room.tryout.run_tryout(room.snapshots.current, new, latest, asked.texts)
@@ -163,7 +157,7 @@ def rules_routes(
         400 with every mistake: nothing has changed. 412: somebody else has changed the file.
         """
         seen = _seen_version(request)
-        asked = await _read_body(_rules, request)
+        asked = await decode_body(request, _RulesBody)
         return await put(asked.text, seen, "rules_applied")
 
     @router.post(
@@ -174,7 +168,7 @@ def rules_routes(
     async def roll_back(request: Request) -> shapes.AppliedRules:
         """Put the text of a past `version` into the file again; `If-Match` as above."""
         seen = _seen_version(request)
-        asked = await _read_body(_back, request)
+        asked = await decode_body(request, _RestoreBody)
         return await put(await desk.find_version(asked.version), seen, "rules_rolled_back")
 
     async def put(text: str, seen: str, kind: str) -> shapes.AppliedRules:
@@ -202,8 +196,12 @@ class _RulesEditor:
 
         snapshots = self._room.snapshots
         said, taken = snapshots.describe(), snapshots.text
+        text = taken
+        if text is None:
+            tree = snapshots.current.section.model_dump(mode="json", exclude_unset=True)
+            text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
         in_force = shapes.ActiveRules(
-            text=_snapshot_yaml(snapshots.current) if taken is None else taken,
+            text=text,
             version=None if taken is None else text_version(taken),
             checksum=said["checksum"],
             loaded_at=said["loaded_at"],
@@ -308,15 +306,6 @@ def _why_not_writable(file: RulesFile) -> str | None:
     if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK):
         return None
     return f"{file.path} cannot be written by this process"
-
-
-def _snapshot_yaml(snapshot: SemanticSnapshot) -> str:
-    tree = snapshot.section.model_dump(mode="json", exclude_unset=True)
-    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
-
-
-async def _read_body(decoder: msgspec.json.Decoder[T], request: Request) -> T:
-    return decode_json(decoder, await request.body())
 
 
 def _seen_version(request: Request) -> str:

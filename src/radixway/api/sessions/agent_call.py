@@ -116,7 +116,6 @@ class GuardedAnswer:
         self._ids: list[int] = []
         self._scores: list[SampledTokenLogprob] = []
         self.answer = GeneratedAnswer()
-        """What has passed so far."""
 
     @property
     def stopped(self) -> bool:

@@ -38,7 +38,6 @@ class ModelCodec:
 
     def __init__(self, model: str, tokenizer: Tokenizer) -> None:
         self.model = model
-        """As workers call it."""
         self.tokenizer = tokenizer
         self.prompting = PromptBuilder(tokenizer)
         self._family = ModelFamily.detect_family(

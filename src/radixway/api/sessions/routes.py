@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,12 +12,13 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.authorization import PathAuthorization
+from radixway.api.client_requests import decode_body
 from radixway.api.error_handlers import error_response
 from radixway.api.protocols import AnthropicAdapter
 from radixway.api.sessions.dispatch import begin_turn, requested_continuation
 from radixway.api.sessions.export import ARROW, NDJSON, require_arrow, stream_arrow, stream_json_lines
 from radixway.api.sessions.session_service import SessionService
-from radixway.core.http import HttpError, decode_json, decode_query
+from radixway.core.http import HttpError, ReshapedError, decode_query
 from radixway.core.pipeline import BadRequest
 from radixway.core.pipeline.endpoints import ModelName
 from radixway.trajectories.sessions import AgentSession, SessionCall
@@ -49,8 +50,6 @@ class _ListQuery(msgspec.Struct):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
 
 
-_make = msgspec.json.Decoder(_CreateSessionBody)
-_reward = msgspec.json.Decoder(_RewardBody)
 _ANTHROPIC = AnthropicAdapter()
 _DEEPEST = 64
 
@@ -62,8 +61,7 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
     @router.post("/sessions", status_code=201)
     async def make_session(request: Request) -> dict[str, Any]:
         """A new session; the first call to an unknown one makes it too."""
-        raw = await request.body()
-        asked = decode_json(_make, raw) if raw.strip() else _CreateSessionBody()
+        asked = await decode_body(request, _CreateSessionBody, b"{}")
         if _nests_deeper(asked.metadata, _DEEPEST):
             raise BadRequest(f"metadata: is nested more than {_DEEPEST} levels deep", param="metadata")
         session = await keeper.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
@@ -104,7 +102,7 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
     @router.post("/sessions/{session_id}/reward")
     async def set_reward(session_id: str, request: Request) -> dict[str, Any]:
         """Set the reward of `session_id`, or of one of its calls; null removes it."""
-        asked = decode_json(_reward, await request.body())
+        asked = await decode_body(request, _RewardBody)
         session = await keeper.find_session(session_id)
         call = _find_named_call(session, asked.call) if asked.call is not None else None
         await keeper.set_reward(session, asked.reward, call)
@@ -157,7 +155,7 @@ def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
             )
             session.drop_call(turn)
         except HttpError as error:
-            return error_response(error, _ANTHROPIC.encode_error_body(error))
+            return error_response(ReshapedError(error, _ANTHROPIC.encode_error_body(error)))
         return Response(msgspec.json.encode({"input_tokens": turn.sampled_at}), media_type="application/json")
 
     return router
@@ -197,14 +195,9 @@ async def _collected_after(
 def _nests_deeper(value: Any, levels: int) -> bool:
     below = [value]
     for _ in range(levels):
-        below = [part for each in below for part in _children_of(each)]
+        containers = [each for each in below if isinstance(each, dict | list)]
+        below = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
     return bool(below)
-
-
-def _children_of(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _find_named_call(session: AgentSession, name: str) -> SessionCall:

@@ -12,7 +12,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from radixway.api.chats.responses.items import RESPONSE, internal_id
+from radixway.api.chats.responses.shapes import RESPONSE, internal_id
 from support.guarded import ATTACK
 from support.running_gateway import RunningGateway, running_gateway
 from support.scripted_worker import Exchange, ScriptedWorker, scripted_worker

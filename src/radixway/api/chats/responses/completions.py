@@ -169,6 +169,13 @@ def build_worker_request(
     return make_completion_request(request_id, user_id, body, surface="responses")
 
 
+def _decode_json(body: bytes) -> Any:
+    try:
+        return _decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
 async def send_worker_request(road: PipelineCall, request: Request, tell: PartListener) -> CompletionParser:
     """Send `request` down the pipeline; `tell` gets each part of the answer as it comes. Raises HttpError."""
     hearing = CompletionParser()
@@ -190,10 +197,3 @@ async def send_worker_request(road: PipelineCall, request: Request, tell: PartLi
     finally:
         for chunks in request.open_streams:
             await chunks.aclose()
-
-
-def _decode_json(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        return None

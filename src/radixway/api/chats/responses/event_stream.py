@@ -10,6 +10,7 @@ import msgspec
 from fastapi.responses import StreamingResponse
 
 from radixway.api.chats.responses.completions import decode_part
+from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.responses.shapes import (
     build_finish_info,
     stored_answer,
@@ -41,17 +42,16 @@ _decode = msgspec.json.Decoder().decode
 
 
 async def stream_response_events(
-    responses: ResponseStore,
+    room: ResponseService,
     kept: StoredResponse,
-    entries: AsyncIterator[TokenLogEntry | None] | None,
+    entries: AsyncIterator[TokenLogEntry] | None,
     after: int = -1,
     ending: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[bytes, None]:
-    """Every event after number `after`, to the last.
+    """Every event after number `after`, to the last, and pings in between.
 
-    `entries`: the whole of its token log, with None for every moment of silence; None: it has ended and been
-    forgotten. `ending`: whether the server ends what is cancelled; the last event then says so, and the
-    response itself goes on elsewhere.
+    `entries`: the whole of its token log; None: it has ended and been forgotten. `ending`: whether the server
+    ends what is cancelled; the last event then says so, and the response itself goes on elsewhere.
 
     Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
     heard something of it already is told its end alone, which holds all of it.
@@ -63,17 +63,18 @@ async def stream_response_events(
         yield begun
     void, in_log = False, False
     try:
-        async for entry in entries or _no_entries():
+        pinged = _no_entries() if entries is None else _with_ping_gaps(entries, room.chats.config.ping_s)
+        async for entry in pinged:
             if entry is None:
                 yield PING
                 continue
             event = _decode(entry.event)
-            if not in_log and await _is_complete_log(responses, kept, event):
+            if not in_log and await _is_complete_log(room.kept, kept, event):
                 break
             void = (
                 void
                 or entry.event == published_shapes.encode_restarted()
-                or (not in_log and resumes and _is_later_attempt(entry))
+                or (not in_log and resumes and ATTEMPT < entry.position < LAST)  # not the first attempt
             )
             in_log = True
             if event["event_type"] in _ENDS:
@@ -86,7 +87,7 @@ async def stream_response_events(
             raise
         yield writer.encode_error_event(ServerStoppingError())
         return
-    ended = await _current_response(responses, kept) or kept
+    ended = await _current_response(room.kept, kept) or kept
     if not in_log:
         void = resumes
         for known in _parts_of_answer(stored_answer(ended)) if not void else ():
@@ -112,11 +113,7 @@ async def _current_response(responses: ResponseStore, kept: StoredResponse) -> S
     return await retry_through_outages(lambda: responses.get_response(kept.message.id), asyncio.Event())
 
 
-def _is_later_attempt(entry: TokenLogEntry) -> bool:
-    return ATTEMPT < entry.position < LAST
-
-
-async def with_ping_gaps(
+async def _with_ping_gaps(
     entries: AsyncIterator[TokenLogEntry], ping_s: float
 ) -> AsyncGenerator[TokenLogEntry | None, None]:
     """The entries, and None for every `ping_s` without one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.api.chats.responses.items import build_items
+from radixway.api.chats.responses.shapes import build_items
 from radixway.api.protocols import NormalizedRequest
 from radixway.api.protocols.request import field_error, shorten_value
 from radixway.api.protocols.responses import ResponsesAdapter

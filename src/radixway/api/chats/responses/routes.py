@@ -9,13 +9,23 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.api.chats.errors import not_found_error
-from radixway.api.chats.responses import items, request_schema
-from radixway.api.chats.responses.items import CONVERSATION, RESPONSE, external_id, internal_id
+from radixway.api.chats.responses import request_schema
 from radixway.api.chats.responses.request_schema import check_metadata, check_storable_text
 from radixway.api.chats.responses.service import ResponseOwner, ResponseOwners, ResponseService
-from radixway.api.chats.responses.shapes import render_output_items, render_response
+from radixway.api.chats.responses.shapes import (
+    CONVERSATION,
+    RESPONSE,
+    build_items,
+    external_id,
+    internal_id,
+    items_text,
+    page_items,
+    render_output_items,
+    render_response,
+)
 from radixway.api.chats.responses.stateless_handler import StatelessResponseHandler
 from radixway.api.chats.responses.stored_handler import StoredResponseHandler
+from radixway.api.client_requests import decode_body
 from radixway.api.openapi import request_body
 from radixway.api.protocols.request import field_error
 from radixway.api.protocols.responses import ResponsesBody, convert_response_items
@@ -24,7 +34,7 @@ from radixway.chat.conversations import ConversationRecord, ConversationStore
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import Role
 from radixway.chat.stored_responses import ResponseItems
-from radixway.core.http import decode_json, decode_query
+from radixway.core.http import decode_query
 
 _Items = Annotated[list[Any], Meta(max_length=20)]
 _Labels = Annotated[
@@ -43,11 +53,6 @@ class _ConversationChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=Tr
 
 class _NewItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     items: _Items
-
-
-_new = msgspec.json.Decoder(_NewConversation)
-_change = msgspec.json.Decoder(_ConversationChange)
-_added = msgspec.json.Decoder(_NewItems)
 
 
 class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -113,7 +118,7 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
         kept = await found(owner, response_id)
         asked_in = kept.message.parent_id or ""
         questions, _ = await room.kept.load_items([asked_in])
-        return JSONResponse(items.list_items(questions.get(asked_in, []), query_fields(request)))
+        return JSONResponse(page_items(questions.get(asked_in, []), query_fields(request)))
 
     return router
 
@@ -138,7 +143,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
             raise not_found_error("Conversation", conversation_id, "conversation_id") from None
 
     async def add(owner: ResponseOwner, found: ConversationRecord, given: ResponseItems) -> None:
-        text = items.items_text(given)
+        text = items_text(given)
         await conversations.add_items(owner.user_id, found.chat.id, text, given, room.messages_for(owner))
 
     async def items_by_message(found: ConversationRecord) -> list[tuple[str, ResponseItems]]:
@@ -157,7 +162,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
     @router.post("", openapi_extra=request_body(_NewConversation))
     async def create(request: Request, owner: Whose) -> Response:
         """Create a conversation, with items where some are given."""
-        body = decode_json(_new, await request.body() or b"{}")
+        body = await decode_body(request, _NewConversation, b"{}")
         given = _check_items(body.items or [])
         made = await conversations.create_conversation(owner.user_id, _check_labels(body.metadata))
         if given:
@@ -172,7 +177,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
     @router.post("/{conversation_id}", openapi_extra=request_body(_ConversationChange))
     async def change(conversation_id: str, request: Request, owner: Whose) -> Response:
         """Replace the metadata of `conversation_id`."""
-        labels = _check_labels(decode_json(_change, await request.body()).metadata)
+        labels = _check_labels((await decode_body(request, _ConversationChange)).metadata)
         found = await find(owner, conversation_id)
         changed = await conversations.set_labels(owner.user_id, found.chat.id, labels)
         return JSONResponse(_conversation_object(changed))
@@ -188,18 +193,18 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
     @router.post("/{conversation_id}/items", openapi_extra=request_body(_NewItems))
     async def add_items(conversation_id: str, request: Request, owner: Whose) -> Response:
         """Add items at the end of `conversation_id`."""
-        given = _check_items(decode_json(_added, await request.body()).items)
+        given = _check_items((await decode_body(request, _NewItems)).items)
         if not given:
             raise field_error("items", "is empty", code="missing_field")
         await add(owner, await find(owner, conversation_id), given)
-        return JSONResponse(items.list_items(given, {"order": "asc", "limit": "100"}))
+        return JSONResponse(page_items(given, {"order": "asc", "limit": "100"}))
 
     @router.get("/{conversation_id}/items")
     async def list_items(conversation_id: str, request: Request, owner: Whose) -> Response:
         """List the items of a conversation, the newest first."""
         listed = await items_by_message(await find(owner, conversation_id))
         every = [item for _, some in listed for item in some]
-        return JSONResponse(items.list_items(every, query_fields(request)))
+        return JSONResponse(page_items(every, query_fields(request)))
 
     @router.get("/{conversation_id}/items/{item_id}")
     async def read_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
@@ -231,7 +236,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 def _check_items(given: list[Any]) -> ResponseItems:
     check_storable_text(given, "items")
     convert_response_items(given, "items")
-    return items.build_items(given)
+    return build_items(given)
 
 
 def _check_labels(metadata: Any) -> dict[str, str]:

@@ -129,22 +129,17 @@ class ResponseService:
         return self.chats.messages if owner.is_person else self._unmetered
 
     def resolve_model(self, asked: str | None) -> str:
-        """Return the model that answers a request for the model `asked`.
-
-        Raises BadBodyError (400): nobody says, and there are several, or none; or nobody here can.
-        """
+        """Return the model that answers a request for `asked`. Raises BadBodyError (400)."""
         served = self._registry.known_models()
-        if asked and asked not in served and self._is_pull_model(asked):
-            why = "only workers that fetch their jobs serve it, and they answer no responses"
-            raise field_error("model", why, code="unsupported")
         if asked:
+            pulled = self.chats.models.pulled()
+            if asked not in served and any(asked in (each.name, each.model_id) for each in pulled):
+                why = "only workers that fetch their jobs serve it, and they answer no responses"
+                raise field_error("model", why, code="unsupported")
             return asked
         if len(served) != 1:
             raise field_error("model", "which model is to answer?", code="missing_field")
         return next(iter(served))
-
-    def _is_pull_model(self, model: str) -> bool:
-        return any(model in (config.name, config.model_id) for config in self.chats.models.pulled())
 
     async def _complete_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
         kept = await self.kept.get_response(attempt.answer.id)

@@ -21,11 +21,16 @@ from radixway.api.chats.responses.completions import (
     send_worker_request,
 )
 from radixway.api.chats.responses.event_stream import sse_response
-from radixway.api.chats.responses.items import RESPONSE, internal_id, items_text
 from radixway.api.chats.responses.request_schema import ResponseCreateParams
 from radixway.api.chats.responses.service import ResponseOwner, ResponseService
-from radixway.api.chats.responses.shapes import build_finish_info, build_response_object
-from radixway.api.disconnects import run_while_connected
+from radixway.api.chats.responses.shapes import (
+    RESPONSE,
+    build_finish_info,
+    build_response_object,
+    internal_id,
+    items_text,
+)
+from radixway.api.client_requests import run_while_connected
 from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
 from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 from radixway.chat.errors import ChatNotFoundError

@@ -8,6 +8,7 @@
 """
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
@@ -23,6 +24,7 @@ from radixway.api.chats.v1.shapes import (
     MessageRead,
     SearchHitRead,
     SearchResultsRead,
+    SharedMessage,
     SharedThread,
     ShareRead,
     ShareWithToken,
@@ -216,18 +218,23 @@ def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def shared(token: Annotated[str, Path(max_length=64)], response: Response) -> SharedThread:
         """Return the thread that `token` opens, as it was shared. Needs no login."""
         response.headers.update(_PRIVATE)
-        return SharedThread.from_records(*await room.share_links.open_link(token))
+        link, messages = await room.share_links.open_link(token)
+        read = [SharedMessage.model_validate(each) for each in messages]
+        return SharedThread(
+            title=link.title, shared_at=datetime.fromtimestamp(link.created_at, UTC), messages=read
+        )
 
     @router.post("/{chat_id}/shares", status_code=201)
     async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:
         """Create a link to a thread of `chat_id`; its token is shown once."""
         made, token = await room.share_links.create_link(user, chat_id, body.message_id, body.expires_in_s)
-        return ShareWithToken.from_record(made, token=token, path=f"/v1/chats/shared/{token}")
+        link = dict(ShareRead.model_validate(made))
+        return ShareWithToken(**link, token=token, path=f"/v1/chats/shared/{token}")
 
     @router.get("/{chat_id}/shares")
     async def shares(chat_id: Id, user: User) -> list[ShareRead]:
         """List the links of `chat_id` that still open something."""
-        return [ShareRead.from_record(each) for each in await room.share_links.list_links(user, chat_id)]
+        return [ShareRead.model_validate(each) for each in await room.share_links.list_links(user, chat_id)]
 
     @router.delete("/{chat_id}/shares/{share_id}", status_code=204)
     async def revoke(chat_id: Id, share_id: Id, user: User) -> Response:

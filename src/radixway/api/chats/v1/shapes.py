@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from radixway.chat import records, share_links
+from radixway.chat import records
 from radixway.chat.records import MessageState, Role
 
 
@@ -28,7 +27,6 @@ class SafetyRead(BaseModel):
     level: int | None
     label: str | None
     rots: str | None
-    """Rules of thumb."""
     prompt: str
     """What the model was shown."""
 
@@ -184,7 +182,13 @@ class TagCount(BaseModel):
     chats: int
 
 
-class ShareRead(BaseModel):
+class RecordRead(BaseModel):
+    """Read from the attributes of a record that have the same names; its times, floats, become UTC."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class ShareRead(RecordRead):
     """A link, without the secret that opens it."""
 
     id: str
@@ -194,19 +198,6 @@ class ShareRead(BaseModel):
     created_at: datetime
     expires_at: datetime | None
 
-    @classmethod
-    def from_record(cls, share: share_links.ShareLink, **more: Any) -> Self:
-        """Build it from `share`; `more`: further fields."""
-        return cls(
-            id=share.id,
-            chat_id=share.chat_id,
-            message_id=share.message_id,
-            title=share.title,
-            created_at=_utc_time(share.created_at),
-            expires_at=None if share.expires_at is None else _utc_time(share.expires_at),
-            **more,
-        )
-
 
 class ShareWithToken(ShareRead):
     """A link, with the secret that opens it."""
@@ -215,7 +206,7 @@ class ShareWithToken(ShareRead):
     path: str
 
 
-class SharedMessage(BaseModel):
+class SharedMessage(RecordRead):
     """A message as strangers see it."""
 
     role: Role
@@ -230,17 +221,6 @@ class SharedThread(BaseModel):
     title: str | None
     shared_at: datetime
     messages: list[SharedMessage]
-
-    @classmethod
-    def from_records(cls, share: share_links.ShareLink, thread: Sequence[records.Message]) -> SharedThread:
-        """Build it from `share` and its `thread`."""
-        read = [
-            SharedMessage(
-                role=each.role, content=each.content, created_at=_utc_time(each.created_at), model=each.model
-            )
-            for each in thread
-        ]
-        return cls(title=share.title, shared_at=_utc_time(share.created_at), messages=read)
 
 
 def _utc_time(at: float) -> datetime:

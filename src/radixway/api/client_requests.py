@@ -1,4 +1,4 @@
-"""Work that ends when the client that waits for it disconnects."""
+"""What route handlers do with a client's request: decode its body, and work until the client leaves."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.requests import Request
 
-from radixway.core.http import ClientDisconnectedError, Receive
+from radixway.core.http import ClientDisconnectedError, Receive, decode_json
 
 T = TypeVar("T")
+
+
+async def decode_body(request: Request, kind: type[T], default: bytes = b"") -> T:
+    """Decode the JSON body of `request`, by default `default`, as a `kind`. Raises BadBodyError."""
+    body: T = decode_json(msgspec.json.Decoder(kind), (await request.body()).strip() or default)
+    return body
 
 
 async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
