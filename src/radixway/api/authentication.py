@@ -35,49 +35,6 @@ _MAX_HEADER_CHARS = 256
 """Characters: what these headers say is kept in journals."""
 
 
-class TrustedProxies:
-    """Believes the headers of configured networks and keys; everybody else's have been stripped."""
-
-    def __init__(self, config: GatewayConfig) -> None:
-        self._networks = config.trusted_hops
-        self._keys = [key.get_secret_value().encode() for key in config.trusted_keys]
-        self.any = bool(self._networks or self._keys)
-        """Somebody is trusted."""
-
-    def is_trusted(self, scope: Scope) -> bool:
-        """Return whether `scope` comes straight from a trusted network, or has a trusted key."""
-        client = scope.get("client")
-        if self._networks and client is not None and is_in_networks(client[0], self._networks):
-            return True
-        return self.has_trusted_key(scope)
-
-    def has_trusted_key(self, scope: Scope) -> bool:
-        """Return whether `scope` has a trusted key."""
-        return bool(self._keys) and any(
-            hmac.compare_digest(_bearer_key(value), key)
-            for name, value in scope["headers"]
-            if name == b"authorization"
-            for key in self._keys
-        )
-
-    def apply_overrides(self, request: Request, scope: Scope) -> None:
-        """Apply a trusted proxy's headers to `request`: another model, one certain worker, another priority.
-
-        Raises BadRequest naming the header that makes no sense.
-        """
-        headers = dict(scope["headers"])
-        told: dict[str, Any] = {}
-        if (model := _first_header(headers, _MODEL)) is not None and model != request.model:
-            request.edit(model=model)
-            request.model = told["model"] = model
-        if (worker := _first_header(headers, _WORKER)) is not None:
-            request.pinned = told["worker"] = worker.rstrip("/")
-        if (priority := _first_header(headers, (_PRIORITY,))) is not None:
-            request.priority = told["priority"] = _parse_priority(priority)
-        if told:
-            request.journal.add("hop", **told)
-
-
 def _bearer_key(value: bytes) -> bytes:
     scheme, _, key = value.partition(b" ")
     return key.strip() if scheme.lower() == b"bearer" else b""
@@ -123,14 +80,16 @@ class CallerAuthenticator:
     """
 
     def __init__(
-        self, hops: TrustedProxies, ring: KeyRing | None, tenancies: Mapping[str, TenantPolicy]
+        self, config: GatewayConfig, ring: KeyRing | None, tenancies: Mapping[str, TenantPolicy]
     ) -> None:
         """`tenancies`: empty where no tenants are configured; a trusted hop may then name any."""
-        self._hops = hops
+        self._hop_networks = config.trusted_hops
+        self._hop_keys = [key.get_secret_value().encode() for key in config.trusted_keys]
+        self._has_hops = bool(self._hop_networks or self._hop_keys)
         self._ring = ring
         self._tenancies = tenancies
         self.needs_keys = ring is not None and len(ring) > 0
-        self.any = bool(hops.any or tenancies)
+        self.any = bool(self._has_hops or tenancies)
         """There is something to find out about a request."""
         self._attempts = AttemptLimiter()
 
@@ -155,8 +114,21 @@ class CallerAuthenticator:
         return trusted
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:
-        """Apply a trusted caller's headers in `scope`. Raises BadRequest naming the one at fault."""
-        self._hops.apply_overrides(request, scope)
+        """Apply a trusted caller's headers to `request`: another model, one certain worker, a priority.
+
+        Raises BadRequest naming the header that makes no sense.
+        """
+        headers = dict(scope["headers"])
+        told: dict[str, Any] = {}
+        if (model := _first_header(headers, _MODEL)) is not None and model != request.model:
+            request.edit(model=model)
+            request.model = told["model"] = model
+        if (worker := _first_header(headers, _WORKER)) is not None:
+            request.pinned = told["worker"] = worker.rstrip("/")
+        if (priority := _first_header(headers, (_PRIORITY,))) is not None:
+            request.priority = told["priority"] = _parse_priority(priority)
+        if told:
+            request.journal.add("hop", **told)
 
     def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
         """Return the policy of the tenant of `scope`; None without tenants. Raises as `authenticate`."""
@@ -174,7 +146,7 @@ class CallerAuthenticator:
     def _identify(self, scope: Scope) -> tuple[bool, str, str | None]:
         """Whether its word is believed, its tenant, its user."""
         key = self.known_key_of(scope) if self.needs_keys else None
-        by_hop = self._hops.any and self._hops.is_trusted(scope)
+        by_hop = self._has_hops and self._is_hop(scope)
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
         named = self._named_tenant(scope) if trusted else None
         if named is not None:
@@ -183,12 +155,27 @@ class CallerAuthenticator:
             if not key.may_use_models:
                 raise ForbiddenError(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")
             return trusted, key.tenant, key.user
-        if self.needs_keys and not (by_hop and self._hops.has_trusted_key(scope)):
+        if self.needs_keys and not (by_hop and self._has_hop_key(scope)):
             raise UnauthorizedError(
                 "this gateway needs a key of its own: `Authorization: Bearer KEY` or `x-api-key: KEY`",
                 code="invalid_api_key",
             )
         return trusted, DEFAULT_TENANT, None
+
+    def _is_hop(self, scope: Scope) -> bool:
+        """Whether `scope` comes straight from a trusted network, or has a trusted key."""
+        client = scope.get("client")
+        if self._hop_networks and client is not None and is_in_networks(client[0], self._hop_networks):
+            return True
+        return self._has_hop_key(scope)
+
+    def _has_hop_key(self, scope: Scope) -> bool:
+        return bool(self._hop_keys) and any(
+            hmac.compare_digest(_bearer_key(value), key)
+            for name, value in scope["headers"]
+            if name == b"authorization"
+            for key in self._hop_keys
+        )
 
     def _named_tenant(self, scope: Scope) -> str | None:
         for header, value in scope["headers"]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from radixway.api.admin_access import AdminAccess
-from radixway.api.authentication import CallerAuthenticator, TrustedProxies, is_in_networks
+from radixway.api.authentication import CallerAuthenticator, is_in_networks
 from radixway.core.config import GatewayConfig
 from radixway.core.http import OriginCheck, Scope, is_loopback_host
 from radixway.core.http.request_origin import ForeignHostError
@@ -41,9 +41,7 @@ class PathAuthorization:
     ) -> None:
         """`hosts`: under which browsers reach the gateway, beside its addresses."""
         ring = None if room is None else room.ring
-        self.callers = CallerAuthenticator(
-            TrustedProxies(config), ring, {} if room is None else room.tenancies
-        )
+        self.callers = CallerAuthenticator(config, ring, {} if room is None else room.tenancies)
         self.origins = OriginCheck(
             hosts=hosts,
             origins=config.cors_origins,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any
@@ -40,8 +40,11 @@ class SlimeRouter:
         """Where a middleware may add routes of its own."""
         self.args = _slime_arguments(config)
         self.verbose = config.telemetry.logs.level == "debug"
-        self.worker_urls: Mapping[str, int] = _InFlightRequestCounts(registry)
-        """Requests in hand by worker, always the present ones; read only."""
+
+    @property
+    def worker_urls(self) -> Mapping[str, int]:
+        """Return the number of requests in flight by worker, at this moment."""
+        return {worker.url: worker.load.requests for worker in self._registry}
 
     def list_workers(self) -> list[str]:
         """The workers' URLs, in the order in which they were added."""
@@ -61,25 +64,6 @@ class SlimeRouter:
         return None if tree is None else tree.get_stats()
 
 
-class _InFlightRequestCounts(Mapping[str, int]):
-    """A view of the registry, so that nobody keeps a count of their own."""
-
-    def __init__(self, registry: WorkerRegistry) -> None:
-        self._registry = registry
-
-    def __getitem__(self, url: str) -> int:
-        worker = self._registry.get_worker(url)
-        if worker is None:
-            raise KeyError(url)
-        return worker.load.requests
-
-    def __iter__(self) -> Iterator[str]:
-        return (worker.url for worker in self._registry)
-
-    def __len__(self) -> int:
-        return len(self._registry)
-
-
 def _slime_arguments(config: Config) -> SimpleNamespace:
     health = config.routing.health
     return SimpleNamespace(
@@ -97,13 +81,7 @@ def _slime_arguments(config: Config) -> SimpleNamespace:
 
 
 def wrap_application(app: App, paths: Sequence[str], router: SlimeRouter, max_body_bytes: int) -> App:
-    """`app` within those of the classes named by `paths`, outermost first, that wrap applications.
-
-    Without any it is `app` itself. Bodies over `max_body_bytes` are refused before a middleware has them.
-
-    Raises:
-        ConfigError: a path that names nothing, or a class that cannot be built as `(app, *, router)`.
-    """
+    """Put `app` within the ASGI middlewares among `paths`, outermost first. Raises ConfigError."""
     wrapped = app
     for path in reversed(paths):
         middleware = import_class(path)

@@ -54,10 +54,7 @@ def remove_stale_sockets() -> None:
 
 
 def find_console_socket(name: str, port: int) -> Path | None:
-    """Return the socket of the console called `name`, if it belongs to a gateway at this `port`.
-
-    Several processes that share a port have a console each: who was served by one comes back to it.
-    """
+    """Return the socket of the console `name` of a gateway at `port`, one of several processes perhaps."""
     if not _NAME.fullmatch(name) or not name.startswith(f"{port}-"):
         return None
     path = private_socket_directory() / name / "console"
@@ -91,7 +88,6 @@ class ConsoleProcess:
         self._back: tuple[AppServer, asyncio.Task[None]] | None = None
         self._answers = False
         self.name: str | None = None
-        """`PORT-RANDOM`, once it runs."""
 
     @property
     def is_ready(self) -> bool:

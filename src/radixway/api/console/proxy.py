@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -42,8 +43,7 @@ _SKIPPED = ("user-agent", "accept", "accept-encoding", "content-type")
 async def forward_request(
     session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers, answer: Headers
 ) -> None:
-    """The request with the headers `more`; its answer with the headers `answer`. Raises ClientError, also
-    before anything was sent."""
+    """Forward with the headers `more`, and reply with the headers `answer` added. Raises ClientError."""
     declared = [value for name, value in scope["headers"] if name == b"content-length"]
     headers = _forwarded_headers(scope, more) + [
         ("content-length", value.decode("ascii")) for value in declared
@@ -68,8 +68,7 @@ async def forward_request(
 async def forward_websocket(
     session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers
 ) -> None:
-    """The WebSocket, until either side closes it. Raises ClientConnectorError before anything was received,
-    so that somebody else can be asked."""
+    """Forward both ways until a side closes. Raises ClientConnectorError before anything was received."""
     try:
         pages = await session.ws_connect(
             _target_url(scope),
@@ -150,17 +149,7 @@ def _sendable_close_code(code: int | None) -> int:
 
 _ANSWERS_WITHIN_S = 60.0
 """Longer than a page takes, and than the pause between two signs of life of one that is polled."""
-_STARTING_PAGE = """<!doctype html><html lang="{lang}"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<title>Radixway</title><noscript><meta http-equiv="refresh" content="3"></noscript>
-<body style="font: 16px system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh">
-<p role="status">{text}</p>
-<script>
-const again = () => location.reload();
-fetch("/console/favicon.ico", {{cache: "no-store", headers: {{accept: "*/*"}}}})
-  .then(again, () => setTimeout(again, 2000));
-</script></body></html>
-"""
+_STARTING_PAGE = (files(__package__) / "starting.html").read_text()
 _KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
 

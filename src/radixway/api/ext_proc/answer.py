@@ -40,7 +40,6 @@ class BodyFrame(NamedTuple):
 
     body: bytes
     ends: bool
-    """It is the last."""
 
 
 class EnvoyAnswer:
@@ -177,9 +176,8 @@ class EnvoyAnswer:
 
     async def _finish_stream(self, status: int, headers: list[Header]) -> None:
         if self._in_hand is None and not await self._has_another_frame():
-            await self.send_immediate_reply(
-                status, headers, self._take_pending()
-            )  # nothing to say it with: the stream breaks off
+            # Nothing to say it with: the stream breaks off.
+            await self.send_immediate_reply(status, headers, self._take_pending())
             return
         await self._release_frame(self._take_pending())
         while self._frames:
@@ -222,13 +220,9 @@ class EnvoyAnswer:
 
     def _header_changes(self, headers: list[Header], *gone: bytes) -> messages.Changes:
         kept = {name for name, _ in headers}
-        taken_off = [name for name, _ in self._headers if name not in kept]
-        return messages.header_mutation(
-            headers, self._headers, removed=dict.fromkeys([*self._removed_except(kept), *taken_off, *gone])
-        )
-
-    def _removed_except(self, kept: set[bytes]) -> list[bytes]:
-        return [name for name in self._gone if name not in kept]
+        had = [*self._gone, *(name for name, _ in self._headers)]
+        removed = dict.fromkeys([*(name for name in had if name not in kept), *gone])
+        return messages.header_mutation(headers, self._headers, removed=removed)
 
     def _take_pending(self) -> bytes:
         said = bytes(self._said)

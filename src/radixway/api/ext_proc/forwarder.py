@@ -39,7 +39,6 @@ class _CachedDestination(NamedTuple):
     endpoint: str
     base_path: str
     until: float
-    """Then it is found out anew."""
 
 
 class DestinationResolver:
@@ -51,10 +50,7 @@ class DestinationResolver:
         self._known: dict[str, _CachedDestination] = {}
 
     async def resolve_worker(self, worker: Worker) -> tuple[str, str]:
-        """Return the `ip:port` of `worker` and the path before its paths.
-
-        Raises NoWorkersError: Envoy cannot reach it, or may not.
-        """
+        """Return `ip:port` of `worker`, and the path before its paths. Raises NoWorkersError."""
         known = self._known.get(worker.url)
         if known is not None and monotonic() < known.until:
             return known.endpoint, known.base_path

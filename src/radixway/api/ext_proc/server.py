@@ -189,9 +189,7 @@ def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via
         is_ours=is_ours,
         destinations=DestinationResolver(section.destinations),
         via=via,
-        clear_route_cache=section.clear_route_cache,
-        other_paths=section.other_paths,
-        answer_within_s=section.answer_within_s,
+        section=section,
         max_answer_bytes=config.limits.workers.max_answer_bytes,
     )
     return ExtProcServer(section, terms, config.gateway.drain_s)
