@@ -53,14 +53,6 @@ def _first_header(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str 
     return None
 
 
-def _parse_priority(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        message = f"x-radixway-priority must be a whole number, not {text!r}"
-        raise BadRequest(message, param=_PRIORITY.decode("ascii")) from None
-
-
 _TENANT = b"x-tenant-id"
 _MAX_TENANT_CHARS = 64
 
@@ -126,7 +118,11 @@ class CallerAuthenticator:
         if (worker := _first_header(headers, _WORKER)) is not None:
             request.pinned = told["worker"] = worker.rstrip("/")
         if (priority := _first_header(headers, (_PRIORITY,))) is not None:
-            request.priority = told["priority"] = _parse_priority(priority)
+            try:
+                request.priority = told["priority"] = int(priority)
+            except ValueError:
+                message = f"x-radixway-priority must be a whole number, not {priority!r}"
+                raise BadRequest(message, param=_PRIORITY.decode("ascii")) from None
         if told:
             request.journal.add("hop", **told)
 

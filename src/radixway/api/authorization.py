@@ -58,8 +58,9 @@ class PathAuthorization:
         )
         self._names_tenants = self.access.needs_key or room is not None
         self._known_networks = (*config.admin_networks, *config.trusted_hops)
-        if not self.callers.needs_keys:
-            _warn_if_exposed(config.host)
+        if not self.callers.needs_keys and not is_loopback_host(config.host):
+            advice = "give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1"
+            log.warning("whoever reaches %s may ask: %s", config.host, advice)
 
     def check_origin(self, scope: Scope) -> None:
         """Raise CrossSiteRequest or ForeignHostError where a page of another site may have sent `scope`.
@@ -140,13 +141,6 @@ class PathAuthorization:
             self.access(request)
             return None
         return self.visible_tenant(request)
-
-
-def _warn_if_exposed(host: str) -> None:
-    if not is_loopback_host(host):
-        log.warning(
-            "whoever reaches %s may ask: give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1", host
-        )
 
 
 class CallerInfo(BaseModel):

@@ -11,19 +11,13 @@ from starlette.requests import HTTPConnection
 from radixway.core.http import choose_request_id
 from radixway.core.pipeline import BadRequest, Request
 
-# Believed only from a trusted hop, or about a connection that ends here.
-_STRIPPED = (
-    b"x-forwarded-",
-    b"x-real-ip",
-    b"x-request-id",
-    b"x-tenant-id",
-    b"x-vsr-",
-    b"x-radixway-",
-    b"x-worker-",
-    b"x-prefill-",
-    b"x-selected-model",
+GATEWAY_PREFIXES = (
+    *(b"x-vsr-", b"x-radixway-", b"x-worker-", b"x-prefill-", b"x-selected-model"),
     b"x-gateway-destination-",
 )
+"""What gateways, workers and Envoy take from each other and not from clients."""
+# Believed only from a trusted hop, or about a connection that ends here.
+_STRIPPED = (b"x-forwarded-", b"x-real-ip", b"x-request-id", b"x-tenant-id", *GATEWAY_PREFIXES)
 # What a client would rather not show to whoever runs a worker.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
 _CACHE = (b"cache-control", b"x-vsr-cache-control")

@@ -173,7 +173,7 @@ class WorkerChooser:
     async def choose_worker(
         self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
     ) -> WorkerChoice:
-        """Return where `road` would go, of `workers` (URLs or names) if given. Raises GatewayError."""
+        """Return the worker for `road`, among `workers` (URLs or names) if given. Raises GatewayError."""
         model = None if road.model == ANY_MODEL else road.model
         candidates = _candidate_workers(self._registry, model, workers)
         prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)

@@ -159,7 +159,9 @@ def registration_routes(
     async def register(request: Request) -> dict[str, Any]:
         """A worker is there, for `ttl_s` seconds; the same call again is its heartbeat."""
         fields = await read_worker_fields(request)
-        _refuse_unknown(fields)
+        known = WorkerSettings.model_fields.keys() | _OTHER_NAMES
+        if unknown := next((name for name in fields if name not in known), None):  # it would have no effect
+            raise BadRequest(f"{unknown}: there is no such field of a worker", param=unknown)
         ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
         if "model" in fields:
             model = fields.pop("model")
@@ -206,13 +208,6 @@ def _registration_state(url: str, worker: Worker | None) -> dict[str, Any]:
     if worker is None:
         return {"url": url, "state": "gone", "in_flight": 0}
     return {"url": url, "state": worker.state.value, "in_flight": worker.load.requests}
-
-
-def _refuse_unknown(fields: dict[str, Any]) -> None:
-    """Whoever registers is told of a field that would have no effect."""
-    for name in fields:
-        if name not in WorkerSettings.model_fields and name not in _OTHER_NAMES:
-            raise BadRequest(f"{name}: there is no such field of a worker", param=name)
 
 
 def _read_ttl(given: Any, most_s: float) -> float | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.responses import Response
 
 from radixway.api.asgi_middlewares.dispatch import DispatchAdapter
 from radixway.api.error_handlers import error_response
@@ -55,7 +54,7 @@ class SlimeRouter:
         self._membership.join_worker(API, WorkerSettings(url=url))
 
     def remove_worker(self, url: str) -> bool:
-        """Forget `url` (else ValueError); its answers go on to their end. Returns whether it was known."""
+        """Forget a worker; its answers go on to their end. Returns whether it was known."""
         return self._registry.remove_worker(check_worker_url(url)) is not None
 
     def cache_stats(self) -> Mapping[str, Any] | None:
@@ -130,11 +129,7 @@ class _ErrorBoundary:
         except Exception as error:
             if begun:
                 raise
-            await _error_response(error)(scope, receive, send)
-
-
-def _error_response(error: Exception) -> Response:
-    if not isinstance(error, HttpError):
-        log.error("a middleware met a defect", exc_info=error)
-        error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
-    return error_response(error)
+            if not isinstance(error, HttpError):
+                log.error("a middleware met a defect", exc_info=error)
+                error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
+            await error_response(error)(scope, receive, send)

@@ -194,8 +194,10 @@ def _worker_object(worker: PullWorkerRecord, key: str) -> dict[str, Any]:
     return {"id": worker.id, "name": worker.name, "api_key": key, "trusted": worker.trusted}
 
 
-_LINES = "application/x-ndjson"
-_RESPONSES: dict[int | str, dict[str, Any]] = {200: {"content": {_LINES: {"schema": {"type": "string"}}}}}
+NDJSON = "application/x-ndjson"
+NDJSON_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {NDJSON: {"schema": {"type": "string"}}}}
+}
 _HEADERS = {"cache-control": "no-store", "content-disposition": 'attachment; filename="account.jsonl"'}
 _UserId = Annotated[str, Path(max_length=256, pattern=r"^[^\x00]*$")]
 
@@ -205,14 +207,14 @@ def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureSe
     router = APIRouter(tags=["privacy"])
     User = Annotated[str, Depends(who.require_user)]
 
-    @router.get("/v1/account/export", responses=_RESPONSES, response_class=StreamingResponse)
+    @router.get("/v1/account/export", responses=NDJSON_RESPONSES, response_class=StreamingResponse)
     async def export(user: User) -> StreamingResponse:
         """Export every row of the user, as JSON lines."""
         return _attachment_response(await room.account_export.export_user(user))
 
     @router.get(
         "/admin/users/{user_id}/export",
-        responses=_RESPONSES,
+        responses=NDJSON_RESPONSES,
         response_class=StreamingResponse,
         dependencies=[Depends(who.require_admin)],
     )
@@ -237,4 +239,4 @@ def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureSe
 
 
 def _attachment_response(lines: AsyncIterator[bytes]) -> StreamingResponse:
-    return StreamingResponse(lines, media_type=_LINES, headers=_HEADERS)
+    return StreamingResponse(lines, media_type=NDJSON, headers=_HEADERS)

@@ -25,8 +25,8 @@ from radixway.chat.published_shapes import to_chat_list_read, to_chat_read, to_m
 from radixway.chat.records import Message, Role
 from radixway.chat.service import ChatService
 
-_MAX_POSITION = 2**64 - 2
-"""Seeds go as far as this."""
+_MAX_SEED = 2**64 - 2
+_PARAMETERS = {"sampling_parameters", "system_prompt", "user_profile", "user_response_instructions"}
 
 
 def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
@@ -63,17 +63,12 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         config = room.models.find_config(body.model_config_name)
         if config is None:
             raise HTTPException(422, f"Model {body.model_config_name} not found")
-        parameters = {
+        plugins = [plugin.model_dump() for plugin in body.plugins]
+        parameters = body.model_dump(include=_PARAMETERS) | {
             "model_config": config.to_shape(),
-            "sampling_parameters": body.sampling_parameters.model_dump(),
             "do_sample": True,
-            "seed": secrets.randbelow(_MAX_POSITION + 1),
-            "system_prompt": body.system_prompt,
-            "user_profile": body.user_profile,
-            "user_response_instructions": body.user_response_instructions,
-            "plugins": await room.plugins.prepare_entries(
-                [plugin.model_dump() for plugin in body.plugins], str(request.base_url)
-            ),
+            "seed": secrets.randbelow(_MAX_SEED + 1),
+            "plugins": await room.plugins.prepare_entries(plugins, str(request.base_url)),
             "plugin_max_depth": 4,
         }
         if body.safety_level is not None:

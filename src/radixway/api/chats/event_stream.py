@@ -156,7 +156,7 @@ class _Keepalive:
         return write_comment(b"ping", line_end=_LINE_END)
 
     async def _find_queue_position(self) -> JobPosition | None:
-        """None: it has none, or the database does not say so in time, for which no words wait."""
+        """None where it is in no queue, or where the database does not answer in time."""
         try:
             async with asyncio.timeout(_PENDING_S):
                 if not self._knows_queue:

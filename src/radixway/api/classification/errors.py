@@ -48,7 +48,7 @@ class ClassificationApiError(GatewayError):
 
 @contextmanager
 def translate_errors(missing_code: str | None = None) -> Iterator[None]:
-    """Raise refusals as ClassificationApiError; `missing_code`: where something is not there."""
+    """Raise refusals as ClassificationApiError; `missing_code`: in place of the missing part's own code."""
     try:
         yield
     except BadBodyError as error:

@@ -54,7 +54,7 @@ def remove_stale_sockets() -> None:
 
 
 def find_console_socket(name: str, port: int) -> Path | None:
-    """Return the socket of the console `name` of a gateway at `port`, one of several processes perhaps."""
+    """Return the socket of the console `name`, if its gateway is at `port`, which several may share."""
     if not _NAME.fullmatch(name) or not name.startswith(f"{port}-"):
         return None
     path = private_socket_directory() / name / "console"

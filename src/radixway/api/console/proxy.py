@@ -94,8 +94,9 @@ async def forward_websocket(
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
+    code = 1000 if pages.close_code in (None, 1005, 1006, 1015) else pages.close_code  # those are never sent
     with suppress(RuntimeError):  # the browser has closed it
-        await send({"type": "websocket.close", "code": _sendable_close_code(pages.close_code)})
+        await send({"type": "websocket.close", "code": code})
 
 
 async def _copy_to_console(receive: Receive, pages: aiohttp.ClientWebSocketResponse) -> None:
@@ -140,11 +141,6 @@ def _target_url(scope: Scope) -> URL:
     query = scope["query_string"].decode("latin-1")
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
     return URL(f"http://console{path}{f'?{query}' if query else ''}", encoded=True)
-
-
-def _sendable_close_code(code: int | None) -> int:
-    """1005, 1006 and 1015 say how a connection ended and may not be sent."""
-    return code if code is not None and code not in (1005, 1006, 1015) else 1000
 
 
 _ANSWERS_WITHIN_S = 60.0

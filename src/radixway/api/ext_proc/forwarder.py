@@ -172,7 +172,7 @@ class EnvoyChunks(Chunks):
         self._lease.release()
 
     def _check_stream_end(self) -> bytes:
-        """What belongs to the stream of the last frame, though no blank line ends it."""
+        """The last event, where no blank line ends it."""
         try:
             return self._end.check_complete(self._buffer.take_rest())
         except IncompleteReplyError as error:

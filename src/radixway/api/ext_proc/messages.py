@@ -4,7 +4,7 @@ Header values are given as `raw_value` alone: Envoy refuses a header that has `v
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -23,6 +23,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus, StatusCode
 
+from radixway.api.request_headers import GATEWAY_PREFIXES
 from radixway.core.http import Scope
 from radixway.core.pipeline import Request
 from radixway.routing.transports import filter_reply_headers, is_dropped_header
@@ -142,15 +143,6 @@ DESTINATION = b"x-gateway-destination-endpoint"
 """Where Envoy's cluster (ORIGINAL_DST) reads the worker's address, `ip:port`."""
 MODEL = b"x-selected-model"
 
-_SPOOFED = (
-    b"x-gateway-destination-",
-    b"x-selected-model",
-    b"x-vsr-",
-    b"x-radixway-",
-    b"x-worker-",
-    b"x-prefill-",
-)
-"""What Envoy, workers and gateways take from each other and not from clients."""
 _ENVOYS = frozenset(
     {
         b"connection",
@@ -211,7 +203,7 @@ class RequestHead:
 
     def spoofed_headers(self) -> list[bytes]:
         """Names that a client has no business to send."""
-        return sorted({name for name, _ in self.headers if name.startswith(_SPOOFED)})
+        return sorted({name for name, _ in self.headers if name.startswith(GATEWAY_PREFIXES)})
 
 
 def worker_headers(
@@ -236,12 +228,9 @@ def worker_headers(
     target = (base_path + request.path).encode("latin-1")
     if target != head.target.encode("latin-1"):
         headers.append((b":path", target))
-    return headers, _removed(head, {name for name, _ in headers})
-
-
-def _removed(head: RequestHead, kept: Collection[bytes]) -> list[bytes]:
-    given = {name for name, _ in head.headers} - _ENVOYS
-    return sorted(name for name in given if name not in kept and not name.startswith(b"x-envoy-"))
+    kept = {name for name, _ in headers} | _ENVOYS
+    given = {name for name, _ in head.headers}
+    return headers, sorted(name for name in given - kept if not name.startswith(b"x-envoy-"))
 
 
 def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:

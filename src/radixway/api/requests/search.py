@@ -204,6 +204,9 @@ _BATCH_SIZE = 200
 """Journals between two breaths of the event loop: a millisecond or two."""
 
 
+_NAMES = ("id", "trace_id", "model", "asked", "worker", "tenant", "user", "session", "error")
+
+
 @dataclass(frozen=True, slots=True)
 class RequestFilter:
     """Which requests. What is None is not asked about."""
@@ -257,7 +260,10 @@ class RequestFilter:
             )
         ):
             return False
-        return self.text is None or _mentions(row, self.text.casefold())
+        if self.text is None:
+            return True
+        text = self.text.casefold()
+        return any(text in found.casefold() for name in _NAMES if (found := row[name]) is not None)
 
 
 @dataclass(slots=True)
@@ -313,8 +319,3 @@ class RequestSearch:
 
 def _equals_filter(wanted: str | None, found: str | None) -> bool:
     return wanted is None or wanted == found
-
-
-def _mentions(row: dict[str, Any], text: str) -> bool:
-    names = ("id", "trace_id", "model", "asked", "worker", "tenant", "user", "session", "error")
-    return any(text in found.casefold() for name in names if (found := row[name]) is not None)

@@ -192,23 +192,16 @@ class GenerateResponseReader:
         if not self._ask.return_token_ids and self._ask.top_logprobs is None:
             return [], []
         try:
-            return self._parse_visible_tokens(_tokens(data), new_only=new_only)
-        except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
-            raise _unreadable_answer(error) from None
-
-    def _parse_visible_tokens(
-        self, told: _TokenEvent, *, new_only: bool
-    ) -> tuple[list[int], list[SampledTokenLogprob]]:
-        """Raises LookupError, TypeError, ValueError for rows that are not `[log-probability, id, …]`."""
-        ids = told.output_ids if new_only else told.output_ids[self._seen :]
-        self._seen += len(ids)
-        if self._ask.top_logprobs is None:
-            return ids, []
-        rows = (told.meta_info.output_token_logprobs or [])[-len(ids) :] if ids else []
-        tops = (told.meta_info.output_top_logprobs or [])[-len(ids) :] if ids else []
-        try:
+            event = _tokens(data)
+            ids = event.output_ids if new_only else event.output_ids[self._seen :]
+            self._seen += len(ids)
+            if self._ask.top_logprobs is None or not ids:
+                return ids, []
+            rows = (event.meta_info.output_token_logprobs or [])[-len(ids) :]
+            tops = (event.meta_info.output_top_logprobs or [])[-len(ids) :]
             return ids, list(self._scores(rows, tops))
-        except (IndexError, TypeError, ValueError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
+            # Rows that are not `[log-probability, id, …]`, too.
             raise _unreadable_answer(error) from None
 
     def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[SampledTokenLogprob]:

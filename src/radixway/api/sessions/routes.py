@@ -1,7 +1,5 @@
 """`/sessions` and `/samples`: for whoever runs the agents and trains on what they did."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -57,6 +55,7 @@ _DEEPEST = 64
 def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
     """Build the routes for operators and trainers, guarded by `access`."""
     router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
+    Session = Annotated[AgentSession, Depends(keeper.find_session)]  # noqa: N806 - a type
 
     @router.post("/sessions", status_code=201)
     async def make_session(request: Request) -> dict[str, Any]:
@@ -80,39 +79,34 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
         }
 
     @router.get("/sessions/{session_id}")
-    async def show_session(session_id: str) -> dict[str, Any]:
+    async def show_session(session: Session) -> dict[str, Any]:
         """Return `session_id` and the tree of its calls."""
-        session = await keeper.find_session(session_id)
         return {**_session_object(session), "tree": [_call_object(call) for call in session.calls.values()]}
 
     @router.delete("/sessions/{session_id}")
-    async def delete_session(session_id: str) -> dict[str, Any]:
+    async def delete_session(session: Session) -> dict[str, Any]:
         """Delete `session_id`, whatever its state."""
-        session = await keeper.find_session(session_id)
         await keeper.delete_session(session)
-        return {"session_id": session_id, "deleted": True}
+        return {"session_id": session.id, "deleted": True}
 
     @router.post("/sessions/{session_id}/finish")
-    async def finish_session(session_id: str) -> dict[str, Any]:
+    async def finish_session(session: Session) -> dict[str, Any]:
         """Finish `session_id`: no more calls; may be called again."""
-        session = await keeper.find_session(session_id)
         await keeper.finish_session(session)
         return _session_object(session)
 
     @router.post("/sessions/{session_id}/reward")
-    async def set_reward(session_id: str, request: Request) -> dict[str, Any]:
+    async def set_reward(session: Session, request: Request) -> dict[str, Any]:
         """Set the reward of `session_id`, or of one of its calls; null removes it."""
         asked = await decode_body(request, _RewardBody)
-        session = await keeper.find_session(session_id)
         call = _find_named_call(session, asked.call) if asked.call is not None else None
         await keeper.set_reward(session, asked.reward, call)
-        return {"session_id": session_id, "call": call.id if call else None, "reward": asked.reward}
+        return {"session_id": session.id, "call": call.id if call else None, "reward": asked.reward}
 
     @router.get("/sessions/{session_id}/samples")
-    async def session_samples(session_id: str, request: Request) -> Response:
+    async def session_samples(session: Session, request: Request) -> Response:
         """Return the training samples of `session_id`, one for each leaf."""
         asked = decode_query(request.query_params, _FetchQuery)
-        session = await keeper.find_session(session_id)
         if asked.format in ("jsonl", "arrow"):
             return _export_response(keeper, [session], asked)
         samples = await keeper.training_samples(session)

@@ -70,11 +70,13 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
     creating, passing = StoredResponseHandler(room), StatelessResponseHandler(room)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
 
-    async def found(owner: ResponseOwner, response_id: str) -> store.StoredResponse:
+    async def find(owner: Whose, response_id: str) -> store.StoredResponse:
         try:
             return await room.kept.find_response(owner.user_id, internal_id(RESPONSE, response_id))
         except ChatNotFoundError:
             raise not_found_error("Response", response_id, "response_id") from None
+
+    Found = Annotated[store.StoredResponse, Depends(find)]
 
     @router.post("", openapi_extra=request_body(ResponsesBody))
     async def create(request: Request, owner: Whose) -> Response:
@@ -83,10 +85,9 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
         return await (creating if asked.is_stored else passing).create_response(request, owner, asked)
 
     @router.get("/{response_id}")
-    async def read(response_id: str, request: Request, owner: Whose) -> Response:
+    async def read(kept: Found, request: Request) -> Response:
         """Return `response_id` as it stands, or its events after number `starting_after`."""
         wanted = decode_query(query_fields(request), ResponseQuery)
-        kept = await found(owner, response_id)
         if wanted.stream:
             after = -1 if wanted.starting_after is None else wanted.starting_after
             return await creating.stream_response(request, kept, after)
@@ -95,27 +96,24 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
         return JSONResponse(render_response(kept))
 
     @router.post("/{response_id}/cancel")
-    async def cancel(response_id: str, owner: Whose) -> Response:
+    async def cancel(kept: Found, response_id: str, owner: Whose) -> Response:
         """End a response under way; what it has said so far stays. One that was cancelled stays as it is."""
-        kept = await found(owner, response_id)
         await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
-        told = render_response(await found(owner, response_id))
+        told = render_response(await find(owner, response_id))
         if told["status"] != "cancelled":
             raise field_error("response_id", f"the response is {told['status']} and cannot be cancelled")
         return JSONResponse(told)
 
     @router.delete("/{response_id}")
-    async def delete(response_id: str, owner: Whose) -> Response:
+    async def delete(kept: Found, response_id: str, owner: Whose) -> Response:
         """Delete `response_id`; one under way ends first."""
-        kept = await found(owner, response_id)
         await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
         await room.kept.delete_response(owner.user_id, kept.message.id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
     @router.get("/{response_id}/input_items")
-    async def input_items(response_id: str, request: Request, owner: Whose) -> Response:
+    async def input_items(kept: Found, request: Request) -> Response:
         """List the items that a response was asked with."""
-        kept = await found(owner, response_id)
         asked_in = kept.message.parent_id or ""
         questions, _ = await room.kept.load_items([asked_in])
         return JSONResponse(page_items(questions.get(asked_in, []), query_fields(request)))
@@ -134,13 +132,15 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
     conversations = ConversationStore(room.chats.database, room.chats.clock)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
 
-    async def find(owner: ResponseOwner, conversation_id: str) -> ConversationRecord:
+    async def find(owner: Whose, conversation_id: str) -> ConversationRecord:
         try:
             return await conversations.find_conversation(
                 owner.user_id, internal_id(CONVERSATION, conversation_id)
             )
         except ChatNotFoundError:
             raise not_found_error("Conversation", conversation_id, "conversation_id") from None
+
+    Found = Annotated[ConversationRecord, Depends(find)]
 
     async def add(owner: ResponseOwner, found: ConversationRecord, given: ResponseItems) -> None:
         text = items_text(given)
@@ -170,55 +170,52 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
         return JSONResponse(_conversation_object(made))
 
     @router.get("/{conversation_id}")
-    async def read(conversation_id: str, owner: Whose) -> Response:
+    async def read(found: Found) -> Response:
         """Return `conversation_id`, without its items."""
-        return JSONResponse(_conversation_object(await find(owner, conversation_id)))
+        return JSONResponse(_conversation_object(found))
 
     @router.post("/{conversation_id}", openapi_extra=request_body(_ConversationChange))
-    async def change(conversation_id: str, request: Request, owner: Whose) -> Response:
+    async def change(found: Found, request: Request, owner: Whose) -> Response:
         """Replace the metadata of `conversation_id`."""
         labels = _check_labels((await decode_body(request, _ConversationChange)).metadata)
-        found = await find(owner, conversation_id)
         changed = await conversations.set_labels(owner.user_id, found.chat.id, labels)
         return JSONResponse(_conversation_object(changed))
 
     @router.delete("/{conversation_id}")
-    async def remove(conversation_id: str, owner: Whose) -> Response:
+    async def remove(found: Found, conversation_id: str, owner: Whose) -> Response:
         """Delete a conversation with its responses; those under way end first."""
-        found = await find(owner, conversation_id)
         await room.chats.answers.cancel_chat(owner.user_id, found.chat.id)
         await conversations.delete_conversation(owner.user_id, found.chat.id)
         return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
     @router.post("/{conversation_id}/items", openapi_extra=request_body(_NewItems))
-    async def add_items(conversation_id: str, request: Request, owner: Whose) -> Response:
+    async def add_items(found: Found, request: Request, owner: Whose) -> Response:
         """Add items at the end of `conversation_id`."""
         given = _check_items((await decode_body(request, _NewItems)).items)
         if not given:
             raise field_error("items", "is empty", code="missing_field")
-        await add(owner, await find(owner, conversation_id), given)
+        await add(owner, found, given)
         return JSONResponse(page_items(given, {"order": "asc", "limit": "100"}))
 
     @router.get("/{conversation_id}/items")
-    async def list_items(conversation_id: str, request: Request, owner: Whose) -> Response:
+    async def list_items(found: Found, request: Request) -> Response:
         """List the items of a conversation, the newest first."""
-        listed = await items_by_message(await find(owner, conversation_id))
+        listed = await items_by_message(found)
         every = [item for _, some in listed for item in some]
         return JSONResponse(page_items(every, query_fields(request)))
 
     @router.get("/{conversation_id}/items/{item_id}")
-    async def read_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
+    async def read_item(found: Found, item_id: str) -> Response:
         """Return the item `item_id`."""
-        for _, some in await items_by_message(await find(owner, conversation_id)):
+        for _, some in await items_by_message(found):
             for item in some:
                 if item["id"] == item_id:
                     return JSONResponse(item)
         raise not_found_error("Item", item_id, "item_id")
 
     @router.delete("/{conversation_id}/items/{item_id}")
-    async def remove_item(conversation_id: str, item_id: str, owner: Whose) -> Response:
+    async def remove_item(found: Found, item_id: str) -> Response:
         """Delete the item `item_id`, if it was added; those of answers go with their responses."""
-        found = await find(owner, conversation_id)
         for message_id, some in await items_by_message(found):
             left = [item for item in some if item["id"] != item_id]
             if len(left) == len(some):

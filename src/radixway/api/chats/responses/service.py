@@ -129,7 +129,7 @@ class ResponseService:
         return self.chats.messages if owner.is_person else self._unmetered
 
     def resolve_model(self, asked: str | None) -> str:
-        """Return the model that answers a request for `asked`. Raises BadBodyError (400)."""
+        """Return the model for a request that names `asked`, or none. Raises BadBodyError (400)."""
         served = self._registry.known_models()
         if asked:
             pulled = self.chats.models.pulled()

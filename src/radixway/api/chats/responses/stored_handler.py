@@ -106,7 +106,7 @@ class StoredResponseHandler:
     async def _reload_finished(
         self, owner: ResponseOwner, kept: store.StoredResponse
     ) -> store.StoredResponse:
-        """The response now that it has ended. One that failed before its first word is deleted: HttpError."""
+        """The response now that it has ended; one that failed before its first word is deleted and raised."""
         ended = await self._room.kept.get_response(kept.message.id)
         if ended is None:
             raise not_found_error("Response", external_id(RESPONSE, kept.message.id), "response_id")

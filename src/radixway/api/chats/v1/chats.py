@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
+from radixway.api.chats.accounts import NDJSON, NDJSON_RESPONSES
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
 from radixway.api.chats.bodies import ChatChange, ChatFields, NewShareLink
 from radixway.api.chats.v1.shapes import (
@@ -156,9 +157,7 @@ def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     return router
 
 
-_LINES = "application/x-ndjson"
-_TEXT: dict[str, Any] = {"content": {_LINES: {"schema": {"type": "string"}}}}
-_RESPONSES: dict[int | str, dict[str, Any]] = {200: _TEXT}
+_TEXT = NDJSON_RESPONSES[200]
 _CHATS_PER_PAGE = 100
 
 
@@ -186,10 +185,10 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
                 return
             after = page.next
 
-    @router.get("/export", responses=_RESPONSES, response_class=Response)
+    @router.get("/export", responses=NDJSON_RESPONSES, response_class=Response)
     async def export(user: User) -> Response:
         """All chats of the user, hidden and archived ones too."""
-        return StreamingResponse(everything(user), media_type=_LINES)
+        return StreamingResponse(everything(user), media_type=NDJSON)
 
     @router.post("/import", status_code=201, openapi_extra={"requestBody": _TEXT | {"required": True}})
     async def take_in(user: User, request: Request) -> ImportedChats:
@@ -197,11 +196,11 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
         await room.accounts.find_user(user)
         return ImportedChats(chats=await room.importer.import_chats(user, await request.body()))
 
-    @router.get("/{chat_id}/export", responses=_RESPONSES, response_class=Response)
+    @router.get("/{chat_id}/export", responses=NDJSON_RESPONSES, response_class=Response)
     async def export_one(chat_id: Id, user: User) -> Response:
         """Export `chat_id`, with all its branches."""
         chat = await room.chats.find_chat(user, chat_id)
-        return Response(await lines(user, [chat]), media_type=_LINES)
+        return Response(await lines(user, [chat]), media_type=NDJSON)
 
     return router
 

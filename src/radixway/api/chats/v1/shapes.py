@@ -68,6 +68,10 @@ class MessageRead(BaseModel):
         def since(at: float | None) -> float | None:
             return None if at is None else max(0.0, at - message.created_at)
 
+        safety = None
+        if message.safe_content is not None:
+            level, label, rots = message.safety_level, message.safety_label, message.safety_rots
+            safety = SafetyRead(level=level, label=label, rots=rots, prompt=message.safe_content)
         return cls(
             **{name: getattr(message, name) for name in _PLAIN},
             created_at=_utc_time(message.created_at),
@@ -75,15 +79,8 @@ class MessageRead(BaseModel):
             time_to_first_token_s=since(message.first_token_at),
             took_s=since(message.work_end_at),
             siblings=family,
-            safety=_safety_read(message),
+            safety=safety,
         )
-
-
-def _safety_read(message: records.Message) -> SafetyRead | None:
-    if message.safe_content is None:
-        return None
-    level, label, rots = message.safety_level, message.safety_label, message.safety_rots
-    return SafetyRead(level=level, label=label, rots=rots, prompt=message.safe_content)
 
 
 _PLAIN = (
