@@ -18,8 +18,8 @@ from radixway.api.openai import model_routes
 from radixway.api.openapi import describe_raw_paths
 from radixway.api.operator_routes import erasure_routes, traffic_routes, usage_routes
 from radixway.api.request_handler import RequestHandler
+from radixway.api.rules import semantic_routes
 from radixway.api.selector import affinity_routes, selector_routes
-from radixway.api.semantic_config import semantic_routes
 from radixway.api.sessions import (
     SessionCallRouter,
     SessionDispatcher,

@@ -1,4 +1,4 @@
-"""The paths under `/config/semantic/` by which rules are edited."""
+"""`/config/semantic`: the rules that judge requests, edited and reloaded; `/feedback`: judging answers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import yaml
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.authorization import PathAuthorization
 from radixway.api.client_requests import decode_body
 from radixway.api.openapi import request_body
 from radixway.core.config import ConfigError, radixway_home
+from radixway.core.http import BadBodyError, include_routes
 from radixway.core.pipeline import GatewayError
 from radixway.core.telemetry import JournalStore
 
@@ -24,8 +27,66 @@ if TYPE_CHECKING:
     from radixway.api.rules.shapes import RulesState
     from radixway.semantics.decisions import SemanticService, SemanticSnapshot
     from radixway.semantics.decisions.rules_file import RulesFile
+    from radixway.semantics.guard.audit import AuditService
 
 log = logging.getLogger(__name__)
+
+
+class _FeedbackBody(msgspec.Struct):
+    request_id: Annotated[str, Meta(min_length=1, max_length=256)]
+    rating: Literal["up", "down"] | None = None
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+def semantic_routes(
+    room: SemanticService | None, book: JournalStore, gate: PathAuthorization, audit: AuditService | None
+) -> APIRouter:
+    """Build `POST /feedback`, `/config/semantic`, and the paths below it by which rules are edited.
+
+    `room` None: requests are not read for their meaning. `audit`: told of rules that are applied.
+    """
+    router = APIRouter(tags=["semantic"])
+    access = gate.access
+    if room is None:
+
+        @router.get("/config/semantic/rules", dependencies=[Depends(access)])
+        async def none() -> None:
+            """404: there are none."""
+            message = "requests are not read for their meaning: set semantic.config to a file of rules"
+            raise GatewayError(message, status=404, code="semantic_off")
+
+        return router
+    note = None if audit is None else audit.log.record_event
+    include_routes(router, _rules_routes(room, book, access, note))
+
+    @router.post("/feedback")
+    async def feedback(request: Request) -> dict[str, Any]:
+        """Record how good an answer was: `request_id` and `rating` (`up`, `down`) or `score` (0 to 1).
+
+        It moves the score that the model has in that category. Tenants judge answers of their own.
+        """
+        said = await decode_body(request, _FeedbackBody)
+        if (said.rating is None) == (said.score is None):
+            raise BadBodyError("give either a rating, up or down, or a score from 0 to 1", param="rating")
+        reward = said.score if said.score is not None else float(said.rating == "up")
+        known = room.feedback.record_feedback(said.request_id, reward, gate.visible_tenant(request))
+        if known is None:
+            message = f"no decision on {said.request_id!r} is waiting to be judged"
+            raise GatewayError(message, status=404, code="request_not_found", param="request_id")
+        return {"category": known[0], "model": known[1]}
+
+    @router.get("/config/semantic", dependencies=[Depends(access)])
+    async def describe() -> dict[str, Any]:
+        """Which configuration is in force, what the last reload said, and what answers were judged to be."""
+        return room.snapshots.describe() | {"feedback": room.feedback.describe()}
+
+    @router.post("/config/semantic/reload", dependencies=[Depends(access)])
+    async def reload() -> JSONResponse:
+        """Read the configuration again. 409, and why, when it cannot be used: the last good one stays."""
+        outcome = await room.snapshots.reload_config()
+        return JSONResponse({"ok": outcome.ok, "message": outcome.said}, 200 if outcome.ok else 409)
+
+    return router
 
 
 class RulesInvalidError(GatewayError):
@@ -80,23 +141,11 @@ _SEEN: dict[str, Any] = {
 }
 
 
-def rules_routes(
-    room: SemanticService | None,
-    book: JournalStore,
-    access: AdminAccess,
-    note: Callable[..., None] | None = None,
+def _rules_routes(
+    room: SemanticService, book: JournalStore, access: AdminAccess, note: Callable[..., None] | None
 ) -> APIRouter:
-    """Build the routes; `room` None: requests are not classified. `note` writes to the audit log."""
+    """`note` writes to the audit log."""
     router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
-    if room is None:
-
-        @router.get("/config/semantic/rules")
-        async def none() -> None:
-            """404: there are none."""
-            message = "requests are not read for their meaning: set semantic.config to a file of rules"
-            raise GatewayError(message, status=404, code="semantic_off")
-
-        return router
     from radixway.api.rules import shapes
     from radixway.semantics.decisions.rules_file import text_version
 
@@ -207,15 +256,11 @@ class _RulesEditor:
             loaded_at=said["loaded_at"],
         )
         told = shapes.RulesState(
-            file=None,
-            text=None,
-            version=None,
             in_force=in_force,
             error=snapshots.error,
             editable=False,
             why_not="the rules stand in the gateway's own configuration, which is read at its start: "
             "move them to a file and name it under semantic.config",
-            past=[],
         )
         if (file := self._rules_file()) is None:
             return told
@@ -223,7 +268,9 @@ class _RulesEditor:
         try:
             told.text = file.read_text()
             told.version = text_version(told.text)
-            told.why_not = _why_not_writable(file)
+            place = file.path.resolve()
+            is_writable = os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)
+            told.why_not = None if is_writable else f"{file.path} cannot be written by this process"
         except ConfigError as error:
             told.why_not = str(error)
         told.editable = told.why_not is None
@@ -299,13 +346,6 @@ class _RulesEditor:
 
 def _not_editable(why: str) -> GatewayError:
     return GatewayError(why, status=409, code="rules_not_editable")
-
-
-def _why_not_writable(file: RulesFile) -> str | None:
-    place = file.path.resolve()
-    if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK):
-        return None
-    return f"{file.path} cannot be written by this process"
 
 
 def _seen_version(request: Request) -> str:

@@ -39,16 +39,16 @@ class ActiveRules(BaseModel):
 class RulesState(BaseModel):
     """The rules, and whether they can be edited here."""
 
-    file: str | None
-    text: str | None
+    file: str | None = None
+    text: str | None = None
     """What stands in the file, which may be another text than that in force, if it has mistakes."""
-    version: str | None
+    version: str | None = None
     in_force: ActiveRules
     error: str | None
     """Why the last text of the file was not taken."""
     editable: bool
     why_not: str | None
-    past: list[PastRules]
+    past: list[PastRules] = []
 
 
 class RulesCheck(BaseModel):
