@@ -232,6 +232,7 @@ def sglang_routes(registry: WorkerRegistry, transport: HttpTransport) -> APIRout
     router = APIRouter(tags=["sglang"])
 
     async def ask_one(request: Request) -> Response:
+        """Return the reply of one ready worker."""
         for worker in registry.candidates(None):
             try:
                 status, kind, body = await transport.call_worker(

@@ -147,10 +147,6 @@ class ChatFields(StrictRequestBody):
     allow_data_use: bool | None = None
     tags: Annotated[list[_Tag], Field(max_length=50)] | None = None
 
-    def given_fields(self) -> dict[str, Any]:
-        """Return the fields that were named and are not null."""
-        return {name: value for name, value in self.model_dump().items() if value is not None}
-
 
 class ChatChange(ChatFields):
     """A change of a chat; what is not named stays."""

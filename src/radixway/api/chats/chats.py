@@ -213,7 +213,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.put("/{chat_id}")
     async def update(chat_id: str, user: User, body: ChatUpdate) -> None:
         """Change the given fields of `chat_id`."""
-        given = {name: value for name, value in body.model_dump().items() if value is not None}
+        given = body.model_dump(exclude_none=True)
         if (tail := given.get("active_thread_tail_message_id")) is not None:
             message = await room.messages.find_message(user, tail)
             if message.chat_id != chat_id:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.openapi import query_parameters
@@ -28,6 +28,12 @@ Kind = Literal["model", "worker", "prefix"]
 Tier = Literal["device", "host", "disk", "assumed"]
 
 
+class _Reply(BaseModel):
+    """Fields with defaults are in every reply, and OpenAPI says so."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+
 class PrefixUser(BaseModel):
     """A user of a prefix, and how often it uses it."""
 
@@ -42,7 +48,7 @@ class PrefixHolder(BaseModel):
     tier: Tier
 
 
-class PrefixInfo(BaseModel):
+class PrefixInfo(_Reply):
     """A node: so many tokens that go on from the prefix above."""
 
     id: int
@@ -71,7 +77,7 @@ class PrefixInfo(BaseModel):
     """How it begins, only where `console.show_prompts` allows that and somebody has the text."""
 
 
-class PrefixTree(BaseModel):
+class PrefixTree(_Reply):
     """A tree."""
 
     source: Source

@@ -85,10 +85,7 @@ def _content_text(content: Any) -> str:
 
 
 Count = Annotated[int, Meta(ge=1)]
-_SAME_NAME = (
-    *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
-    *("repetition_penalty", "stop_token_ids", "ignore_eos", "logit_bias", "regex", "ebnf"),
-)
+_RENAMED = {"min_tokens": "min_new_tokens", "seed": "sampling_seed"}
 
 
 class SamplingFields(msgspec.Struct, kw_only=True):
@@ -118,13 +115,8 @@ class SamplingFields(msgspec.Struct, kw_only=True):
     ) -> dict[str, Any]:
         """Return /generate's `sampling_params`, with `max_tokens`, `stop` and whatever else was given."""
         stops = [stop] if isinstance(stop, str) else list(stop or ())
-        given = {name: getattr(self, name) for name in _SAME_NAME} | {
-            "max_new_tokens": max_tokens,
-            "min_new_tokens": self.min_tokens,
-            "sampling_seed": self.seed,
-            "stop": stops or None,
-            "json_schema": json_schema,
-        }
+        given = {_RENAMED.get(name, name): getattr(self, name) for name in SamplingFields.__struct_fields__}
+        given |= {"max_new_tokens": max_tokens, "stop": stops or None, "json_schema": json_schema}
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from radixway.core.config import ConfigError
 from radixway.core.config.yaml_file import ConfigFileError
@@ -39,6 +39,7 @@ class ActiveRules(BaseModel):
 class RulesState(BaseModel):
     """The rules, and whether they can be edited here."""
 
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
     file: str | None = None
     text: str | None = None
     """What stands in the file, which may be another text than that in force, if it has mistakes."""

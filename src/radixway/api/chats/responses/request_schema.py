@@ -10,7 +10,7 @@ import msgspec
 
 from radixway.api.chats.responses.shapes import build_items
 from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.request import field_error, shorten_value
+from radixway.api.protocols.request import SamplingFields, field_error, shorten_value
 from radixway.api.protocols.responses import ResponsesAdapter
 from radixway.chat.ids import digest_request
 from radixway.chat.stored_responses import ResponseItems
@@ -38,11 +38,7 @@ _INCLUDABLE = frozenset(
         "web_search_call.action.sources",
     }
 )
-_TO_WORKERS = (
-    *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
-    *("repetition_penalty", "min_tokens", "seed", "stop", "stop_token_ids", "ignore_eos", "logit_bias"),
-    *("regex", "ebnf", "user", "safety_identifier"),
-)
+_TO_WORKERS = (*SamplingFields.__struct_fields__, "stop", "user", "safety_identifier")
 """Fields that chat completions have under the same name."""
 
 

@@ -36,7 +36,8 @@ from radixway.chat.records import Role
 from radixway.chat.stored_responses import ResponseItems
 from radixway.core.http import decode_query
 
-_Items = Annotated[list[Any], Meta(max_length=20)]
+_Item = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
+_Items = Annotated[list[_Item], Meta(max_length=20)]
 _Labels = Annotated[
     Any, Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "string"}})
 ]

@@ -65,19 +65,19 @@ class StatelessResponseHandler:
         made = build_response_object(
             to_worker.id, to_worker.model or "", time.time(), asked.request, background=False
         )
-        heard = self._run_request(to_worker, owner)
+        outcomes = self._run_request(to_worker, owner)
         if not asked.ask.stream:
-            return JSONResponse(await run_while_connected(request, _collect_response(made, heard)))
-        first = await run_while_connected(request, anext(heard))
+            return JSONResponse(await run_while_connected(request, _collect_response(made, outcomes)))
+        first = await run_while_connected(request, anext(outcomes))
         if isinstance(first, HttpError):
             raise first
-        return sse_response(_stream_events(made, first, heard, partial(is_server_stopping, request.scope)))
+        return sse_response(_stream_events(made, first, outcomes, partial(is_server_stopping, request.scope)))
 
     async def _build_request(self, owner: ResponseOwner, asked: ResponseCreateParams) -> pipeline.Request:
         model = self._room.resolve_model(asked.ask.model)
         thread = await self._previous_thread(owner, asked.ask.previous_response_id)
-        said = [message.content or "" for message in thread if message.role is Role.PROMPTER]
-        opening = await self._screen_turns([*said, items_text(asked.items)], model)
+        turns = [message.content or "" for message in thread if message.role is Role.PROMPTER]
+        opening = await self._screen_turns([*turns, items_text(asked.items)], model)
         questions, answers = await self._room.kept.load_items([message.id for message in thread])
         before = conversation_messages(to_shown_thread(thread), questions, answers)
         messages = [*before, *question_messages(asked.items, opening)]
@@ -108,43 +108,43 @@ class StatelessResponseHandler:
     async def _run_request(
         self, to_worker: pipeline.Request, owner: ResponseOwner
     ) -> AsyncGenerator[CompletionOutcome, None]:
-        heard: asyncio.Queue[CompletionOutcome] = asyncio.Queue(_MAX_PARTS_AHEAD)
+        outcomes: asyncio.Queue[CompletionOutcome] = asyncio.Queue(_MAX_PARTS_AHEAD)
 
-        async def listen() -> None:
+        async def read_answer() -> None:
             try:
-                whole = await send_worker_request(self._room.road, to_worker, heard.put)
+                whole = await send_worker_request(self._room.road, to_worker, outcomes.put)
             except HttpError as error:
-                await heard.put(error)
+                await outcomes.put(error)
                 return
             if owner.is_person:
                 used = build_finish_info(whole.finish_reason, whole.usage)
                 tokens = used.prompt_tokens + used.completion_tokens
                 await self._room.chats.messages.charge_tokens(owner.user_id, tokens)
-            await heard.put(whole)
+            await outcomes.put(whole)
 
-        listening = asyncio.create_task(listen())
+        reading = asyncio.create_task(read_answer())
         try:
             while True:
-                getting = asyncio.ensure_future(heard.get())
-                await asyncio.wait([getting, listening], return_when=asyncio.FIRST_COMPLETED)
-                if not getting.done() and heard.empty():
-                    getting.cancel()
-                    listening.result()  # a defect of ours
-                each = await getting
+                upcoming = asyncio.ensure_future(outcomes.get())
+                await asyncio.wait([upcoming, reading], return_when=asyncio.FIRST_COMPLETED)
+                if not upcoming.done() and outcomes.empty():
+                    upcoming.cancel()
+                    reading.result()  # a defect of ours
+                each = await upcoming
                 yield each
                 if isinstance(each, CompletionParser | HttpError):
                     return
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
 
 async def _collect_response(
-    made: ResponseObject, heard: AsyncGenerator[CompletionOutcome, None]
+    made: ResponseObject, outcomes: AsyncGenerator[CompletionOutcome, None]
 ) -> dict[str, Any]:
     answer = GeneratedAnswer()
     try:
-        async for each in heard:
+        async for each in outcomes:
             match each:
                 case HttpError():
                     raise each
@@ -153,34 +153,34 @@ async def _collect_response(
                 case _:
                     answer.add_part(each)
     finally:
-        await heard.aclose()
+        await outcomes.aclose()
     raise AssertionError("an answer ends with its end")
 
 
 async def _stream_events(
     made: ResponseObject,
     first: CompletionOutcome,
-    heard: AsyncGenerator[CompletionOutcome, None],
+    outcomes: AsyncGenerator[CompletionOutcome, None],
     ending: Callable[[], bool],
 ) -> AsyncGenerator[bytes, None]:
     writer = ResponsesEventWriter(made)
     try:
         yield writer.encode_start()
-        yield _encode_heard(writer, first)
-        async for each in heard:
-            yield _encode_heard(writer, each)
+        yield _encode_outcome(writer, first)
+        async for each in outcomes:
+            yield _encode_outcome(writer, each)
     except asyncio.CancelledError:
         if not ending():
             raise
         yield writer.encode_failure(ServerStoppingError())
     finally:
-        await heard.aclose()
+        await outcomes.aclose()
 
 
-def _encode_heard(writer: ResponsesEventWriter, heard: CompletionOutcome) -> bytes:
-    match heard:
+def _encode_outcome(writer: ResponsesEventWriter, outcome: CompletionOutcome) -> bytes:
+    match outcome:
         case HttpError():
-            return writer.encode_failure(heard)
+            return writer.encode_failure(outcome)
         case CompletionParser(finish_reason=reason, usage=usage):
             return writer.encode_end(build_finish_info(reason, usage))
-    return writer.encode_delta(AnswerDelta((heard,)))
+    return writer.encode_delta(AnswerDelta((outcome,)))

@@ -79,7 +79,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def create(user: User, body: ChatFields) -> ChatRead:
         """Create a chat."""
         chat = await room.chats.create_chat(user)
-        return await changed(user, chat.id, body.given_fields())
+        return await changed(user, chat.id, body.model_dump(exclude_none=True))
 
     @router.get("/{chat_id}")
     async def chat(chat_id: Id, user: User) -> ChatWithMessages:
@@ -94,7 +94,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.patch("/{chat_id}")
     async def change(chat_id: Id, user: User, body: ChatChange) -> ChatRead:
         """Change the given fields of `chat_id`."""
-        given = body.given_fields()
+        given = body.model_dump(exclude_none=True)
         tail = given.pop("tail_id", None)
         if tail is not None:
             if (await room.messages.find_message(user, tail)).chat_id != chat_id:

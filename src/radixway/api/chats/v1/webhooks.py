@@ -110,7 +110,7 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.patch("/{webhook_id}")
     async def change(webhook_id: Id, user: User, body: WebhookChange) -> WebhookRead:
         """Change the given fields of `webhook_id`."""
-        given = {name: value for name, value in body.model_dump().items() if value is not None}
+        given = body.model_dump(exclude_none=True)
         return WebhookRead.model_validate(await hooks.change(user, webhook_id, **given))
 
     @router.delete("/{webhook_id}", status_code=204)
