@@ -111,20 +111,20 @@ class CallerAuthenticator:
         Raises BadRequest naming the header that makes no sense.
         """
         headers = dict(scope["headers"])
-        told: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         if (model := _first_header(headers, _MODEL)) is not None and model != request.model:
             request.edit(model=model)
-            request.model = told["model"] = model
+            request.model = overrides["model"] = model
         if (worker := _first_header(headers, _WORKER)) is not None:
-            request.pinned = told["worker"] = worker.rstrip("/")
+            request.pinned = overrides["worker"] = worker.rstrip("/")
         if (priority := _first_header(headers, (_PRIORITY,))) is not None:
             try:
-                request.priority = told["priority"] = int(priority)
+                request.priority = overrides["priority"] = int(priority)
             except ValueError:
                 message = f"x-radixway-priority must be a whole number, not {priority!r}"
                 raise BadRequest(message, param=_PRIORITY.decode("ascii")) from None
-        if told:
-            request.journal.add("hop", **told)
+        if overrides:
+            request.journal.add("hop", **overrides)
 
     def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
         """Return the policy of the tenant of `scope`; None without tenants. Raises as `authenticate`."""

@@ -1,6 +1,6 @@
 """`POST /rehearse`: what would become of a chat completion, step by step, without asking a worker.
 
-The request goes down the road of real ones, the same middlewares, up to where a worker would get it; its
+The request goes through the same middlewares as real ones, up to where a worker would get it; its
 journal is the answer. For the operator alone: what the model would be told, system prompt and all, is part of
 it.
 """
@@ -82,7 +82,7 @@ def dry_run_routes(
 
     @router.post("/rehearse", response_model=DryRunReport, openapi_extra=_ASKED)
     async def rehearse(http: HttpRequest) -> DryRunReport:
-        """Every step of the road for a body of `/v1/chat/completions`, as a real one's journal has them.
+        """Every step of the pipeline for a body of `/v1/chat/completions`, as a real one's journal has them.
 
         No worker is asked and nothing is reserved, kept or entered in the audit log.
         """
@@ -107,26 +107,26 @@ def dry_run_routes(
 
 
 async def _run_pipeline(road: Pipeline, request: Request) -> DryRunReport:
-    told = DryRunReport(
+    report = DryRunReport(
         outcome="worker", model=None, worker=None, steps=[], sent=None, answer=None, refusal=None
     )
     try:
         reply = await road(request)
-        told.outcome, told.worker = "answered", reply.worker
-        told.model = request.model
-        told.answer = _decode_object(reply.body)
+        report.outcome, report.worker = "answered", reply.worker
+        report.model = request.model
+        report.answer = _decode_object(reply.body)
     except _WorkerChosen as arrived:
-        told.model, told.worker, told.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
+        report.model, report.worker, report.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
     except GatewayError as error:
-        told.outcome = "refused"
-        told.refusal = DryRunRefusal(
+        report.outcome = "refused"
+        report.refusal = DryRunRefusal(
             status=error.status, code=error.code, message=error.client_message, param=error.param
         )
     finally:
         for chunks in request.open_streams:
             await chunks.aclose()
-    told.steps = request.journal.explain()["steps"]
-    return told
+    report.steps = request.journal.explain()["steps"]
+    return report
 
 
 def _decode_object(raw: bytes) -> dict[str, Any] | None:

@@ -40,21 +40,21 @@ def health_routes(
         and keys of the scope `metrics`, are told how each part is; all others whether it works."""
         parts = {name: part for name, report in reports.items() if (part := report()) != {}}
         degraded = [name for name, part in parts.items() if _reports_problem(part)]
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "status": "degraded" if degraded else "ok",
             "degraded": degraded,
             "version": __version__,
             "workers": {"ready": ready_workers(), "total": len(registry)},
         }
         if not gate.shows_details(request):
-            return told | {"components": {name: "down" if name in degraded else "up" for name in parts}}
-        told["breakers"] = {
+            return summary | {"components": {name: "down" if name in degraded else "up" for name in parts}}
+        summary["breakers"] = {
             worker.name: state
             for worker in registry
             if (state := worker.breaker.state(monotonic()).value) != "closed"
         }
-        told["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
-        return told | parts
+        summary["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
+        return summary | parts
 
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
@@ -73,7 +73,7 @@ def health_routes(
             return await prometheus(request)
         gate.authorize_scrape(request)
         loads = {worker.url: worker.load.requests for worker in registry}
-        told: dict[str, Any] = {
+        reply: dict[str, Any] = {
             "router": {
                 "active_workers": ready_workers(),
                 "worker_loads": loads,
@@ -81,15 +81,15 @@ def health_routes(
             }
         }
         if (figures := cache()) is not None:
-            told["cache"] = figures
-        return JSONResponse(told)
+            reply["cache"] = figures
+        return JSONResponse(reply)
 
     @router.get("/metrics/prometheus")
     async def prometheus(request: Request) -> Response:
         """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
         gate.authorize_scrape(request)
-        told = await metrics.scrape(request.headers.get("accept", ""))
-        return Response(told.body, media_type=told.content_type)
+        scraped = await metrics.scrape(request.headers.get("accept", ""))
+        return Response(scraped.body, media_type=scraped.content_type)
 
     return router
 

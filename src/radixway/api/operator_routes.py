@@ -106,11 +106,11 @@ def usage_routes(room: TenantService | None, confined_to: Callable[[Request], st
         if first > last:
             raise BadRequest("from: is later than to", param="from")
         by = _parse_group_by(asked.get("by"))
-        told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat(), "by": by}
-        told["usage"] = room.usage_report(by, first, last, tenant)
+        report: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat(), "by": by}
+        report["usage"] = room.usage_report(by, first, last, tenant)
         if tenant is not None:
-            told["limits"] = await room.limits_of(tenant)
-        return told
+            report["limits"] = await room.limits_of(tenant)
+        return report
 
     return router
 

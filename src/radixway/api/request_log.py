@@ -33,11 +33,11 @@ class RequestSummary(NamedTuple):
 
     def explain(self) -> dict[str, Any]:
         """For the journal; without what nobody knows."""
-        told: dict[str, Any] = {"status": self.status}
+        fields: dict[str, Any] = {"status": self.status}
         if self.first_byte_s is not None:
-            told["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
+            fields["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
         named = {"model": self.model, "category": self.category, "decision": self.decision}
-        return told | {name: value for name, value in named.items() if value is not None}
+        return fields | {name: value for name, value in named.items() if value is not None}
 
 
 def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:

@@ -67,7 +67,7 @@ _Id = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class _SelectBody(msgspec.Struct):
-    """What is ours of a body of `/select`; the prompt is read as on the road."""
+    """The gateway's own fields of a body of `/select`; its prompt is read as that of a request."""
 
     request_id: _Id | None = None
     model: ModelName | None = None

@@ -211,20 +211,22 @@ def _reported_version(outcome: FanOutResult) -> str | None:
 
 def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
     done = sum(outcome.is_done for outcome in outcomes.values())
-    told: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "success": done == len(outcomes),
         "message": f"{done} of {len(outcomes)} workers did it",
         "workers": {worker.url: outcome.describe() for worker, outcome in outcomes.items()},
     }
-    if told["success"]:
-        return JSONResponse(told)
+    if reply["success"]:
+        return JSONResponse(reply)
     statuses = {outcome.status for outcome in outcomes.values()}
-    error = HttpError(told["message"] + "; `workers` has each one's answer", status=502, code="worker_failed")
+    error = HttpError(
+        reply["message"] + "; `workers` has each one's answer", status=502, code="worker_failed"
+    )
     if all(outcome.is_refused for outcome in outcomes.values()):
         status = statuses.pop() if len(statuses) == 1 else 400
         error = HttpError("the workers refuse the call; `workers` has their words", status=status)
         error.code = "refused_by_workers"
-    return JSONResponse(msgspec.json.decode(error.body()) | told, error.status)
+    return JSONResponse(msgspec.json.decode(error.body()) | reply, error.status)
 
 
 def sglang_routes(registry: WorkerRegistry, transport: HttpTransport) -> APIRouter:

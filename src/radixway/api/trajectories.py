@@ -81,12 +81,12 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
         trie.count_lookup(found)
         try:
             retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)
-            told = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
+            retrieved = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
         except ValueError as error:
             raise _not_exact_error(str(error)) from None
-        if asked.strict and not told.exact:
-            raise _not_exact_error(_inexact_reason(told))
-        return _retrieved_object(text, told)
+        if asked.strict and not retrieved.exact:
+            raise _not_exact_error(_inexact_reason(retrieved))
+        return _retrieved_object(text, retrieved)
 
     return router
 
@@ -95,16 +95,16 @@ def _not_exact_error(why: str) -> GatewayError:
     return GatewayError(why, status=409, code="not_exact", param="text")
 
 
-def _inexact_reason(told: RetrievedTokens) -> str:
-    if told.trajectory.ambiguous:
+def _inexact_reason(retrieved: RetrievedTokens) -> str:
+    if retrieved.trajectory.ambiguous:
         return "this is another session's record, or one of several: give the session_id that is meant"
-    if told.coverage < 1:
-        return f"of {len(told.trajectory.ids)} tokens {told.known} are known as they were sampled"
+    if retrieved.coverage < 1:
+        return f"of {len(retrieved.trajectory.ids)} tokens {retrieved.known} are known as they were sampled"
     return "a worker did not tell the log-probabilities of all tokens"
 
 
-def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
-    known = told.trajectory
+def _retrieved_object(text: str, retrieved: RetrievedTokens) -> dict[str, Any]:
+    known = retrieved.trajectory
     spans: list[dict[str, Any]] = []
     start = 0
     for end, label in known.spans:
@@ -120,8 +120,8 @@ def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
         "loss_mask_length": sum(known.mask),
         "versions": known.versions,
         "spans": spans,
-        "exact": told.exact,
-        "coverage": told.coverage,
+        "exact": retrieved.exact,
+        "coverage": retrieved.coverage,
         "ambiguous": known.ambiguous,
     }
     if known.experts:

@@ -104,7 +104,7 @@ async def test_models_that_are_only_names_are_forgotten() -> None:
     async with open_keeper() as keeper:
         for number in range(200):
             await keeper.codec_for(f"model {number}")
-        assert len(keeper._speaking) <= 64
+        assert len(keeper._codecs) <= 64
 
 
 async def test_a_file_that_is_none_of_ours_is_refused_in_words(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
             raise HTTPException(400, f"The provider refused: {error}")
         missing = [name for name, value in (("code", code), ("state", state)) if value is None]
         if code is None or state is None:
-            told = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
-            raise RequestValidationError(told)
+            mistakes = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
+            raise RequestValidationError(mistakes)
         return token_pair_object(await room.logins.end(provider, code, state, iss))
 
     @router.post("/operator")

@@ -91,13 +91,13 @@ class ChatsApplication(Component):
             except BaseException:
                 await self._open.aclose()
                 raise
-        for told in self._listens:
-            told.append(self._on_workers_changed)
+        for callbacks in self._listens:
+            callbacks.append(self._on_workers_changed)
 
     async def stop(self) -> None:
         """Close them, if they are open."""
-        for told in self._listens:
-            told.remove(self._on_workers_changed)
+        for callbacks in self._listens:
+            callbacks.remove(self._on_workers_changed)
         if self.warming is not None:
             self.warming.cancel()
         try:

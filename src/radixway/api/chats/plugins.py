@@ -84,8 +84,8 @@ def plugin_routes(room: ChatService) -> APIRouter:
         try:
             text = await plugin.answer(_read_parameters(plugin, request))
         except ToolError as error:
-            told = f"Sorry, {error}\nYou should report this message to the user!"
-            return JSONResponse({"error": told}, 400, _ANYWHERE)
+            message = f"Sorry, {error}\nYou should report this message to the user!"
+            return JSONResponse({"error": message}, 400, _ANYWHERE)
         return PlainTextResponse(text, headers=_ANYWHERE)
 
     return router

@@ -88,8 +88,8 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
         with translate_errors():
             vectors, _ = await open_vectors()
             encoder = await vectors.ready_encoder()
-            told = {"name": encoder.id, "dimension": encoder.size, "loaded": True}
-            return {"models": [told], "count": 1}
+            model = {"name": encoder.id, "dimension": encoder.size, "loaded": True}
+            return {"models": [model], "count": 1}
 
     async def open_vectors() -> tuple[TextSimilarity, int]:
         tasks = await room.tasks()

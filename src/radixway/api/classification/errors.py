@@ -35,15 +35,15 @@ class ClassificationApiError(GatewayError):
 
     def body(self) -> bytes:
         """Encode it in the published shape."""
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "code": self.code,
             "message": self.client_message,
             "timestamp": self._at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "param": self.param,
         }
         if self.missing:
-            told["missing"] = list(self.missing)
-        return msgspec.json.encode({"error": told})
+            fields["missing"] = list(self.missing)
+        return msgspec.json.encode({"error": fields})
 
 
 @contextmanager

@@ -155,14 +155,14 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
             began = perf_counter()
             try:
                 with translate_errors("UNIFIED_CLASSIFIER_UNAVAILABLE"):
-                    told = await run_while_connected(
+                    results = await run_while_connected(
                         request, tasks.classify_batch(texts, task, options, at_once)
                     )
             except ClassificationApiError as error:
                 counts.record_failed(processing, error.code)
                 raise
             counts.record_finished(processing, len(texts), perf_counter() - began)
-            return told
+            return results
 
     @router.get("/info/models")
     async def models() -> Answer:

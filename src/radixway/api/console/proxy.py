@@ -57,8 +57,8 @@ async def forward_request(
         skip_auto_headers=_SKIPPED,
         allow_redirects=False,
     ) as response:
-        told = [(name.lower(), value) for name, value in response.raw_headers]
-        lasting = [each for each in told if each[0] not in _HOP_BY_HOP or each[0] == b"content-length"]
+        received = [(name.lower(), value) for name, value in response.raw_headers]
+        lasting = [each for each in received if each[0] not in _HOP_BY_HOP or each[0] == b"content-length"]
         await send({"type": "http.response.start", "status": response.status, "headers": [*lasting, *answer]})
         async for part in response.content.iter_any():
             await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -192,13 +192,13 @@ class ConsoleProxy(Component):
         port = scope["server"][1] if scope.get("server") else 0
         cookie = f"radixway_console_{port or 0}"
         known = _cookie(scope, cookie)
-        told = self._visitor_headers(scope)
+        visitor = self._visitor_headers(scope)
         repeatable = scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD")
         try:
             if known is not None and known != self._process.name:
                 other = find_console_socket(known, port or 0)
                 if other is not None:
-                    if await self._forward(other, scope, receive, send, told, ()):
+                    if await self._forward(other, scope, receive, send, visitor, ()):
                         return
                     if not repeatable:
                         await _send_unavailable(scope, receive, send)
@@ -213,7 +213,7 @@ class ConsoleProxy(Component):
                 if known != self._process.name:
                     value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
                     answer.append((b"set-cookie", value.encode("ascii")))
-                if await self._forward(own, scope, receive, send, told, answer):
+                if await self._forward(own, scope, receive, send, visitor, answer):
                     return
                 if not (again and await self._process.has_ended()):
                     break
@@ -231,7 +231,7 @@ class ConsoleProxy(Component):
         await self._process.stop_process()
 
     async def _forward(
-        self, to: Path, scope: Scope, receive: Receive, send: Send, told: Headers, answer: Headers
+        self, to: Path, scope: Scope, receive: Receive, send: Send, visitor: Headers, answer: Headers
     ) -> bool:
         """False if nobody answered there, and so nothing was sent."""
         answered = False
@@ -243,9 +243,9 @@ class ConsoleProxy(Component):
 
         try:
             if scope["type"] == "http":
-                await forward_request(self._client_session(to), scope, receive, send_noting, told, answer)
+                await forward_request(self._client_session(to), scope, receive, send_noting, visitor, answer)
             else:
-                await forward_websocket(self._client_session(to), scope, receive, send_noting, told)
+                await forward_websocket(self._client_session(to), scope, receive, send_noting, visitor)
         except (aiohttp.ClientError, ConnectionError) as error:
             log.log(
                 logging.DEBUG if answered else logging.WARNING,

@@ -41,7 +41,7 @@ class StreamSettings:
 
     app: App
     is_ours: Callable[[str, str], bool]
-    """Whether requests of that method and path go down the road."""
+    """Whether requests of that method and path go through the pipeline."""
     destinations: DestinationResolver
     via: bytes
     section: ExtProcConfig

@@ -156,9 +156,9 @@ class PrefixSources:
         """Build the tree of the radix caches of engines, as they report them: `most` nodes, `levels` deep."""
         workers = sorted(self._registry, key=lambda worker: worker.name)
         share = max(1, most // max(1, len(workers)))
-        told = await asyncio.gather(*(self._ask_worker(worker, share, levels) for worker in workers))
+        answers = await asyncio.gather(*(self._ask_worker(worker, share, levels) for worker in workers))
         tree = PrefixTree(source="caches", prefixes=[], shows_text=self._shows_text)
-        for worker, cached in zip(workers, told, strict=True):
+        for worker, cached in zip(workers, answers, strict=True):
             if cached is None:
                 tree.silent.append(worker.name)
             elif len(tree.prefixes) < most:

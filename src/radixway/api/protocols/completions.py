@@ -110,18 +110,18 @@ class _CompletionEventWriter(ChunkWriter):
         return {**self._base_fields, "choices": [choice]}
 
     def _logprobs(self, scores: Iterable[SampledTokenLogprob]) -> dict[str, Any]:
-        told: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        columns: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for score in scores:
             token = score.token.decode("utf-8", "replace")
-            told["tokens"].append(token)
-            told["token_logprobs"].append(finite_logprob(score.logprob))
-            told["top_logprobs"].append(
+            columns["tokens"].append(token)
+            columns["token_logprobs"].append(finite_logprob(score.logprob))
+            columns["top_logprobs"].append(
                 {token: finite_logprob(score.logprob)}
                 | {top.decode("utf-8", "replace"): finite_logprob(logprob) for top, logprob in score.top}
             )
-            told["text_offset"].append(self._offset)
+            columns["text_offset"].append(self._offset)
             self._offset += len(token)
-        return told
+        return columns
 
 
 def _parse_prompt(given: str | list[Any]) -> str | list[int]:

@@ -113,13 +113,13 @@ def request_routes(
             return tenant is None or journal.tenant == tenant
 
         page = await search.search_requests(wanted, asked.cursor, asked.limit, may_see)
-        told = {
+        reply = {
             "requests": [row.__dict__ for row in page.rows],
             "next": None if page.next is None else str(page.next),
             "examined": page.examined,
             "kept": len(book) if tenant is None else None,
         }
-        return Response(msgspec.json.encode(told), media_type="application/json")
+        return Response(msgspec.json.encode(reply), media_type="application/json")
 
     @router.get("/explain/{request_id:path}", response_model=RequestExplanation)
     async def explain(request_id: str, request: Request, tenant: str | None = None) -> Response:
@@ -131,12 +131,12 @@ def request_routes(
         if journal is None:
             message = f"no journal of {request_id!r}, or not any more"
             raise GatewayError(message, status=404, code="request_not_found", param="request_id")
-        told = journal.explain() | {
+        reply = journal.explain() | {
             "row": build_row(journal, price_of).__dict__ | {"user": None},  # who asked is the admin's to know
             "stretches": _timed_stages(journal),
             "trace_url": trace_url and journal.trace_id and trace_url.replace("{trace_id}", journal.trace_id),
         }
-        return Response(msgspec.json.encode(told), media_type="application/json")
+        return Response(msgspec.json.encode(reply), media_type="application/json")
 
     return router
 

@@ -154,11 +154,11 @@ def _rules_routes(
     @router.get("/config/semantic/rules", response_model=shapes.RulesState)
     async def rules(response: Response) -> shapes.RulesState:
         """The file of rules, what is in force, and what was before."""
-        told = await asyncio.to_thread(desk.describe_rules)
+        state = await asyncio.to_thread(desk.describe_rules)
         response.headers["cache-control"] = "no-store"
-        if told.version is not None:
-            response.headers["etag"] = f'"{told.version}"'
-        return told
+        if state.version is not None:
+            response.headers["etag"] = f'"{state.version}"'
+        return state
 
     @router.get("/config/semantic/rules/{version}", response_class=Response)
     async def past(version: Annotated[str, Meta(max_length=64)]) -> Response:
@@ -255,7 +255,7 @@ class _RulesEditor:
             checksum=said["checksum"],
             loaded_at=said["loaded_at"],
         )
-        told = shapes.RulesState(
+        state = shapes.RulesState(
             in_force=in_force,
             error=snapshots.error,
             editable=False,
@@ -263,18 +263,18 @@ class _RulesEditor:
             "move them to a file and name it under semantic.config",
         )
         if (file := self._rules_file()) is None:
-            return told
-        told.file, told.past = str(file.path), shapes.describe_past_rules(file.list_versions())
+            return state
+        state.file, state.past = str(file.path), shapes.describe_past_rules(file.list_versions())
         try:
-            told.text = file.read_text()
-            told.version = text_version(told.text)
+            state.text = file.read_text()
+            state.version = text_version(state.text)
             place = file.path.resolve()
             is_writable = os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)
-            told.why_not = None if is_writable else f"{file.path} cannot be written by this process"
+            state.why_not = None if is_writable else f"{file.path} cannot be written by this process"
         except ConfigError as error:
-            told.why_not = str(error)
-        told.editable = told.why_not is None
-        return told
+            state.why_not = str(error)
+        state.editable = state.why_not is None
+        return state
 
     async def compile_rules(self, text: str) -> SemanticSnapshot:
         """Compile `text`. Raises ConfigError, with every mistake that has a line before those that show when

@@ -142,7 +142,7 @@ def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
     """Describe what new rules would change; `most` requests are listed one by one."""
     known = [each for each in trial.requests if each.after is not None]
     changed = [each for each in known if each.changed]
-    told = [each for each in trial.requests if each.after is None or each.changed][:most]
+    listed = [each for each in trial.requests if each.after is None or each.changed][:most]
     return RulesReplayReport(
         judged=len(known),
         unchanged=len(known) - len(changed),
@@ -151,7 +151,7 @@ def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
         unread=trial.unread,
         unread_matter=trial.unread_matter,
         by=dict(trial.count_changes()),
-        requests=[RequestReplay.model_validate(each, from_attributes=True) for each in told],
+        requests=[RequestReplay.model_validate(each, from_attributes=True) for each in listed],
         texts=[_replayed_text(each) for each in trial.texts],
     )
 

@@ -50,7 +50,7 @@ class SessionDispatcher:
     def __init__(
         self,
         wire: ProtocolAdapter,
-        keeper: SessionService,
+        service: SessionService,
         pipeline: Pipeline,
         session_header: bytes,
         guard_of: Callable[[Request], GuardedParts | None] = lambda _: None,
@@ -58,7 +58,7 @@ class SessionDispatcher:
         """`guard_of`: who reads the answer to a request, if anybody is to."""
         self._wire = wire
         self._guard_of = guard_of
-        self._keeper = keeper
+        self._service = service
         self._pipeline = pipeline
         self._session_header = session_header
 
@@ -66,12 +66,12 @@ class SessionDispatcher:
         """Send `request`, and return the reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.parse_request(request.raw)
         tenant = None if request.caller.policy is None else request.caller.policy.name
-        session = await self._keeper.session_for_call(
+        session = await self._service.session_for_call(
             session_id_in_path(request.path), tenant, request.user_or_claimed
         )
         request.journal.session = session.id
-        speaking = await self._keeper.codec_for(session.model or ask.model)
-        call = await self._start_call(session, ask, speaking, GuardedAnswer(self._guard_of(request)))
+        codec = await self._service.codec_for(session.model or ask.model)
+        call = await self._start_call(session, ask, codec, GuardedAnswer(self._guard_of(request)))
         try:
             inner = self._worker_request(request, call)
             request.journal.add(
@@ -96,21 +96,21 @@ class SessionDispatcher:
         return Reply(200, [*_EVENTS, *_session_headers(call)], reply.worker, chunks=events)
 
     async def _start_call(
-        self, session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec, passing: GuardedAnswer
+        self, session: AgentSession, ask: NormalizedRequest, codec: ModelCodec, passing: GuardedAnswer
     ) -> AgentCall:
-        wanted = requested_continuation(session, ask, speaking)
-        prompt, turn = await begin_turn(self._keeper, session, wanted, speaking)
+        wanted = requested_continuation(session, ask, codec)
+        prompt, turn = await begin_turn(self._service, session, wanted, codec)
         call_id = uuid.uuid4().hex
         ids = prompt_token_ids(session, turn)
-        head = ReplyMetadata(call_id, ask.model or speaking.model, int(time.time()), ids)
-        heard = GenerateResponseReader(ask, speaking.answer_format(ask, prompt), speaking)
+        head = ReplyMetadata(call_id, ask.model or codec.model, int(time.time()), ids)
+        heard = GenerateResponseReader(ask, codec.answer_format(ask, prompt), codec)
         start = ask.extra.get("routed_experts_start_len")
         return AgentCall(
-            self._keeper,
+            self._service,
             session,
             turn,
             prompt,
-            speaking,
+            codec,
             ask,
             self._wire,
             head,
@@ -173,21 +173,19 @@ def session_id_in_path(path: str) -> str:
     return path.split("/", 3)[2]
 
 
-def requested_continuation(
-    session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec
-) -> CallRequest:
+def requested_continuation(session: AgentSession, ask: NormalizedRequest, codec: ModelCodec) -> CallRequest:
     """Return what `ask` wants in `session`, its earlier messages included. Raises BadBodyError."""
     if isinstance(ask.tool_choice, dict) or ask.tool_choice == "required":
         message = "tool_choice: a call cannot be forced in a session: give auto, or none"
         raise BadBodyError(message, param="tool_choice", code="unsupported")
     if isinstance(ask.prompt, list):
-        size = speaking.tokenizer.size
+        size = codec.tokenizer.size
         if wrong := next((token for token in ask.prompt if token >= size), None):
             message = f"prompt: holds token id {wrong}, which is outside the vocabulary of {size} tokens"
             raise BadBodyError(message, param="prompt", code="invalid_token_id")
     instructed = bool(ask.body.get("instructions")) and ask.prompt is None
     wanted = CallRequest(
-        speaking.model,
+        codec.model,
         ask.messages,
         ask.prompt,
         ask.visible_tools,
@@ -209,13 +207,13 @@ def requested_continuation(
 
 
 async def begin_turn(
-    keeper: SessionService, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
+    service: SessionService, session: AgentSession, wanted: CallRequest, codec: ModelCodec
 ) -> tuple[SessionPrompt, PendingCall]:
-    """Call `keeper.begin_turn`; raises BadBodyError for what is wrong with the request."""
+    """Call `service.begin_turn`; raises BadBodyError for what is wrong with the request."""
     from radixway.core.tokenizer import TemplateError
 
     try:
-        return await keeper.begin_turn(session, wanted, speaking)
+        return await service.begin_turn(session, wanted, codec)
     except TemplateError as error:
         raise BadBodyError(str(error), param=error.param, code=error.code) from None
     except ValueError as error:

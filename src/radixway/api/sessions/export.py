@@ -24,18 +24,20 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _encode = msgspec.json.encode
 
 
-async def stream_json_lines(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
+async def stream_json_lines(
+    service: SessionService, sessions: Sequence[AgentSession]
+) -> AsyncIterator[bytes]:
     """Write a line for each sample of `sessions`."""
-    async for samples in _samples_of_each(keeper, sessions):
+    async for samples in _samples_of_each(service, sessions):
         for sample in samples:
             yield _encode(sample) + b"\n"
 
 
-async def stream_arrow(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
+async def stream_arrow(service: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
     """Write Arrow's streaming format, a record batch for each of `sessions`."""
     schema = _schema()
     yield schema.serialize().to_pybytes()
-    async for samples in _samples_of_each(keeper, sessions):
+    async for samples in _samples_of_each(service, sessions):
         if samples:
             yield await asyncio.to_thread(_encode_batch, samples, schema)
     yield _END_OF_STREAM
@@ -102,10 +104,10 @@ def _row(sample: TrainingSample) -> dict[str, Any]:
 
 
 async def _samples_of_each(
-    keeper: SessionService, sessions: Sequence[AgentSession]
+    service: SessionService, sessions: Sequence[AgentSession]
 ) -> AsyncIterator[list[TrainingSample]]:
     """The samples of each session that is still there, and that nobody else has collected meanwhile."""
     collected = [session.state == "collected" for session in sessions]
     for session, before in zip(sessions, collected, strict=True):
-        if keeper.book.find_session(session.id) is session and (session.state == "collected") == before:
-            yield await keeper.training_samples(session)
+        if service.book.find_session(session.id) is session and (session.state == "collected") == before:
+            yield await service.training_samples(session)

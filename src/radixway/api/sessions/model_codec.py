@@ -95,9 +95,9 @@ _tokens = msgspec.json.Decoder(_TokenEvent).decode
 class GenerateResponseReader:
     """Reads one answer; `answer` is what has come of it so far."""
 
-    def __init__(self, ask: NormalizedRequest, reading: AnswerFormat, speaking: ModelCodec) -> None:
+    def __init__(self, ask: NormalizedRequest, reading: AnswerFormat, codec: ModelCodec) -> None:
         self._ask = ask
-        self._speaking = speaking
+        self._codec = codec
         self._reader = reading.create_reader()
         self._words = SingleAnswerReader()
         self._whole = b""
@@ -139,12 +139,12 @@ class GenerateResponseReader:
     def sampled_tokens(self) -> SampledTokens:
         """The tokens so far. Raises WorkerRefusedError where the worker does not say which they are."""
         try:
-            told = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
+            sampled = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
         except UnusableReplyError as error:
             raise _unreadable_answer(error) from None
-        if told.ids and not 0 <= min(told.ids) <= max(told.ids) < 2**32:
+        if sampled.ids and not 0 <= min(sampled.ids) <= max(sampled.ids) < 2**32:
             raise _unreadable_answer(ValueError("output_ids holds what is no token id"))
-        return told
+        return sampled
 
     def flush_held_back(self) -> AnswerDelta:
         """Return what was held back because more text could have changed it. Nothing comes after."""
@@ -205,7 +205,7 @@ class GenerateResponseReader:
             raise _unreadable_answer(error) from None
 
     def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[SampledTokenLogprob]:
-        pieces = self._speaking.tokenizer.token_bytes
+        pieces = self._codec.tokenizer.token_bytes
         for at, row in enumerate(rows):
             top = [
                 (pieces[_parse_token_id(other[1])], float(other[0]))

@@ -52,10 +52,10 @@ _ANTHROPIC = AnthropicAdapter()
 _DEEPEST = 64
 
 
-def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
+def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
     """Build the routes for operators and trainers, guarded by `access`."""
     router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
-    Session = Annotated[AgentSession, Depends(keeper.find_session)]  # noqa: N806 - a type
+    Session = Annotated[AgentSession, Depends(service.find_session)]  # noqa: N806 - a type
 
     @router.post("/sessions", status_code=201)
     async def make_session(request: Request) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
         asked = await decode_body(request, _CreateSessionBody, b"{}")
         if _nests_deeper(asked.metadata, _DEEPEST):
             raise BadRequest(f"metadata: is nested more than {_DEEPEST} levels deep", param="metadata")
-        session = await keeper.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
+        session = await service.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
         base = str(request.base_url).rstrip("/")
         return {**_session_object(session), "base_url": f"{base}/sessions/{session.id}/v1"}
 
@@ -71,8 +71,8 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
     async def list_sessions(request: Request) -> dict[str, Any]:
         """List the sessions, the newest last."""
         asked = decode_query(request.query_params, _ListQuery)
-        await keeper.finish_idle_sessions()
-        found = [session for session in keeper.book if asked.state in (None, session.state)]
+        await service.finish_idle_sessions()
+        found = [session for session in service.book if asked.state in (None, session.state)]
         return {
             "count": len(found),
             "sessions": [_session_object(session) for session in found[-asked.limit :]],
@@ -86,13 +86,13 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
     @router.delete("/sessions/{session_id}")
     async def delete_session(session: Session) -> dict[str, Any]:
         """Delete `session_id`, whatever its state."""
-        await keeper.delete_session(session)
+        await service.delete_session(session)
         return {"session_id": session.id, "deleted": True}
 
     @router.post("/sessions/{session_id}/finish")
     async def finish_session(session: Session) -> dict[str, Any]:
         """Finish `session_id`: no more calls; may be called again."""
-        await keeper.finish_session(session)
+        await service.finish_session(session)
         return _session_object(session)
 
     @router.post("/sessions/{session_id}/reward")
@@ -100,7 +100,7 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
         """Set the reward of `session_id`, or of one of its calls; null removes it."""
         asked = await decode_body(request, _RewardBody)
         call = _find_named_call(session, asked.call) if asked.call is not None else None
-        await keeper.set_reward(session, asked.reward, call)
+        await service.set_reward(session, asked.reward, call)
         return {"session_id": session.id, "call": call.id if call else None, "reward": asked.reward}
 
     @router.get("/sessions/{session_id}/samples")
@@ -108,15 +108,15 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
         """Return the training samples of `session_id`, one for each leaf."""
         asked = decode_query(request.query_params, _FetchQuery)
         if asked.format in ("jsonl", "arrow"):
-            return _export_response(keeper, [session], asked)
-        samples = await keeper.training_samples(session)
+            return _export_response(service, [session], asked)
+        samples = await service.training_samples(session)
         body = msgspec.json.encode({**_session_object(session), "samples": samples})
         if not asked.collect:
             return Response(body, media_type="application/json")
         if session.state != "collected":
-            keeper.check_collectable(session)
+            service.check_collectable(session)
         return StreamingResponse(
-            _collected_after(_single_chunk(body), keeper, [session]), media_type="application/json"
+            _collected_after(_single_chunk(body), service, [session]), media_type="application/json"
         )
 
     @router.get("/samples")
@@ -125,14 +125,14 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
         asked = decode_query(request.query_params, _FetchQuery)
         if asked.format == "json":
             raise BadRequest("format: jsonl or arrow, for all sessions", param="format")
-        await keeper.finish_idle_sessions()
-        finished = [session for session in keeper.book if session.state == "finished" and not session.turns]
-        return _export_response(keeper, finished, asked)
+        await service.finish_idle_sessions()
+        finished = [session for session in service.book if session.state == "finished" and not session.turns]
+        return _export_response(service, finished, asked)
 
     return router
 
 
-def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
+def count_routes(service: SessionService, gate: PathAuthorization) -> APIRouter:
     """Build the paths that agents call beside the protocols themselves."""
     router = APIRouter(tags=["sessions"])
 
@@ -142,11 +142,9 @@ def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
         try:
             ask = _ANTHROPIC.parse_count_request(await request.body())
             tenancy = gate.tenant_policy_of(request)
-            session = await keeper.session_for_call(session_id, None if tenancy is None else tenancy.name)
-            speaking = await keeper.codec_for(session.model or ask.model)
-            _, turn = await begin_turn(
-                keeper, session, requested_continuation(session, ask, speaking), speaking
-            )
+            session = await service.session_for_call(session_id, None if tenancy is None else tenancy.name)
+            codec = await service.codec_for(session.model or ask.model)
+            _, turn = await begin_turn(service, session, requested_continuation(session, ask, codec), codec)
             session.drop_call(turn)
         except HttpError as error:
             return error_response(ReshapedError(error, _ANTHROPIC.encode_error_body(error)))
@@ -156,18 +154,18 @@ def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
 
 
 def _export_response(
-    keeper: SessionService, sessions: list[AgentSession], asked: _FetchQuery
+    service: SessionService, sessions: list[AgentSession], asked: _FetchQuery
 ) -> StreamingResponse:
     for session in sessions:
-        keeper.check_readable(session)
+        service.check_readable(session)
         if asked.collect and session.state != "collected":
-            keeper.check_collectable(session)
+            service.check_collectable(session)
     if asked.format == "arrow":
         require_arrow()
     write = stream_arrow if asked.format == "arrow" else stream_json_lines
-    body = write(keeper, sessions)
+    body = write(service, sessions)
     if asked.collect:
-        body = _collected_after(body, keeper, sessions)
+        body = _collected_after(body, service, sessions)
     return StreamingResponse(body, media_type=ARROW if asked.format == "arrow" else NDJSON)
 
 
@@ -176,14 +174,14 @@ async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def _collected_after(
-    body: AsyncIterator[bytes], keeper: SessionService, sessions: list[AgentSession]
+    body: AsyncIterator[bytes], service: SessionService, sessions: list[AgentSession]
 ) -> AsyncIterator[bytes]:
     """Pass `body` on; once all of it was sent, the sessions are collected."""
     async for part in body:
         yield part
     for session in sessions:
-        if keeper.book.find_session(session.id) is session:
-            await keeper.mark_collected(session)
+        if service.book.find_session(session.id) is session:
+            await service.mark_collected(session)
 
 
 def _nests_deeper(value: Any, levels: int) -> bool:

@@ -85,7 +85,7 @@ class SessionService(Component):
         self._thread = ThreadPoolExecutor(1, "radixway-sessions")
         self._loading = asyncio.Lock()
         self._erased: list[_Erased] = []
-        self._speaking: OrderedDict[str, ModelCodec] = OrderedDict()
+        self._codecs: OrderedDict[str, ModelCodec] = OrderedDict()
         """By model, the one used longest ago first. Bounded: one tokenizer for all makes any name a model."""
 
     async def start(self) -> None:
@@ -143,12 +143,12 @@ class SessionService(Component):
                 status=503,
                 code="no_tokenizer",
             )
-        known = self._speaking.get(name)
+        known = self._codecs.get(name)
         if known is None or known.tokenizer is not tokenizer:
-            known = self._speaking[name] = ModelCodec(name, tokenizer)
-        self._speaking.move_to_end(name)
-        if len(self._speaking) > _MAX_MODELS:
-            self._speaking.popitem(last=False)
+            known = self._codecs[name] = ModelCodec(name, tokenizer)
+        self._codecs.move_to_end(name)
+        if len(self._codecs) > _MAX_MODELS:
+            self._codecs.popitem(last=False)
         return known
 
     async def create_session(
@@ -237,7 +237,7 @@ class SessionService(Component):
             session.loaded = True
 
     async def begin_turn(
-        self, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
+        self, session: AgentSession, wanted: CallRequest, codec: ModelCodec
     ) -> tuple[SessionPrompt, PendingCall]:
         """Find where a request goes on, make its prompt, hold it. Raises TemplateError, ValueError …
 
@@ -248,7 +248,7 @@ class SessionService(Component):
         if known.call is not None:
             assert known.call.hold is not None
             reply_ids = session.store.token_ids(known.call.hold)[known.call.sampled_at :].tolist()
-        prompt = await asyncio.to_thread(speaking.prompting.build_prompt, wanted, known, reply_ids)
+        prompt = await asyncio.to_thread(codec.prompting.build_prompt, wanted, known, reply_ids)
         if self.book.find_session(session.id) is not session:
             raise SessionNotFoundError(session.id)
         _check_open(session)
@@ -256,9 +256,9 @@ class SessionService(Component):
             turn = session.start_call(
                 prompt.parent,
                 prompt.ids,
-                speaking.tokenizer.token_bytes,
+                codec.tokenizer.token_bytes,
                 frame=wanted.frame,
-                model=speaking.model,
+                model=codec.model,
                 messages=prompt.messages,
                 resumes=prompt.resumes,
                 instructed=wanted.instructed and prompt.parent is None,
@@ -274,8 +274,8 @@ class SessionService(Component):
         turn: PendingCall,
         call_id: str,
         sampled: SampledTokens,
-        speaking: ModelCodec,
-        **told: Any,
+        codec: ModelCodec,
+        **details: Any,
     ) -> SessionCall | None:
         """Save an answered call; None: its session is gone. Raises SessionLimitError, SessionArchiveError."""
         if self.book.find_session(session.id) is not session or session.state == "collected":
@@ -284,7 +284,7 @@ class SessionService(Component):
         now = self.clock()
         try:
             call, added = session.finish_call(
-                turn, call_id, sampled, speaking.tokenizer.token_bytes, created=now, **told
+                turn, call_id, sampled, codec.tokenizer.token_bytes, created=now, **details
             )
         except StoreFullError as error:
             raise _store_full_error(error) from None

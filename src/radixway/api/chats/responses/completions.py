@@ -131,16 +131,16 @@ def conversation_messages(
     thread: Sequence[Message], questions: Mapping[str, ResponseItems], answers: Mapping[str, ResponseItems]
 ) -> list[dict[str, Any]]:
     """Convert `thread` to the model's messages; `questions`: items, `answers`: blocks, by message."""
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for message in thread:
         if message.id in questions:
-            told += question_messages(questions[message.id], find_safety_prefix(message))
+            messages += question_messages(questions[message.id], find_safety_prefix(message))
         elif message.id in answers:
-            told.append(answer_from_blocks(answers[message.id]).to_message())
+            messages.append(answer_from_blocks(answers[message.id]).to_message())
         elif has_words(message):
             role = "user" if message.role is Role.PROMPTER else "assistant"
-            told.append({"role": role, "content": message.content})
-    return told
+            messages.append({"role": role, "content": message.content})
+    return messages
 
 
 def question_messages(items: ResponseItems, opening: str) -> list[dict[str, Any]]:

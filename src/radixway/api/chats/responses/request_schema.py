@@ -85,9 +85,9 @@ def parse_create_params(raw: bytes) -> ResponseCreateParams:
     for name, supported in _ONLY.items():
         value = ask.body.get(name)
         if value is not None and value not in supported:
-            told = " or ".join(map(str, supported))
+            choices = " or ".join(map(str, supported))
             raise field_error(
-                name, f"only {told} is supported, not {shorten_value(value)}", code="unsupported"
+                name, f"only {choices} is supported, not {shorten_value(value)}", code="unsupported"
             )
     check_storable_text(ask.body)
     _check_literal_fields(ask.body)

@@ -100,10 +100,10 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
     async def cancel(kept: Found, response_id: str, owner: Whose) -> Response:
         """End a response under way; what it has said so far stays. One that was cancelled stays as it is."""
         await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
-        told = render_response(await find(owner, response_id))
-        if told["status"] != "cancelled":
-            raise field_error("response_id", f"the response is {told['status']} and cannot be cancelled")
-        return JSONResponse(told)
+        response = render_response(await find(owner, response_id))
+        if response["status"] != "cancelled":
+            raise field_error("response_id", f"the response is {response['status']} and cannot be cancelled")
+        return JSONResponse(response)
 
     @router.delete("/{response_id}")
     async def delete(kept: Found, response_id: str, owner: Whose) -> Response:

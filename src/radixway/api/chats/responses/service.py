@@ -69,8 +69,8 @@ class ResponseOwners:
         try:
             user = await self._room.accounts.find_user(await self._who.require_user(request))
         except (HTTPException, InvalidTokenError, ChatNotFoundError) as error:
-            told = str(error.detail if isinstance(error, HTTPException) else error)
-            raise UnauthorizedError(told, code="invalid_api_key") from None
+            message = str(error.detail if isinstance(error, HTTPException) else error)
+            raise UnauthorizedError(message, code="invalid_api_key") from None
         return ResponseOwner(user.id, user.provider not in _PROGRAMS)
 
     async def _local_user(self) -> str:
@@ -92,7 +92,7 @@ def _brings_chat_credentials(request: Request) -> bool:
 
 
 _ANY = "*"
-"""In place of a model that no worker has named: the road knows what becomes of it."""
+"""In place of a model that no worker has named: the pipeline decides what becomes of it."""
 
 
 class ResponseService:

@@ -147,9 +147,9 @@ def build_response_object(
 ) -> ResponseObject:
     """Build the object writer of a response for the message `message_id`, stored or not."""
     head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
-    told = {name: request.get(name, default) for name, default in _MORE.items()}
+    published = {name: request.get(name, default) for name, default in _MORE.items()}
     ask = NormalizedRequest(model=model, body=request)
-    return ResponseObject(ask, head, told | more)
+    return ResponseObject(ask, head, published | more)
 
 
 def render_response(kept: StoredResponse) -> dict[str, Any]:
@@ -207,7 +207,7 @@ _STOP_REASONS: dict[str, StopReason] = {
 
 def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
     """Build it from a worker's `finish_reason` and `usage`; what was not counted is 0."""
-    told = usage or {}
+    counts = usage or {}
 
     def count(within: Any, name: str) -> int:
         value = within.get(name) if isinstance(within, dict) else None
@@ -215,10 +215,10 @@ def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -
 
     return FinishInfo(
         _STOP_REASONS.get(finish_reason or "", "stop"),
-        count(told, "prompt_tokens"),
-        count(told, "completion_tokens"),
-        count(told.get("prompt_tokens_details"), "cached_tokens"),
-        count(told.get("completion_tokens_details"), "reasoning_tokens"),
+        count(counts, "prompt_tokens"),
+        count(counts, "completion_tokens"),
+        count(counts.get("prompt_tokens_details"), "cached_tokens"),
+        count(counts.get("completion_tokens_details"), "reasoning_tokens"),
     )
 
 

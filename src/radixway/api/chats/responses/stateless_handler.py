@@ -50,7 +50,7 @@ CompletionOutcome = ReadPart | CompletionParser | HttpError
 
 
 class StatelessResponseHandler:
-    """Asks the road, and passes the answer on."""
+    """Sends requests through the pipeline, and passes the answers on."""
 
     def __init__(self, room: ResponseService) -> None:
         self._room = room
