@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from radixway.api.simulations.shapes import SimulationList, SimulationStatus
+from radixway.api.simulations import SimulationList, SimulationStatus
 from support.running_gateway import running_gateway
 from support.scripted_worker import scripted_worker
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from radixway.api.request_log import deferred_request_spans
+from radixway.api.request_log import export_request_trace
 from radixway.core.pipeline import CHAT_COMPLETIONS, Request
 from radixway.core.telemetry import Journal
 from radixway.core.telemetry.tracing import MAX_PROMPT_BYTES, FinishedRequest, TraceRecord
@@ -155,7 +156,10 @@ async def test_prompts_are_shown_where_that_is_switched_on():
 def test_no_long_prompt_waits_for_its_export():
     request = Request("r", CHAT_COMPLETIONS, "/", Journal("r"), raw=b"a" * 2 * MAX_PROMPT_BYTES)
     request.journal.trace = TraceRecord(None, sampled=True)
-    make = deferred_request_spans(request, "POST", "/", 200, 0.1, None, with_prompt=True)
+    exported = []
+    tracing = SimpleNamespace(records_prompts=True, export_trace=exported.append)
+    export_request_trace(tracing, request, "POST", "/", 200, 0.1, None)
+    (make,) = exported
     held = max(len(each.prompt) for each in make.args if isinstance(each, FinishedRequest))
     assert held == MAX_PROMPT_BYTES == len(make()[0].fields["gen_ai.input.messages"])
 

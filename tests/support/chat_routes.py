@@ -1,4 +1,4 @@
-"""Who may use which route of the chats: one row each, for `surfaces/test_chat_access.py`."""
+"""Who may use which route of the chats: one row each, for `api/chats/test_auth_dependencies.py`."""
 
 from __future__ import annotations
 

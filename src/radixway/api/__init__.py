@@ -13,13 +13,13 @@ State, and the file that owns it:
 from radixway.api.admin_access import AdminAccess
 from radixway.api.authorization import PathAuthorization
 from radixway.api.dry_run import dry_run_routes
-from radixway.api.erasure import erasure_routes
 from radixway.api.health import health_routes
 from radixway.api.openai import model_routes
 from radixway.api.openapi import describe_raw_paths
+from radixway.api.operator_routes import erasure_routes, traffic_routes, usage_routes
 from radixway.api.request_handler import RequestHandler
+from radixway.api.rules import semantic_routes
 from radixway.api.selector import affinity_routes, selector_routes
-from radixway.api.semantic_config import semantic_routes
 from radixway.api.sessions import (
     SessionCallRouter,
     SessionDispatcher,
@@ -29,9 +29,7 @@ from radixway.api.sessions import (
     session_routes,
 )
 from radixway.api.sglang import FleetControl, fleet_routes, sglang_routes
-from radixway.api.traffic import traffic_routes
 from radixway.api.trajectories import trajectory_routes
-from radixway.api.usage import usage_routes
 from radixway.api.workers import registration_routes, worker_routes
 
 __all__ = [

@@ -1,19 +1,28 @@
-"""Access to administrative calls."""
+"""Access to administrative calls, and their audit: who called what, when, and what became of it."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection
+import logging
+import re
+from collections.abc import Callable, Collection
+from time import monotonic
+from typing import Any
+from urllib.parse import parse_qs
 
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from radixway.api.authentication import CallerAuthenticator
-from radixway.api.trusted_proxies import is_in_networks
+from radixway.api.authentication import CallerAuthenticator, is_in_networks
 from radixway.core.config import GatewayConfig
-from radixway.core.http import OriginCheck, Scope
+from radixway.core.http import App, Message, OriginCheck, Receive, Scope, Send, choose_request_id
 from radixway.core.http.request_origin import is_loopback, proxy_header, quoted_host
 from radixway.core.pipeline import ForbiddenError, UnauthorizedError
+from radixway.core.telemetry import log_fields
+from radixway.semantics.guard.audit import AuditLog, name_or_digest
+
+log = logging.getLogger("radixway.admin")
+
 
 BY = "radixway.admin"
 """Where a scope says who makes an administrator's call; `NOBODY` where it was refused."""
@@ -49,9 +58,7 @@ class AdminAccess:
         return self._key is not None or self._callers is not None
 
     def __call__(self, request: Request) -> None:
-        """Let `request` pass. Raises UnauthorizedError; ForbiddenError for a tenant's key without the scope;
-        TooManyWrongKeys.
-        """
+        """Let `request` pass. Raises UnauthorizedError, ForbiddenError (no such scope), TooManyWrongKeys."""
         if self.is_allowed(request):
             request.scope[BY] = self._caller_name(request)
             return
@@ -88,7 +95,6 @@ class AdminAccess:
         )
 
     def _why_not_local(self, scope: Scope) -> str:
-        """What keeps a call from passing where there are no keys, and the way out."""
         if not is_loopback(scope):
             return "set gateway.admin_key or gateway.admin_networks to allow this call from another machine"
         if (header := proxy_header(scope)) is not None:
@@ -123,3 +129,84 @@ class AdminAccess:
             and scheme.lower() == "bearer"
             and hmac.compare_digest(given.encode("latin-1"), self._key.encode())
         )
+
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_PATH = re.compile(r"[A-Za-z0-9/._:~@%+-]{1,200}")
+_TARGETS = ("url", "worker", "name")
+"""Of a query, what says to whom the call is done."""
+_MAX_REFUSALS_LOGGED = 20
+"""Refused calls that are written down within …"""
+_WITHIN_S = 10.0
+"""… so many seconds; others are only counted. Whoever guesses keys could fill the disk otherwise."""
+
+
+class AdminAuditMiddleware:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, audit: AuditLog | None, clock: Callable[[], float] = monotonic) -> None:
+        """`audit`: where administrators' calls are written to beside the log, if anywhere."""
+        self._app = app
+        self._audit = audit
+        self._clock = clock
+        self._since = 0.0
+        self._refused = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        request_id, status = choose_request_id(given), 499
+
+        async def named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = message.get("headers", ())
+                if not any(name.lower() == b"x-request-id" for name, _ in headers):
+                    mine = (b"x-request-id", request_id.encode("ascii"))
+                    message = {**message, "headers": [*headers, mine]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, named)
+        finally:
+            if BY in scope and (scope["method"] not in _READING or scope[BY] == NOBODY):
+                self._write_audit_entry(scope, request_id, status)
+
+    def _write_audit_entry(self, scope: Scope, request_id: str, status: int) -> None:
+        by, unwritten = scope[BY], 0
+        if by == NOBODY:
+            now = self._clock()
+            if now - self._since > _WITHIN_S:
+                unwritten = max(0, self._refused - _MAX_REFUSALS_LOGGED)
+                self._since, self._refused = now, 0
+            self._refused += 1
+            if self._refused > _MAX_REFUSALS_LOGGED:
+                return
+        client = scope.get("client")
+        fields: dict[str, Any] = {
+            "request": name_or_digest(request_id),
+            "method": scope["method"],
+            "path": name_or_digest(scope["path"], _PATH),
+            "target": _audit_target(scope["query_string"]),
+            "by": by,
+            "address": None if client is None else client[0],
+            "status": status,
+        }
+        if unwritten:
+            fields["refused_before"] = unwritten
+        log_fields(log, logging.INFO, "admin call", fields)
+        if self._audit is not None:
+            self._audit.record_event("admin_call", **fields)
+
+
+def _audit_target(query: bytes) -> str | None:
+    try:
+        asked = parse_qs(query.decode("latin-1"), max_num_fields=20)
+    except ValueError:
+        return None
+    named = next((asked[name][0] for name in _TARGETS if name in asked), None)
+    # Who writes credentials into a URL is refused, and they are written down nowhere.
+    return None if named is None else name_or_digest(named.rpartition("@")[2], _PATH)

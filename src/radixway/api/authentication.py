@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any
 
-from radixway.api.trusted_proxies import TrustedProxies
-from radixway.core.config import DEFAULT_TENANT
+from radixway.core.config import DEFAULT_TENANT, GatewayConfig
 from radixway.core.http import AttemptLimiter, Scope
-from radixway.core.pipeline import Caller, ForbiddenError, Request, TenantPolicy, UnauthorizedError
+from radixway.core.pipeline import (
+    BadRequest,
+    Caller,
+    ForbiddenError,
+    Request,
+    TenantPolicy,
+    UnauthorizedError,
+)
 from radixway.core.tenants import KeyRing, KnownKey, request_keys
+
+
+def is_in_networks(host: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Return whether `host` is in one of `networks`; an IPv4 address written as IPv6 counts as IPv4."""
+    address = ip_address(host)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in networks)
+
+
+_MODEL = (b"x-vsr-selected-model", b"x-vsr-model")
+_WORKER = (b"x-radixway-worker", b"x-worker-instance-id")
+_PRIORITY = b"x-radixway-priority"
+_MAX_HEADER_CHARS = 256
+"""Characters: what these headers say is kept in journals."""
+
+
+def _bearer_key(value: bytes) -> bytes:
+    scheme, _, key = value.partition(b" ")
+    return key.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _first_header(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str | None:
+    for name in names:
+        value = headers.get(name, b"").strip()
+        if value:
+            if len(value) > _MAX_HEADER_CHARS:
+                raise BadRequest(f"at most {_MAX_HEADER_CHARS} characters", param=name.decode("ascii"))
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise BadRequest("this must be UTF-8 text", param=name.decode("ascii")) from None
+    return None
+
 
 _TENANT = b"x-tenant-id"
 _MAX_TENANT_CHARS = 64
-"""Characters of a tenant's name."""
 
 
 class UnknownTenantError(ForbiddenError):
@@ -30,14 +72,16 @@ class CallerAuthenticator:
     """
 
     def __init__(
-        self, hops: TrustedProxies, ring: KeyRing | None, tenancies: Mapping[str, TenantPolicy]
+        self, config: GatewayConfig, ring: KeyRing | None, tenancies: Mapping[str, TenantPolicy]
     ) -> None:
         """`tenancies`: empty where no tenants are configured; a trusted hop may then name any."""
-        self._hops = hops
+        self._hop_networks = config.trusted_hops
+        self._hop_keys = [key.get_secret_value().encode() for key in config.trusted_keys]
+        self._has_hops = bool(self._hop_networks or self._hop_keys)
         self._ring = ring
         self._tenancies = tenancies
         self.needs_keys = ring is not None and len(ring) > 0
-        self.any = bool(hops.any or tenancies)
+        self.any = bool(self._has_hops or tenancies)
         """There is something to find out about a request."""
         self._attempts = AttemptLimiter()
 
@@ -62,15 +106,28 @@ class CallerAuthenticator:
         return trusted
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:
-        """Apply the headers of a trusted caller in `scope` to `request`. Raises BadRequest naming the one
-        that makes no sense.
+        """Apply a trusted caller's headers to `request`: another model, one certain worker, a priority.
+
+        Raises BadRequest naming the header that makes no sense.
         """
-        self._hops.apply_overrides(request, scope)
+        headers = dict(scope["headers"])
+        overrides: dict[str, Any] = {}
+        if (model := _first_header(headers, _MODEL)) is not None and model != request.model:
+            request.edit(model=model)
+            request.model = overrides["model"] = model
+        if (worker := _first_header(headers, _WORKER)) is not None:
+            request.pinned = overrides["worker"] = worker.rstrip("/")
+        if (priority := _first_header(headers, (_PRIORITY,))) is not None:
+            try:
+                request.priority = overrides["priority"] = int(priority)
+            except ValueError:
+                message = f"x-radixway-priority must be a whole number, not {priority!r}"
+                raise BadRequest(message, param=_PRIORITY.decode("ascii")) from None
+        if overrides:
+            request.journal.add("hop", **overrides)
 
     def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
-        """Return the policy of the tenant whose request has this `scope`; None where no tenants are
-        configured. Raises as `authenticate`.
-        """
+        """Return the policy of the tenant of `scope`; None without tenants. Raises as `authenticate`."""
         return self._tenancies[self._identify(scope)[1]] if self._tenancies else None
 
     def known_key_of(self, scope: Scope) -> KnownKey | None:
@@ -78,17 +135,14 @@ class CallerAuthenticator:
         return None if self._ring is None else self._ring.find_key(scope["headers"])
 
     def count_wrong_key(self, scope: Scope) -> None:
-        """Count the unknown key of a request, if its `scope` has one.
-
-        Raises TooManyWrongKeys.
-        """
+        """Count the unknown key of a request, if its `scope` has one. Raises TooManyWrongKeys."""
         if request_keys(scope["headers"]):
             self._attempts.count_wrong_key(scope)
 
     def _identify(self, scope: Scope) -> tuple[bool, str, str | None]:
         """Whether its word is believed, its tenant, its user."""
         key = self.known_key_of(scope) if self.needs_keys else None
-        by_hop = self._hops.any and self._hops.is_trusted(scope)
+        by_hop = self._has_hops and self._is_hop(scope)
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
         named = self._named_tenant(scope) if trusted else None
         if named is not None:
@@ -97,15 +151,29 @@ class CallerAuthenticator:
             if not key.may_use_models:
                 raise ForbiddenError(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")
             return trusted, key.tenant, key.user
-        if self.needs_keys and not (by_hop and self._hops.has_trusted_key(scope)):
+        if self.needs_keys and not (by_hop and self._has_hop_key(scope)):
             raise UnauthorizedError(
                 "this gateway needs a key of its own: `Authorization: Bearer KEY` or `x-api-key: KEY`",
                 code="invalid_api_key",
             )
         return trusted, DEFAULT_TENANT, None
 
+    def _is_hop(self, scope: Scope) -> bool:
+        """Whether `scope` comes straight from a trusted network, or has a trusted key."""
+        client = scope.get("client")
+        if self._hop_networks and client is not None and is_in_networks(client[0], self._hop_networks):
+            return True
+        return self._has_hop_key(scope)
+
+    def _has_hop_key(self, scope: Scope) -> bool:
+        return bool(self._hop_keys) and any(
+            hmac.compare_digest(_bearer_key(value), key)
+            for name, value in scope["headers"]
+            if name == b"authorization"
+            for key in self._hop_keys
+        )
+
     def _named_tenant(self, scope: Scope) -> str | None:
-        """The tenant that a trusted caller names. Raises UnknownTenantError."""
         for header, value in scope["headers"]:
             name: str = value.decode("latin-1").strip() if header == _TENANT else ""
             if name:

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from radixway.api.admin_access import AdminAccess
-from radixway.api.authentication import CallerAuthenticator
-from radixway.api.trusted_proxies import TrustedProxies, is_in_networks
+from radixway.api.authentication import CallerAuthenticator, is_in_networks
 from radixway.core.config import GatewayConfig
 from radixway.core.http import OriginCheck, Scope, is_loopback_host
 from radixway.core.http.request_origin import ForeignHostError
@@ -42,9 +41,7 @@ class PathAuthorization:
     ) -> None:
         """`hosts`: under which browsers reach the gateway, beside its addresses."""
         ring = None if room is None else room.ring
-        self.callers = CallerAuthenticator(
-            TrustedProxies(config), ring, {} if room is None else room.tenancies
-        )
+        self.callers = CallerAuthenticator(config, ring, {} if room is None else room.tenancies)
         self.origins = OriginCheck(
             hosts=hosts,
             origins=config.cors_origins,
@@ -61,8 +58,9 @@ class PathAuthorization:
         )
         self._names_tenants = self.access.needs_key or room is not None
         self._known_networks = (*config.admin_networks, *config.trusted_hops)
-        if not self.callers.needs_keys:
-            _warn_if_exposed(config.host)
+        if not self.callers.needs_keys and not is_loopback_host(config.host):
+            advice = "give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1"
+            log.warning("whoever reaches %s may ask: %s", config.host, advice)
 
     def check_origin(self, scope: Scope) -> None:
         """Raise CrossSiteRequest or ForeignHostError where a page of another site may have sent `scope`.
@@ -124,9 +122,7 @@ class PathAuthorization:
         return True
 
     def tenant_policy_of(self, request: Request) -> TenantPolicy | None:
-        """Return the policy of the tenant that `request` belongs to; None for administrators and without
-        tenants.
-        """
+        """Return the policy of the tenant of `request`; None for administrators and without tenants."""
         try:
             return self.callers.tenant_policy_of(request.scope)
         except GatewayError:
@@ -140,21 +136,11 @@ class PathAuthorization:
         return None if tenancy is None else tenancy.name
 
     def visible_tenant_or_admin(self, request: Request) -> str | None:
-        """Return what `visible_tenant` does, where only tenants and administrators see anything. Raises as
-        `access` too.
-        """
+        """Return `visible_tenant`, for tenants and administrators alone. Raises as `access` too."""
         if not self.callers.needs_keys:
             self.access(request)
             return None
         return self.visible_tenant(request)
-
-
-def _warn_if_exposed(host: str) -> None:
-    """Say so where anybody on the network may ask."""
-    if not is_loopback_host(host):
-        log.warning(
-            "whoever reaches %s may ask: give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1", host
-        )
 
 
 class CallerInfo(BaseModel):
@@ -171,9 +157,7 @@ class CallerInfo(BaseModel):
 
 
 def whoami_routes(gate: PathAuthorization) -> APIRouter:
-    """Build `/whoami`. It needs no key, but calls with wrong keys are counted, and too many are refused;
-    `gate` knows both.
-    """
+    """Build `/whoami`, which needs no key; wrong keys are counted by `gate`, and too many are refused."""
     router = APIRouter(tags=["gateway"])
 
     @router.get("/whoami", response_model=CallerInfo)

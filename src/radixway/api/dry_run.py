@@ -1,6 +1,6 @@
 """`POST /rehearse`: what would become of a chat completion, step by step, without asking a worker.
 
-The request goes down the road of real ones, the same middlewares, up to where a worker would get it; its
+The request goes through the same middlewares as real ones, up to where a worker would get it; its
 journal is the answer. For the operator alone: what the model would be told, system prompt and all, is part of
 it.
 """
@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends
@@ -18,10 +18,8 @@ from pydantic import BaseModel
 from radixway.api.admin_access import AdminAccess
 from radixway.api.request_headers import apply_gateway_headers, read_headers
 from radixway.api.selector import WorkerChooser
-from radixway.core.http import HttpError
 from radixway.core.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
 from radixway.core.telemetry import Journal
-from radixway.routing import PromptReader, Selector, WorkerRegistry
 
 
 class DryRunRefusal(BaseModel):
@@ -60,16 +58,7 @@ _ASKED: dict[str, Any] = {
 }
 
 
-class DryRunTarget(Protocol):
-    """The part of a dispatcher that a dry run needs."""
-
-    selector: Selector
-    prompts: PromptReader
-
-
 class _WorkerChosen(Exception):
-    """There is a worker that would be asked."""
-
     def __init__(self, model: str | None, worker: str, sent: bytes) -> None:
         self.model = model
         self.worker = worker
@@ -77,11 +66,10 @@ class _WorkerChosen(Exception):
 
 
 def dry_run_routes(
-    middlewares: Iterable[Middleware], registry: WorkerRegistry, road: DryRunTarget, access: AdminAccess
+    middlewares: Iterable[Middleware], chooser: WorkerChooser, access: AdminAccess
 ) -> APIRouter:
     """Build `/rehearse`; `middlewares`: those that read a request and decide about it."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
-    chooser = WorkerChooser(registry, road.selector, road.prompts)
 
     async def look(request: Request) -> Reply:
         choice = await chooser.choose_worker(request)
@@ -94,7 +82,7 @@ def dry_run_routes(
 
     @router.post("/rehearse", response_model=DryRunReport, openapi_extra=_ASKED)
     async def rehearse(http: HttpRequest) -> DryRunReport:
-        """Every step of the road for a body of `/v1/chat/completions`, as a real one's journal has them.
+        """Every step of the pipeline for a body of `/v1/chat/completions`, as a real one's journal has them.
 
         No worker is asked and nothing is reserved, kept or entered in the audit log.
         """
@@ -119,30 +107,26 @@ def dry_run_routes(
 
 
 async def _run_pipeline(road: Pipeline, request: Request) -> DryRunReport:
-    told = DryRunReport(
+    report = DryRunReport(
         outcome="worker", model=None, worker=None, steps=[], sent=None, answer=None, refusal=None
     )
     try:
         reply = await road(request)
-        told.outcome, told.worker = "answered", reply.worker
-        told.model = request.model
-        told.answer = _decode_object(reply.body)
+        report.outcome, report.worker = "answered", reply.worker
+        report.model = request.model
+        report.answer = _decode_object(reply.body)
     except _WorkerChosen as arrived:
-        told.model, told.worker, told.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
+        report.model, report.worker, report.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
     except GatewayError as error:
-        told.outcome = "refused"
-        told.refusal = _describe_refusal(error)
+        report.outcome = "refused"
+        report.refusal = DryRunRefusal(
+            status=error.status, code=error.code, message=error.client_message, param=error.param
+        )
     finally:
         for chunks in request.open_streams:
             await chunks.aclose()
-    told.steps = request.journal.explain()["steps"]
-    return told
-
-
-def _describe_refusal(error: HttpError) -> DryRunRefusal:
-    return DryRunRefusal(
-        status=error.status, code=error.code, message=error.client_message, param=error.param
-    )
+    report.steps = request.journal.explain()["steps"]
+    return report
 
 
 def _decode_object(raw: bytes) -> dict[str, Any] | None:

@@ -15,10 +15,10 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _handle_defect)
 
 
-def error_response(error: HttpError, body: bytes | None = None) -> Response:
-    """Build the whole reply to a request that met `error`; `body` in place of OpenAI's shape."""
+def error_response(error: HttpError) -> Response:
+    """Build the whole reply to a request that met `error`."""
     headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
-    return Response(error.body() if body is None else body, error.status, headers)
+    return Response(error.body(), error.status, headers)
 
 
 async def handle_http_error(_: Request, error: Exception) -> Response:
@@ -38,5 +38,4 @@ async def _handle_starlette_error(request: Request, error: Exception) -> Respons
 
 
 async def _handle_defect(request: Request, error: Exception) -> Response:
-    """A defect of ours; Starlette logs it."""
     return error_response(HttpError(f"internal error ({type(error).__name__})"))

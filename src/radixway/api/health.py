@@ -11,23 +11,23 @@ from fastapi.responses import JSONResponse
 
 from radixway._version import __version__
 from radixway.api.authorization import PathAuthorization
-from radixway.core.pipeline import BadRequest, NoWorkersError, TenantPolicy
-from radixway.core.telemetry import Journal, MetricsRegistry
-from radixway.routing import Worker, WorkerRegistry, WorkerState
+from radixway.core.pipeline import BadRequest, NoWorkersError
+from radixway.core.telemetry import MetricsRegistry
+from radixway.routing import WorkerRegistry, WorkerState
 
 
 def health_routes(
     registry: WorkerRegistry,
     metrics: MetricsRegistry,
-    reports: Mapping[str, Callable[[], Any]] | None = None,
-    cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
-    gate: PathAuthorization | None = None,
+    reports: Mapping[str, Callable[[], Any]],
+    cache: Callable[[], Mapping[str, Any] | None],
+    gate: PathAuthorization,
 ) -> APIRouter:
-    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
+    """Build `/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
 
     `reports`: what components have to say in `/health`, by name; `{}`: nothing. `cache`: the figures of the
     store of trajectories under the Slime router's names, None while there is no store. `gate`: knows who may
-    see names, addresses and paths; None: everybody.
+    see names, addresses and paths.
     """
     router = APIRouter(tags=["gateway"])
 
@@ -38,21 +38,23 @@ def health_routes(
     async def health(request: Request) -> dict[str, Any]:
         """The gateway is alive; `degraded` names the parts of which something does not work. Administrators,
         and keys of the scope `metrics`, are told how each part is; all others whether it works."""
-        parts = {name: part for name, report in (reports or {}).items() if (part := report()) != {}}
+        parts = {name: part for name, report in reports.items() if (part := report()) != {}}
         degraded = [name for name, part in parts.items() if _reports_problem(part)]
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "status": "degraded" if degraded else "ok",
             "degraded": degraded,
             "version": __version__,
             "workers": {"ready": ready_workers(), "total": len(registry)},
         }
-        if gate is not None and not gate.shows_details(request):
-            return told | {"components": {name: "down" if name in degraded else "up" for name in parts}}
-        told["breakers"] = {
-            worker.name: state for worker in registry if (state := _breaker_state(worker)) != "closed"
+        if not gate.shows_details(request):
+            return summary | {"components": {name: "down" if name in degraded else "up" for name in parts}}
+        summary["breakers"] = {
+            worker.name: state
+            for worker in registry
+            if (state := worker.breaker.state(monotonic()).value) != "closed"
         }
-        told["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
-        return told | parts
+        summary["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
+        return summary | parts
 
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
@@ -69,10 +71,9 @@ def health_routes(
         """
         if _wants_prometheus(request):
             return await prometheus(request)
-        if gate is not None:
-            gate.authorize_scrape(request)
+        gate.authorize_scrape(request)
         loads = {worker.url: worker.load.requests for worker in registry}
-        told: dict[str, Any] = {
+        reply: dict[str, Any] = {
             "router": {
                 "active_workers": ready_workers(),
                 "worker_loads": loads,
@@ -80,16 +81,15 @@ def health_routes(
             }
         }
         if (figures := cache()) is not None:
-            told["cache"] = figures
-        return JSONResponse(told)
+            reply["cache"] = figures
+        return JSONResponse(reply)
 
     @router.get("/metrics/prometheus")
     async def prometheus(request: Request) -> Response:
         """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
-        if gate is not None:
-            gate.authorize_scrape(request)
-        told = await metrics.scrape(request.headers.get("accept", ""))
-        return Response(told.body, media_type=told.content_type)
+        gate.authorize_scrape(request)
+        scraped = await metrics.scrape(request.headers.get("accept", ""))
+        return Response(scraped.body, media_type=scraped.content_type)
 
     return router
 
@@ -109,20 +109,7 @@ def _reports_problem(part: Any) -> bool:
     )
 
 
-def _breaker_state(worker: Worker) -> str:
-    return worker.breaker.state(monotonic()).value
-
-
-def tenant_of_journal(journal: Journal) -> str | None:
-    """Return the tenant in `journal`; None where no tenants are configured."""
-    for step, _, said in journal.entries:
-        if step == "tenant" and isinstance(said, TenantPolicy):
-            return said.name
-    return None
-
-
 def _wants_prometheus(request: Request) -> bool:
-    """Raises BadRequest for a format that there is not."""
     asked = request.query_params.get("format")
     if asked is not None:
         if asked not in ("json", "prometheus"):

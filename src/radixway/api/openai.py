@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,10 +16,10 @@ ModelOwners = Mapping[str, str]
 
 def model_routes(
     registry: WorkerRegistry,
-    others: Callable[[], ModelOwners] = dict,
-    tenancy_of: Callable[[Request], TenantPolicy | None] = lambda request: None,
+    others: Callable[[], ModelOwners],
+    tenancy_of: Callable[[Request], TenantPolicy | None],
 ) -> APIRouter:
-    """`/v1/models` and `/v1/models/{model}`, in OpenAI's shape.
+    """Build `/v1/models` and `/v1/models/{model}`, in OpenAI's shape.
 
     `others`: names beside those that workers serve, such as the one that leaves the choice to the gateway.
     `tenancy_of`: a tenant is shown what it may use alone.
@@ -40,7 +40,8 @@ def model_routes(
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
         """Every name that a request may ask for."""
-        return {"object": "list", "data": _sorted_models(known(request).items())}
+        data = [_model_object(name, owner) for name, owner in sorted(known(request).items())]
+        return {"object": "list", "data": data}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> dict[str, Any]:
@@ -51,10 +52,6 @@ def model_routes(
         return _model_object(model, owner)
 
     return router
-
-
-def _sorted_models(owners: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    return [_model_object(name, owner) for name, owner in sorted(owners)]
 
 
 def _model_object(name: str, owner: str) -> dict[str, Any]:

@@ -21,11 +21,33 @@ _ERRORS = {
 }
 
 
-def describe_raw_paths(app: FastAPI) -> None:
-    """`app` tells of the endpoints, too, with the fields that the gateway itself reads; all others travel on.
+def query_parameters(query: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return `parameters` of an operation whose query is decoded into `query`, for `openapi_extra`.
 
-    Nothing is made before somebody asks.
+    What a field is for is told by its `Meta(description=…)`.
     """
+    parameters: list[dict[str, Any]] = []
+    fields = msgspec.json.schema_components([query])[1][query.__name__]["properties"]
+    for name, field in fields.items():
+        schema = field.get("anyOf", [field])[0] | field  # the other alternative is null
+        text, default = schema.pop("description", ""), schema.pop("default", None)
+        schema.pop("anyOf", None)
+        if default is not None:
+            schema["default"] = default
+        parameters.append(
+            {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
+        )
+    return {"parameters": parameters}
+
+
+def request_body(body: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return `requestBody` of an operation whose JSON is decoded into `body`, for `openapi_extra`."""
+    schema = msgspec.json.schema_components([body])[1][body.__name__]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def describe_raw_paths(app: FastAPI) -> None:
+    """Add the endpoints, with the fields that the gateway reads, to the OpenAPI document of `app`."""
     own = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The handler of one HTTP request on the hot path: bytes in, the pipeline, bytes out. Raw ASGI. Raw ASGI."""
+"""The handler of one HTTP request on the hot path: bytes in, the pipeline, bytes out. Raw ASGI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from radixway.api.authentication import CallerAuthenticator
 from radixway.api.request_headers import apply_gateway_headers, read_headers
-from radixway.api.request_log import deferred_request_spans, log_request, summarize_request
+from radixway.api.request_log import export_request_trace, log_request, summarize_request
 from radixway.core.http import (
     ClientDisconnectedError,
     ClientWatch,
@@ -149,19 +149,9 @@ class RequestHandler:
         request.journal.add("end", summarize_request(request, sent.status, sent.first_byte_s))
         self._book.save_journal(request.journal)
         code = None if failure is None else failure.code
-        if self._tracing is not None and request.journal.is_traced:
-            with_prompt = self._tracing.records_prompts
-            self._tracing.export_trace(
-                deferred_request_spans(
-                    request,
-                    scope["method"],
-                    scope["path"],
-                    sent.status,
-                    sent.first_byte_s,
-                    code,
-                    with_prompt=with_prompt,
-                )
-            )
+        export_request_trace(
+            self._tracing, request, scope["method"], scope["path"], sent.status, sent.first_byte_s, code
+        )
         log_request(request, sent.status, sent.first_byte_s, code)
         self._record_metrics(request, sent, failure)
 
@@ -207,11 +197,8 @@ class RequestHandler:
         return bool(trusted)
 
     def _record_metrics(self, request: Request, sent: _ResponseSender, failure: HttpError | None) -> None:
-        surface, model, exchanges = (
-            self._endpoint.name,
-            request.routing.metrics_model,
-            self._metrics.exchanges,
-        )
+        surface, model = self._endpoint.name, request.routing.metrics_model
+        exchanges = self._metrics.exchanges
         exchanges.record_completed(
             surface,
             model,
@@ -239,9 +226,7 @@ class RequestHandler:
                 await sent.send_error(self.shape_error(request, error))
 
     def shape_error(self, request: Request, error: HttpError) -> HttpError:
-        """Return `error` in the shape of the endpoint's clients: OpenAI's, unless a subclass says
-        otherwise.
-        """
+        """Return `error` in the shape of the endpoint's clients, by default OpenAI's."""
         return error
 
     def _note_client_left(self, request: Request) -> None:
@@ -264,7 +249,6 @@ class _ResponseSender:
         self.first_byte_s: float | None = None
 
     async def send_reply(self, reply: Reply) -> None:
-        """Send a reply, a stream chunk by chunk as it comes."""
         headers = reply.headers
         headers.append((b"x-radixway-worker", reply.worker.encode("latin-1")))
         if reply.chunks is None:

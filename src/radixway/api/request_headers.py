@@ -11,19 +11,13 @@ from starlette.requests import HTTPConnection
 from radixway.core.http import choose_request_id
 from radixway.core.pipeline import BadRequest, Request
 
-# Believed only from a trusted hop, or about a connection that ends here.
-_STRIPPED = (
-    b"x-forwarded-",
-    b"x-real-ip",
-    b"x-request-id",
-    b"x-tenant-id",
-    b"x-vsr-",
-    b"x-radixway-",
-    b"x-worker-",
-    b"x-prefill-",
-    b"x-selected-model",
+GATEWAY_PREFIXES = (
+    *(b"x-vsr-", b"x-radixway-", b"x-worker-", b"x-prefill-", b"x-selected-model"),
     b"x-gateway-destination-",
 )
+"""What gateways, workers and Envoy take from each other and not from clients."""
+# Believed only from a trusted hop, or about a connection that ends here.
+_STRIPPED = (b"x-forwarded-", b"x-real-ip", b"x-request-id", b"x-tenant-id", *GATEWAY_PREFIXES)
 # What a client would rather not show to whoever runs a worker.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
 _CACHE = (b"cache-control", b"x-vsr-cache-control")
@@ -43,9 +37,7 @@ _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 def read_headers(
     raw: list[tuple[bytes, bytes]],
 ) -> tuple[str, tuple[tuple[bytes, bytes], ...], dict[bytes, bytes]]:
-    """Split `raw` into the request's id (the client's, or a fresh one), the headers that travel on to the
-    worker, and those for the gateway itself.
-    """
+    """Split `raw` into the request's id, the headers that travel on, and those for the gateway itself."""
     given: bytes | None = None
     own = {}
     passed = []
@@ -64,10 +56,7 @@ def read_headers(
 
 
 def request_target(request: HTTPConnection, *, without: str = "") -> str:
-    """Return path and query of `request` as they came, byte for byte.
-
-    `without`: a field of the query that is for the gateway.
-    """
+    """Return path and query of `request`, byte for byte; `without`: a field of the query to leave out."""
     scope = request.scope
     parts = scope["query_string"].decode("latin-1").split("&")
     if without:
@@ -77,9 +66,7 @@ def request_target(request: HTTPConnection, *, without: str = "") -> str:
 
 
 def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
-    """Apply the headers for the gateway, `own`, to `request`. Raises BadRequest naming the header at
-    fault.
-    """
+    """Apply the gateway's headers, `own`, to `request`. Raises BadRequest naming the one at fault."""
     if (ttft_ms := own.get(b"x-radixway-ttft-ms")) is not None:
         request.ttft_s = _parse_milliseconds(ttft_ms)
     if (staleness := own.get(b"x-radixway-max-staleness")) is not None:
@@ -99,7 +86,6 @@ def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
 
 
 def _parse_milliseconds(milliseconds: bytes) -> float:
-    """Raises BadRequest naming the header."""
     try:
         number = float(milliseconds)
     except ValueError:

@@ -5,7 +5,6 @@ traced.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +15,6 @@ from radixway.core.telemetry.tracing import (
     MAX_PROMPT_BYTES,
     FinishedRequest,
     RequestTracer,
-    TraceSpan,
     spans_of_request,
 )
 
@@ -35,11 +33,11 @@ class RequestSummary(NamedTuple):
 
     def explain(self) -> dict[str, Any]:
         """For the journal; without what nobody knows."""
-        told: dict[str, Any] = {"status": self.status}
+        fields: dict[str, Any] = {"status": self.status}
         if self.first_byte_s is not None:
-            told["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
+            fields["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
         named = {"model": self.model, "category": self.category, "decision": self.decision}
-        return told | {name: value for name, value in named.items() if value is not None}
+        return fields | {name: value for name, value in named.items() if value is not None}
 
 
 def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:
@@ -85,22 +83,22 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
     log_fields(log, level, "request", fields)
 
 
-def deferred_request_spans(
+def export_request_trace(
+    tracing: RequestTracer | None,
     request: Request,
     method: str | None,
     path: str,
     status: int,
     first_byte_s: float | None,
     error: str | None,
-    *,
-    with_prompt: bool,
-) -> Callable[[], list[TraceSpan]]:
-    """Makes a traced request's spans when somebody wants them: not here, where the next request waits.
+) -> None:
+    """Export the spans of `request` if it is traced; they are built when somebody wants them, not here.
 
     `method`: None where nobody asked over HTTP; `path` then says what was done.
     """
     journal, trace = request.journal, request.journal.trace
-    assert trace is not None
+    if tracing is None or trace is None or not journal.is_traced:
+        return
     ended = FinishedRequest(
         surface=request.endpoint.name,
         operation=request.endpoint.operation,
@@ -114,9 +112,9 @@ def deferred_request_spans(
         error=error,
         first_byte_s=first_byte_s,
         total_s=journal.elapsed_s(),
-        prompt=request.raw[:MAX_PROMPT_BYTES] if with_prompt else None,
+        prompt=request.raw[:MAX_PROMPT_BYTES] if tracing.records_prompts else None,
     )
-    return partial(spans_of_request, journal, trace, ended)
+    tracing.export_trace(partial(spans_of_request, journal, trace, ended))
 
 
 class TracedPipeline:
@@ -165,21 +163,10 @@ class _LoggedChunks(Chunks):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Log the request, and export its trace."""
         request, self._request = self._request, None
         if request is None:
             return
         log_request(request, self.status, self.first_byte_s, self.error)
-        if self._tracing is not None and request.journal.is_traced:
-            with_prompt = self._tracing.records_prompts
-            self._tracing.export_trace(
-                deferred_request_spans(
-                    request,
-                    None,
-                    self._what,
-                    self.status,
-                    self.first_byte_s,
-                    self.error,
-                    with_prompt=with_prompt,
-                )
-            )
+        export_request_trace(
+            self._tracing, request, None, self._what, self.status, self.first_byte_s, self.error
+        )

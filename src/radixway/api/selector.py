@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
 from radixway.core.http import choose_request_id, decode_json, decode_query
 from radixway.core.pipeline import (
     ANY_MODEL,
@@ -66,7 +67,7 @@ _Id = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class _SelectBody(msgspec.Struct):
-    """What is ours of a body of `/select`; the prompt is read as on the road."""
+    """The gateway's own fields of a body of `/select`; its prompt is read as that of a request."""
 
     request_id: _Id | None = None
     model: ModelName | None = None
@@ -78,7 +79,6 @@ class _SelectBody(msgspec.Struct):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the endpoint whose body it is, by its fields."""
         return CHAT_COMPLETIONS if self.messages else COMPLETIONS if self.prompt else GENERATE
 
 
@@ -90,43 +90,14 @@ class _ReservationBody(msgspec.Struct):
 
 
 _question = msgspec.json.Decoder(_SelectBody)
-_sign = msgspec.json.Decoder(_ReservationBody)
-
-
-class ReservationNotFoundError(GatewayError):
-    """Never made, freed, or given up after nothing was heard of it."""
-
-    status = 404
-    code = "reservation_not_found"
-    param = "request_id"
-
-
-class ReservationLimitError(GatewayError):
-    """Those there are have to be freed, or to run out, first."""
-
-    status = 429
-    code = "too_many_reservations"
-
-
-class ReservationExistsError(GatewayError):
-    """Two reservations of one id could not be told apart."""
-
-    status = 409
-    code = "reservation_exists"
-    param = "request_id"
 
 
 def selector_routes(
-    registry: WorkerRegistry,
-    selector: Selector,
-    prompts: PromptReader,
-    reservations: LeaseReservations,
-    access: AdminAccess,
+    chooser: WorkerChooser, selector: Selector, reservations: LeaseReservations, access: AdminAccess
 ) -> APIRouter:
     """Build `/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free` of `selector`."""
     router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
     sweeper = _ReservationSweeper(reservations)
-    chooser = WorkerChooser(registry, selector, prompts)
 
     async def choose(raw: bytes) -> tuple[_SelectBody, WorkerChoice]:
         question: _SelectBody = decode_json(_question, raw)
@@ -150,19 +121,21 @@ def selector_routes(
         try:
             reservations.check_capacity(request_id)
         except AlreadyReservedError:
-            raise ReservationExistsError(f"there is a reservation {request_id!r}: free it first") from None
+            message = f"there is a reservation {request_id!r}: free it first"
+            raise GatewayError(message, status=409, code="reservation_exists", param="request_id") from None
         except TooManyReservationsError:
             message = f"{len(reservations)} places are reserved, as many as may be: free some first"
-            raise ReservationLimitError(message) from None
+            raise GatewayError(message, status=429, code="too_many_reservations") from None
         reservations.hold_lease(request_id, selector.reserve(choice))
         sweeper.wake()
         return {"request_id": request_id} | _choice_object(choice)
 
     async def sign(request: Request) -> tuple[_ReservationBody, Any]:
-        said: _ReservationBody = decode_json(_sign, await request.body())
+        said = await decode_body(request, _ReservationBody)
         lease = reservations.find_lease(said.request_id)
         if lease is None:
-            raise ReservationNotFoundError(f"there is no reservation {said.request_id!r}, or not any more")
+            message = f"there is no reservation {said.request_id!r}, or not any more"
+            raise GatewayError(message, status=404, code="reservation_not_found", param="request_id")
         return said, lease
 
     @router.post("/prefill_complete")
@@ -200,9 +173,7 @@ class WorkerChooser:
     async def choose_worker(
         self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
     ) -> WorkerChoice:
-        """Return the worker to which `road` would go, of `workers` by URL or name where they are given.
-        Raises ModelNotServedError, NoWorkersError, BadRequest.
-        """
+        """Return the worker for `road`, among `workers` (URLs or names) if given. Raises GatewayError."""
         model = None if road.model == ANY_MODEL else road.model
         candidates = _candidate_workers(self._registry, model, workers)
         prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)
@@ -223,7 +194,6 @@ class _ReservationSweeper:
         self._asleep = True
 
     def wake(self) -> None:
-        """There is a reservation."""
         if self._asleep:
             self._sweep()
 

@@ -12,20 +12,12 @@ from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
 from radixway.api.authorization import PathAuthorization
-from radixway.api.health import tenant_of_journal
-from radixway.core.http import decode_json
+from radixway.api.client_requests import decode_body
 from radixway.core.pipeline import BadRequest, GatewayError
 from radixway.core.telemetry import JournalStore
 from radixway.semantics.cache import CacheRoom, EntryFilter, KnownAnswer, exact_digest
 
 _Name = Annotated[str, Meta(min_length=1, max_length=8192)]
-
-
-class CacheEntryNotFoundError(GatewayError):
-    """No such entry, or not any more."""
-
-    status = 404
-    code = "cache_entry_not_found"
 
 
 class _PurgeBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,16 +43,8 @@ class _WarmUpBody(msgspec.Struct, forbid_unknown_fields=True):
     entries: Annotated[list[KnownAnswer], Meta(min_length=1, max_length=10_000)]
 
 
-_purge = msgspec.json.Decoder(_PurgeBody)
-_report = msgspec.json.Decoder(_ReportBody)
-_pair = msgspec.json.Decoder(_QuestionPairBody)
-_warm_up = msgspec.json.Decoder(_WarmUpBody)
-
-
 def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
-    """Build statistics, purge, report of a false hit, warm-up, and the verifier's verdict on two questions,
-    for the cache of `room`.
-    """
+    """Build the routes of the cache of `room`: statistics, purge, report, warm-up, comparison."""
     router = APIRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
 
@@ -74,7 +58,7 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
     @router.post("/api/v1/response-cache/invalidate", dependencies=admin)
     async def purge(request: Request) -> dict[str, Any]:
         """Let go of the entries that agree with every field given: tenant, user, model, query, entry."""
-        asked = decode_json(_purge, await request.body())
+        asked = await decode_body(request, _PurgeBody)
         query = None if asked.query is None else exact_digest(asked.query)
         which = EntryFilter(asked.entry, asked.tenant, asked.user, asked.model, query)
         if not which.given_fields() and not asked.all:
@@ -94,7 +78,7 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
         Whoever got the answer knows its `x-request-id`; no admin key is needed. Tenants report answers of
         their own.
         """
-        asked = decode_json(_report, await request.body())
+        asked = await decode_body(request, _ReportBody)
         if (asked.request_id is None) == (asked.entry is None):
             raise BadRequest("give request_id or entry", param="request_id")
         entry, pair = asked.entry or "", None
@@ -108,7 +92,7 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
     @router.post("/cache/warm-up", dependencies=admin)
     async def warm_up(request: Request) -> dict[str, Any]:
         """Keep answers that are known already; the lines of a warm-up file as a list."""
-        asked = decode_json(_warm_up, await request.body())
+        asked = await decode_body(request, _WarmUpBody)
         for at, known in enumerate(asked.entries):
             try:
                 known.request_and_response()
@@ -118,10 +102,8 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
 
     @router.post("/cache/compare", dependencies=admin)
     async def compare(request: Request) -> dict[str, Any]:
-        """Return the similarity of two questions, and whether the verifier lets one's answer stand for the
-        other.
-        """
-        asked = decode_json(_pair, await request.body())
+        """Return how similar two questions are, and whether one's answer may stand for the other's."""
+        asked = await decode_body(request, _QuestionPairBody)
         similarity = await room.cache.question_similarity(asked.one, asked.other)
         if similarity is None:
             raise GatewayError("the encoder cannot read them now", status=503, code="encoder_unavailable")
@@ -139,15 +121,12 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
         return {"removed": count, "pending_at_store": pending}
 
     def hit_of(request_id: str, tenant: str | None) -> tuple[str, tuple[str, str]]:
-        journal = book.find_journal(request_id)
-        if journal is not None and tenant not in (None, tenant_of_journal(journal)):
-            journal = None
+        journal = book.find_journal(request_id, tenant)
         for step, _, said in journal.entries if journal is not None else ():
             if step == "semantic_cache" and isinstance(said, dict) and "entry" in said:
                 asked_for, kept = said["questions"]
                 return said["entry"], (asked_for, kept)
-        raise CacheEntryNotFoundError(
-            f"request {request_id!r} was not answered from the cache", param="request_id"
-        )
+        message = f"request {request_id!r} was not answered from the cache"
+        raise GatewayError(message, status=404, code="cache_entry_not_found", param="request_id")
 
     return router

@@ -24,8 +24,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
 from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
 from radixway.api.request_headers import request_target
-from radixway.core.http import HttpError, decode_json
+from radixway.core.http import HttpError
 from radixway.core.pipeline import (
     AbortedRequests,
     BadRequest,
@@ -64,13 +65,10 @@ class _FleetCallFields(msgspec.Struct):
 
 
 class _ExpectWeightVersionBody(msgspec.Struct):
-    """The body of /expect_weight_version."""
-
     weight_version: str | int | None
 
 
 _named = msgspec.json.Decoder(_FleetCallFields)
-_expectation = msgspec.json.Decoder(_ExpectWeightVersionBody)
 
 
 class FleetControl:
@@ -133,7 +131,6 @@ class FleetControl:
         return _combined_response(await self._fan_out(call, workers))
 
     def _named_workers(self, named: Sequence[str]) -> Sequence[Worker]:
-        """Raises WorkerNotFoundError, NoWorkersError."""
         if not named:
             if workers := tuple(self._registry):
                 return workers
@@ -168,7 +165,7 @@ def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
     @router.post("/expect_weight_version", dependencies=guarded)
     async def expect_weight_version(request: Request) -> dict[str, Any]:
         """Use only workers of this version, however they came by it; null: of any version again."""
-        given = decode_json(_expectation, await request.body()).weight_version
+        given = (await decode_body(request, _ExpectWeightVersionBody)).weight_version
         version = parse_version(given)
         if version is None and given is not None:
             raise BadRequest("weight_version has 1 to 256 characters, or is null", param="weight_version")
@@ -179,7 +176,6 @@ def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
 
 
 async def _read_fleet_call(request: Request) -> tuple[FanOutCall, Sequence[str]]:
-    """What to pass on, and the workers that it is for if it names any."""
     named = request.query_params.getlist("worker")
     call = FanOutCall(
         request_target(request, without="worker"),
@@ -200,7 +196,6 @@ def _decode_fields(call: FanOutCall) -> _FleetCallFields:
 
 
 def _requested_version(request: Request, call: FanOutCall) -> str | None:
-    """The version that an update gives the weights, if it names one."""
     said = _decode_fields(call)
     if request.url.path == "/update_weight_version":
         return parse_version(said.new_version)
@@ -216,20 +211,22 @@ def _reported_version(outcome: FanOutResult) -> str | None:
 
 def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
     done = sum(outcome.is_done for outcome in outcomes.values())
-    told: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "success": done == len(outcomes),
         "message": f"{done} of {len(outcomes)} workers did it",
         "workers": {worker.url: outcome.describe() for worker, outcome in outcomes.items()},
     }
-    if told["success"]:
-        return JSONResponse(told)
+    if reply["success"]:
+        return JSONResponse(reply)
     statuses = {outcome.status for outcome in outcomes.values()}
-    error = HttpError(told["message"] + "; `workers` has each one's answer", status=502, code="worker_failed")
+    error = HttpError(
+        reply["message"] + "; `workers` has each one's answer", status=502, code="worker_failed"
+    )
     if all(outcome.is_refused for outcome in outcomes.values()):
         status = statuses.pop() if len(statuses) == 1 else 400
         error = HttpError("the workers refuse the call; `workers` has their words", status=status)
         error.code = "refused_by_workers"
-    return JSONResponse(msgspec.json.decode(error.body()) | told, error.status)
+    return JSONResponse(msgspec.json.decode(error.body()) | reply, error.status)
 
 
 def sglang_routes(registry: WorkerRegistry, transport: HttpTransport) -> APIRouter:

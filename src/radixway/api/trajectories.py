@@ -13,25 +13,10 @@ import msgspec
 from fastapi import APIRouter, Request
 from msgspec import Meta
 
-from radixway.core.http import decode_json
+from radixway.api.client_requests import decode_body
 from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
 from radixway.core.pipeline.endpoints import ModelName
 from radixway.trajectories import RetrievedTokens, TokenRetrieval, TrieRegistry
-
-
-class TrajectoriesOffError(GatewayError):
-    """Nothing is recorded."""
-
-    status = 404
-    code = "trajectories_off"
-
-
-class NotExactError(GatewayError):
-    """Part of the text is not known as it was sampled, and the client would not have it made up."""
-
-    status = 409
-    code = "not_exact"
-    param = "text"
 
 
 class _RetrieveFields(msgspec.Struct, kw_only=True):
@@ -53,10 +38,6 @@ class _RetrieveMessagesBody(_RetrieveFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-_text = msgspec.json.Decoder(_RetrieveTextBody)
-_messages = msgspec.json.Decoder(_RetrieveMessagesBody)
-
-
 def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> APIRouter:
     """The published calls; `tries` is None where nothing is recorded."""
     router = APIRouter(tags=["trajectories"])
@@ -64,13 +45,13 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
     @router.post("/retrieve_from_text")
     async def retrieve_from_text(request: Request) -> dict[str, Any]:
         """Tokens, loss mask and log-probabilities of a whole text, and how much of that is a record."""
-        asked = decode_json(_text, await request.body())
+        asked = await decode_body(request, _RetrieveTextBody)
         return await answer(asked, asked.text)
 
     @router.post("/retrieve_from_messages_template")
     async def retrieve_from_messages_template(request: Request) -> dict[str, Any]:
         """Return the tokens of messages, as the model's chat template writes them."""
-        asked = decode_json(_messages, await request.body())
+        asked = await decode_body(request, _RetrieveMessagesBody)
         _, tokenizer = await tokenizer_of(asked.model)
         if tokenizer is None:
             raise BadRequest(
@@ -93,45 +74,42 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
 
     async def answer(asked: _RetrieveFields, text: str) -> dict[str, Any]:
         if tries is None:
-            raise TrajectoriesOffError(
-                "nothing is recorded: start with --trajectories or trajectories.enabled"
-            )
+            message = "nothing is recorded: start with --trajectories or trajectories.enabled"
+            raise GatewayError(message, status=404, code="trajectories_off")
         trie = await tries.trie_for(asked.model)
         found = trie.store.match_prefix(text, asked.session_id, whole=True)
         trie.count_lookup(found)
         try:
             retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)
-            told = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
+            retrieved = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
         except ValueError as error:
-            raise NotExactError(str(error)) from None
-        if asked.strict and not told.exact:
-            raise NotExactError(_inexact_reason(told))
-        return _retrieved_object(text, told)
+            raise _not_exact_error(str(error)) from None
+        if asked.strict and not retrieved.exact:
+            raise _not_exact_error(_inexact_reason(retrieved))
+        return _retrieved_object(text, retrieved)
 
     return router
 
 
-def _inexact_reason(told: RetrievedTokens) -> str:
-    if told.trajectory.ambiguous:
+def _not_exact_error(why: str) -> GatewayError:
+    return GatewayError(why, status=409, code="not_exact", param="text")
+
+
+def _inexact_reason(retrieved: RetrievedTokens) -> str:
+    if retrieved.trajectory.ambiguous:
         return "this is another session's record, or one of several: give the session_id that is meant"
-    if told.coverage < 1:
-        return f"of {len(told.trajectory.ids)} tokens {told.known} are known as they were sampled"
+    if retrieved.coverage < 1:
+        return f"of {len(retrieved.trajectory.ids)} tokens {retrieved.known} are known as they were sampled"
     return "a worker did not tell the log-probabilities of all tokens"
 
 
-def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
-    known = told.trajectory
-    spans, start = [], 0
+def _retrieved_object(text: str, retrieved: RetrievedTokens) -> dict[str, Any]:
+    known = retrieved.trajectory
+    spans: list[dict[str, Any]] = []
+    start = 0
     for end, label in known.spans:
-        spans.append(
-            {
-                "start": start,
-                "end": end,
-                "source": label.source,
-                "loss_mask": label.mask,
-                "version": label.version,
-            }
-        )
+        origin = {"source": label.source, "loss_mask": label.mask, "version": label.version}
+        spans.append({"start": start, "end": end, **origin})
         start = end
     reply = {
         "tokens": known.ids.tolist(),
@@ -142,12 +120,11 @@ def _retrieved_object(text: str, told: RetrievedTokens) -> dict[str, Any]:
         "loss_mask_length": sum(known.mask),
         "versions": known.versions,
         "spans": spans,
-        "exact": told.exact,
-        "coverage": told.coverage,
+        "exact": retrieved.exact,
+        "coverage": retrieved.coverage,
         "ambiguous": known.ambiguous,
     }
     if known.experts:
-        reply["routed_experts"] = [
-            {"end": end, "data": b64encode(raw).decode()} for end, raw in known.experts
-        ]
+        experts = [{"end": end, "data": b64encode(raw).decode()} for end, raw in known.experts]
+        reply["routed_experts"] = experts
     return reply

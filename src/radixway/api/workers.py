@@ -20,9 +20,7 @@ from radixway.routing import API, FleetMembership, HealthMonitor, Worker, Worker
 def worker_routes(
     registry: WorkerRegistry, membership: FleetMembership, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
-    """Build `/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`
-    for `registry`.
-    """
+    """Build `/add_worker`, `/remove_worker`, `/drain_worker` (a query or JSON body) and `/list_workers`."""
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
 
@@ -161,10 +159,15 @@ def registration_routes(
     async def register(request: Request) -> dict[str, Any]:
         """A worker is there, for `ttl_s` seconds; the same call again is its heartbeat."""
         fields = await read_worker_fields(request)
-        _refuse_unknown(fields)
+        known = WorkerSettings.model_fields.keys() | _OTHER_NAMES
+        if unknown := next((name for name in fields if name not in known), None):  # it would have no effect
+            raise BadRequest(f"{unknown}: there is no such field of a worker", param=unknown)
         ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
         if "model" in fields:
-            fields.setdefault("models", [_read_model(fields.pop("model"))])
+            model = fields.pop("model")
+            if not isinstance(model, str) or not model:
+                raise BadRequest("model must be a model's name", param="model")
+            fields.setdefault("models", [model])
         section = parse_worker(fields)
         ttl_s = registrar.register_worker(section, ttl_s)
         worker = registry.get_worker(section.url)
@@ -190,10 +193,11 @@ def registration_routes(
     @router.get("/workers")
     async def workers() -> dict[str, Any]:
         """All of them as in `/list_workers`, and how long the word of each holds that registered."""
+        leases = [(worker, registrar.lease_left_s(worker.url)) for worker in registry]
         return {
             "workers": [
-                worker.describe() | {"lease_left_s": _rounded(registrar.lease_left_s(worker.url))}
-                for worker in registry
+                worker.describe() | {"lease_left_s": None if left_s is None else round(left_s, 3)}
+                for worker, left_s in leases
             ]
         }
 
@@ -204,19 +208,6 @@ def _registration_state(url: str, worker: Worker | None) -> dict[str, Any]:
     if worker is None:
         return {"url": url, "state": "gone", "in_flight": 0}
     return {"url": url, "state": worker.state.value, "in_flight": worker.load.requests}
-
-
-def _refuse_unknown(fields: dict[str, Any]) -> None:
-    """Whoever registers is told of a field that would have no effect."""
-    for name in fields:
-        if name not in WorkerSettings.model_fields and name not in _OTHER_NAMES:
-            raise BadRequest(f"{name}: there is no such field of a worker", param=name)
-
-
-def _read_model(given: Any) -> str:
-    if not isinstance(given, str) or not given:
-        raise BadRequest("model must be a model's name", param="model")
-    return given
 
 
 def _read_ttl(given: Any, most_s: float) -> float | None:
@@ -231,7 +222,3 @@ def _read_ttl(given: Any, most_s: float) -> float | None:
             f"ttl_s must be a number of seconds, more than 0 and at most {most_s:g}", param="ttl_s"
         )
     return ttl_s
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)

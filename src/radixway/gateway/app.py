@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from radixway._version import __version__
 from radixway.api import describe_raw_paths
-from radixway.api.admin_audit import AdminAuditMiddleware
+from radixway.api.admin_access import AdminAuditMiddleware
 from radixway.api.asgi_middlewares import SlimeRouter, wrap_application
 from radixway.api.authorization import whoami_routes
 from radixway.api.chats import is_chat_path

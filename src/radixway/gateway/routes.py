@@ -31,6 +31,7 @@ from radixway.api.chats import disabled_routes
 from radixway.api.classification import classification_routes
 from radixway.api.prefixes import PrefixSources, prefix_routes
 from radixway.api.requests import request_routes
+from radixway.api.selector import WorkerChooser
 from radixway.api.simulations import simulation_routes
 from radixway.cluster.planner import build_plan_routes
 from radixway.core.tenants import PriceList
@@ -56,14 +57,13 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
     yield trajectory_routes(parts.tries, parts.tokenizer_of)
     yield session_routes(parts.sessions, authorization.access)
     yield count_routes(parts.sessions, authorization)
-    yield selector_routes(
-        registry, upstream.selector, upstream.prompts, upstream.reservations, authorization.access
-    )
+    chooser = WorkerChooser(registry, upstream.selector, upstream.prompts)
+    yield selector_routes(chooser, upstream.selector, upstream.reservations, authorization.access)
     yield traffic_routes(parts.traffic, authorization.access)
     yield usage_routes(parts.tenants, authorization.visible_tenant)
     yield build_plan_routes(parts.planner)
     yield semantic_routes(semantics.semantic, parts.journals, authorization, parts.audit)
-    yield dry_run_routes(semantics.middlewares(), registry, upstream, authorization.access)
+    yield dry_run_routes(semantics.middlewares(), chooser, authorization.access)
     if parts.cache is not None:
         from radixway.api.semantic_cache import cache_routes
 

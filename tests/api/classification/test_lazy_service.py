@@ -7,8 +7,8 @@ import sys
 import pytest
 from fastapi import Request
 
-from radixway.api.classification.errors import ClassificationApiError
-from radixway.api.classification.request_bodies import cancel_on_disconnect
+from radixway.api.client_requests import run_while_connected
+from radixway.core.http import ClientDisconnectedError
 from support.running_gateway import running_gateway
 
 pytest.importorskip("re2")
@@ -113,10 +113,10 @@ async def test_work_for_a_client_who_leaves_is_given_up():
             given_up.set()
 
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)
-    answering = asyncio.create_task(cancel_on_disconnect(request, work()))
+    answering = asyncio.create_task(run_while_connected(request, work()))
     await began.wait()
     leave.set()
-    with pytest.raises(ClassificationApiError, match="the client left"):
+    with pytest.raises(ClientDisconnectedError):
         await answering
     async with asyncio.timeout(10):
         await given_up.wait()

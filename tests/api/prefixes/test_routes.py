@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from radixway.api.prefixes.shapes import PrefixTree
+from radixway.api.prefixes.routes import PrefixTree
 from support.running_gateway import running_gateway
 from support.scripted_worker import scripted_worker
 

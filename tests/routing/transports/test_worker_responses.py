@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.api.ext_proc.headers import split_response_headers
+from radixway.api.ext_proc.messages import split_response_headers
 from radixway.routing.transports import filter_reply_headers
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker

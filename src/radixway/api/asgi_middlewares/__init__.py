@@ -4,7 +4,6 @@ The Slime router's users extend it with these; what such a class did there it do
 only attempt there (ask a worker twice, change the body) works.
 """
 
-from radixway.api.asgi_middlewares.slime_router import SlimeRouter
-from radixway.api.asgi_middlewares.stack import wrap_application
+from radixway.api.asgi_middlewares.stack import SlimeRouter, wrap_application
 
 __all__ = ["SlimeRouter", "wrap_application"]

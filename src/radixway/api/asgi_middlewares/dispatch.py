@@ -42,7 +42,6 @@ class InnerCall:
         self._heard = False
         """Somebody was told how it ended."""
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(maxsize=1)
-        """None after the last."""
         self._task = asyncio.create_task(self._run_app(app, scope))
 
     async def start_response(self) -> Response:
@@ -73,7 +72,6 @@ class InnerCall:
             await self._queue_message(None)
 
     async def _receive(self) -> Message:
-        """The whole body, then that the client left, when it has."""
         body, self._unread_body = self._unread_body, None
         if body is not None:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -100,7 +98,6 @@ class InnerCall:
                 yield chunk
 
     async def _raise_app_error(self) -> None:
-        """Raises what the application raised, if it did."""
         self._heard = True
         await self._task
 

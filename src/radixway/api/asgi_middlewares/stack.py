@@ -1,32 +1,86 @@
-"""Builds Starlette-style middlewares and puts them around an application."""
+"""Builds Starlette-style middlewares around an application, and the `router` that they get."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
+from types import SimpleNamespace
+from typing import Any
 
+from fastapi import FastAPI
 from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.responses import Response
 
 from radixway.api.asgi_middlewares.dispatch import DispatchAdapter
-from radixway.api.asgi_middlewares.slime_router import SlimeRouter
 from radixway.api.error_handlers import error_response
-from radixway.core.config import ConfigError
+from radixway.core.config import Config, ConfigError, WorkerSettings, check_worker_url
 from radixway.core.http import App, HttpError, Message, Receive, Scope, Send, limit_body
 from radixway.core.pipeline import import_class, is_asgi_middleware
+from radixway.routing import API, FleetMembership, WorkerRegistry
 
 log = logging.getLogger(__name__)
 
 
-def wrap_application(app: App, paths: Sequence[str], router: SlimeRouter, max_body_bytes: int) -> App:
-    """`app` within those of the classes named by `paths`, outermost first, that wrap applications.
+class SlimeRouter:
+    """The gateway's workers, its configuration by Slime's names, and room for attributes.
 
-    Without any it is `app` itself. Bodies over `max_body_bytes` are refused before a middleware has them.
-
-    Raises:
-        ConfigError: a path that names nothing, or a class that cannot be built as `(app, *, router)`.
+    A middleware may set any attribute for others to read. `radix_tree` is one with a meaning: what its
+    `get_stats()` returns is the `cache` of `GET /metrics`.
     """
+
+    radix_tree: Any
+
+    def __init__(
+        self, config: Config, registry: WorkerRegistry, membership: FleetMembership, app: FastAPI
+    ) -> None:
+        self._registry = registry
+        self._membership = membership
+        self.app = app
+        """Where a middleware may add routes of its own."""
+        self.args = _slime_arguments(config)
+        self.verbose = config.telemetry.logs.level == "debug"
+
+    @property
+    def worker_urls(self) -> Mapping[str, int]:
+        """Return the number of requests in flight by worker, at this moment."""
+        return {worker.url: worker.load.requests for worker in self._registry}
+
+    def list_workers(self) -> list[str]:
+        """The workers' URLs, in the order in which they were added."""
+        return list(self.worker_urls)
+
+    def add_worker(self, url: str) -> None:
+        """Take a worker in. Raises ValueError if `url` is none of a worker."""
+        self._membership.join_worker(API, WorkerSettings(url=url))
+
+    def remove_worker(self, url: str) -> bool:
+        """Forget a worker; its answers go on to their end. Returns whether it was known."""
+        return self._registry.remove_worker(check_worker_url(url)) is not None
+
+    def cache_stats(self) -> Mapping[str, Any] | None:
+        """Return the statistics of the attached radix tree; None while none is attached."""
+        tree = getattr(self, "radix_tree", None)
+        return None if tree is None else tree.get_stats()
+
+
+def _slime_arguments(config: Config) -> SimpleNamespace:
+    health = config.routing.health
+    return SimpleNamespace(
+        hf_checkpoint=config.trajectories.tokenizer,
+        sglang_router_ip=config.gateway.host,
+        sglang_router_port=config.gateway.port,
+        use_slime_router=True,
+        slime_router_middleware_paths=list(reversed(config.pipeline.middlewares)),
+        rollout_health_check_interval=health.interval_s,
+        slime_router_health_check_failure_threshold=health.failure_threshold,
+        slime_router_timeout=config.gateway.request_timeout_s,
+        slime_router_max_connections=None,
+        sglang_server_concurrency=config.routing.max_in_flight_per_worker,
+    )
+
+
+def wrap_application(app: App, paths: Sequence[str], router: SlimeRouter, max_body_bytes: int) -> App:
+    """Put `app` within the ASGI middlewares among `paths`, outermost first. Raises ConfigError."""
     wrapped = app
     for path in reversed(paths):
         middleware = import_class(path)
@@ -75,11 +129,7 @@ class _ErrorBoundary:
         except Exception as error:
             if begun:
                 raise
-            await _error_response(error)(scope, receive, send)
-
-
-def _error_response(error: Exception) -> Response:
-    if not isinstance(error, HttpError):
-        log.error("a middleware met a defect", exc_info=error)
-        error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
-    return error_response(error)
+            if not isinstance(error, HttpError):
+                log.error("a middleware met a defect", exc_info=error)
+                error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
+            await error_response(error)(scope, receive, send)

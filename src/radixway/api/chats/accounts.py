@@ -1,39 +1,145 @@
-"""`/account` and `/admin`: users as themselves and as the administrator sees them.
+"""Users: logins and tokens (`/auth`), accounts (`/account`, `/v1/account`), and administration (`/admin`)."""
 
-`/v1/account`: everything that is known of a user, and that nothing is any more.
-"""
-
+import uuid
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
-from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.request_body import LenientRequestBody
+from radixway.api.admin_access import AdminAccess
+from radixway.api.chats.auth_dependencies import OPERATOR, ChatAuthenticator
+from radixway.api.chats.bodies import NewPullWorker
 from radixway.chat.records import PullWorkerRecord
 from radixway.chat.service import ChatService
+from radixway.chat.user_tokens import TokenPair
 from radixway.core.component import CannotErase, Subject
+from radixway.core.config import DEFAULT_TENANT
 from radixway.core.erasure import ErasureService
-from radixway.core.http import include_routes
+from radixway.core.http import HttpError, include_routes
+
+_PUBLISHED = ("discord", "github", "google")
+_PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+Name = Annotated[str, Path(max_length=64)]
+
+
+def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess | None = None) -> APIRouter:
+    """Build logins and tokens; `access` is the operator's."""
+    router = APIRouter(prefix="/auth", tags=["auth"])
+
+    @router.get("/check")
+    async def check(user: Annotated[str, Depends(who.require_user)]) -> str:
+        """Return the id of the token's user."""
+        return user
+
+    @router.get("/providers")
+    async def providers() -> list[str]:
+        """List the providers by which users may log in."""
+        debug = ["debug"] if room.config.allow_debug_auth else []
+        ours = [name for name in room.logins.names if name in _PUBLISHED]
+        return ours + debug + [name for name in room.logins.names if name not in _PUBLISHED]
+
+    @router.get("/refresh")
+    async def refresh(refresh: Annotated[str, Header(min_length=1, max_length=8192)]) -> dict[str, Any]:
+        """A new pair of tokens for a refresh token, which serves once."""
+        pair = await room.token_issuer.refresh_pair(refresh)
+        return {"access_token": pair.access, "token_type": "bearer"} | {"refresh_token": pair.refresh}
+
+    @router.get("/login/debug")
+    async def debug_login(
+        username: Annotated[str, Query(min_length=1, max_length=256)], state: str = "{}"
+    ) -> None:
+        """Redirect to the callback, as real providers do."""
+        _require_debug_auth(room)
+        query = urlencode({"code": username, "state": state})
+        raise HTTPException(302, headers={"Location": f"/auth/callback/debug?{query}"})
+
+    @router.get("/callback/debug")
+    async def debug_callback(code: Annotated[str, Query(max_length=256)]) -> dict[str, Any]:
+        """Issue tokens for a user of the name `code`."""
+        _require_debug_auth(room)
+        if not code:
+            raise HTTPException(400, "Username is required")
+        user = await room.accounts.enroll_user(DEFAULT_TENANT, "debug", code, code, new_id=code)
+        return token_pair_object(await room.token_issuer.issue_pair(user.id))
+
+    @router.get("/login/{provider}", status_code=302, response_class=RedirectResponse)
+    async def login(provider: Name) -> RedirectResponse:
+        """Redirect to the login of `provider`."""
+        return RedirectResponse(await room.logins.begin(provider), 302, _PRIVATE)
+
+    @router.get("/callback/{provider}")
+    async def callback(
+        provider: Name,
+        response: Response,
+        code: Annotated[str | None, Query(min_length=1, max_length=4096)] = None,
+        state: Annotated[str | None, Query(min_length=1, max_length=4096)] = None,
+        iss: Annotated[str | None, Query(max_length=2048)] = None,
+        error: Annotated[str | None, Query(max_length=256)] = None,
+    ) -> dict[str, Any]:
+        """Issue tokens for the user that `provider` has sent back."""
+        response.headers.update(_PRIVATE)
+        if error is not None:
+            room.logins.known(provider)
+            raise HTTPException(400, f"The provider refused: {error}")
+        missing = [name for name, value in (("code", code), ("state", state)) if value is None]
+        if code is None or state is None:
+            mistakes = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
+            raise RequestValidationError(mistakes)
+        return token_pair_object(await room.logins.end(provider, code, state, iss))
+
+    @router.post("/operator")
+    async def operator(request: Request, response: Response) -> dict[str, Any]:
+        """Issue tokens for the operator, who passes by the admin key or from this machine."""
+        if access is None:
+            raise HTTPException(404, "Not Found")
+        try:
+            access(request)
+        except HttpError as error:
+            raise HTTPException(error.status, str(error)) from None
+        response.headers.update(_PRIVATE)
+        user = await room.accounts.enroll_user(
+            DEFAULT_TENANT, OPERATOR, OPERATOR, "Operator", new_id=str(uuid.uuid4())
+        )
+        return token_pair_object(await room.token_issuer.issue_pair(user.id))
+
+    @router.post("/trusted")
+    async def trusted(request: Request) -> dict[str, Any]:
+        """Return the user whom a trusted server speaks for, creating the account where there is none."""
+        user = await who.enroll_user(request)
+        return {
+            "id": user.id,
+            "provider": user.provider,
+            "provider_account_id": user.provider_account_id,
+            "display_name": user.display_name,
+            "deleted": user.deleted,
+        }
+
+    return router
+
+
+def token_pair_object(pair: TokenPair) -> dict[str, Any]:
+    """Build the published shape of `pair`."""
+    return {
+        "access_token": {"access_token": pair.access, "token_type": "bearer"},
+        "refresh_token": {"access_token": pair.refresh, "token_type": "refresh"},
+    }
+
+
+def _require_debug_auth(room: ChatService) -> None:
+    if not room.config.allow_debug_auth:
+        raise HTTPException(403, "Debug auth is not allowed")
+
 
 _HIDDEN = "********"
 """In place of a key, of which nobody knows more than a hash."""
 
 
-class NewPullWorker(LenientRequestBody):
-    """A pull worker to be registered."""
-
-    name: str = Field(min_length=1, max_length=256)
-    trusted: bool = False
-
-
 def account_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build the routes by which users, or the administrator, delete accounts, tokens and pull workers in
-    `room`.
-    """
+    """Build the routes that delete accounts and tokens, and that register pull workers."""
     router = APIRouter(tags=["accounts"])
 
     @router.delete("/account/")
@@ -88,8 +194,10 @@ def _worker_object(worker: PullWorkerRecord, key: str) -> dict[str, Any]:
     return {"id": worker.id, "name": worker.name, "api_key": key, "trusted": worker.trusted}
 
 
-_LINES = "application/x-ndjson"
-_RESPONSES: dict[int | str, dict[str, Any]] = {200: {"content": {_LINES: {"schema": {"type": "string"}}}}}
+NDJSON = "application/x-ndjson"
+NDJSON_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {NDJSON: {"schema": {"type": "string"}}}}
+}
 _HEADERS = {"cache-control": "no-store", "content-disposition": 'attachment; filename="account.jsonl"'}
 _UserId = Annotated[str, Path(max_length=256, pattern=r"^[^\x00]*$")]
 
@@ -99,14 +207,14 @@ def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureSe
     router = APIRouter(tags=["privacy"])
     User = Annotated[str, Depends(who.require_user)]
 
-    @router.get("/v1/account/export", responses=_RESPONSES, response_class=StreamingResponse)
+    @router.get("/v1/account/export", responses=NDJSON_RESPONSES, response_class=StreamingResponse)
     async def export(user: User) -> StreamingResponse:
         """Export every row of the user, as JSON lines."""
         return _attachment_response(await room.account_export.export_user(user))
 
     @router.get(
         "/admin/users/{user_id}/export",
-        responses=_RESPONSES,
+        responses=NDJSON_RESPONSES,
         response_class=StreamingResponse,
         dependencies=[Depends(who.require_admin)],
     )
@@ -131,4 +239,4 @@ def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureSe
 
 
 def _attachment_response(lines: AsyncIterator[bytes]) -> StreamingResponse:
-    return StreamingResponse(lines, media_type=_LINES, headers=_HEADERS)
+    return StreamingResponse(lines, media_type=NDJSON, headers=_HEADERS)

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 
 from radixway._version import __version__
 from radixway.api.admin_access import AdminAccess
-from radixway.api.chats.accounts import account_routes, privacy_routes
-from radixway.api.chats.auth import auth_routes
+from radixway.api.chats.accounts import account_routes, auth_routes, privacy_routes
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.chats import chat_routes
-from radixway.api.chats.configs import config_routes
-from radixway.api.chats.errors import add_published_error_handlers
-from radixway.api.chats.messages import message_routes
+from radixway.api.chats.chats import chat_routes, message_routes
+from radixway.api.chats.errors import add_openai_error_handlers, add_published_error_handlers
 from radixway.api.chats.paths import CHATS_OPENAPI, RESPONSES_OPENAPI
-from radixway.api.chats.plugins import plugin_routes
+from radixway.api.chats.plugins import config_routes, plugin_routes
 from radixway.api.chats.pull_socket import pull_routes
-from radixway.api.chats.request_body import NulPathFilter
-from radixway.api.chats.responses.conversations import conversation_routes
-from radixway.api.chats.responses.errors import add_openai_error_handlers
-from radixway.api.chats.responses.owners import ResponseOwners
-from radixway.api.chats.responses.routes import response_routes
-from radixway.api.chats.responses.service import ResponseService
+from radixway.api.chats.responses.routes import conversation_routes, response_routes
+from radixway.api.chats.responses.service import ResponseOwners, ResponseService
 from radixway.api.chats.v1 import v1_routes
+from radixway.chat.accounts import UserAccounts
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.local_completions import PipelineCall
 from radixway.chat.service import ChatService
 from radixway.core.erasure import ErasureService
-from radixway.core.http import include_routes
+from radixway.core.http import App, Receive, Scope, Send, include_routes
+from radixway.core.pipeline import Caller, ForbiddenError, Reply, Request, TenantPolicy
 from radixway.core.tenants import KeyRing
+
+
+class NulPathFilter:
+    """An ASGI middleware. Nothing is named by U+0000, which PostgreSQL cannot even be asked for: 404."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "\x00" not in scope.get("path", "") and b"%00" not in scope.get("query_string", b""):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await JSONResponse({"detail": "Not Found"}, 404)(scope, receive, send)
+
+
+async def send_as_tenant(
+    request: Request, accounts: UserAccounts, tenancies: Mapping[str, TenantPolicy] | None, road: PipelineCall
+) -> Reply:
+    """Send a user's `request` through the pipeline as their tenant's. Raises ForbiddenError."""
+    try:
+        user = await accounts.find_user(request.caller.user or "")
+    except ChatNotFoundError:
+        raise ForbiddenError("there is no such user any more") from None
+    policy = None
+    if tenancies:
+        if user.tenant not in tenancies:
+            raise ForbiddenError(f"there is no tenant {user.tenant!r} any more")
+        policy = tenancies[user.tenant]
+        request.journal.add("tenant", policy)
+    request.caller = Caller(user.tenant, user.gateway_user, policy)
+    return await road(request)
 
 
 def build_chat_app(
@@ -58,7 +91,7 @@ def build_chat_app(
         config_routes(room),
         plugin_routes(room),
         account_routes(room, who),
-        v1_routes(room, who),
+        *v1_routes(room, who),
         privacy_routes(room, who, erasure),
         pull_routes(room, who),
     )

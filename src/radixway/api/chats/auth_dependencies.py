@@ -6,6 +6,7 @@ import base64
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from radixway.api.admin_access import BY, NOBODY
 from radixway.chat.accounts import HOUSE
-from radixway.chat.api_keys import PREFIX, KeyScope
+from radixway.chat.api_keys import PREFIX, ApiKey, KeyScope
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import OF_TENANTS, PullWorkerRecord, User, UserRole
 from radixway.chat.service import ChatService
@@ -26,7 +27,6 @@ from radixway.core.config import DEFAULT_TENANT
 from radixway.core.tenants import KeyRing, KnownKey
 
 _MAX_HEADER_BYTES = 8192
-"""Of the header `TrustedClient`."""
 _USER = "radixway.user"
 """Where a scope says whose request it is, once that was looked up."""
 OPERATOR = "operator"
@@ -58,9 +58,7 @@ class ChatAuthenticator:
         self._trusted = [key.get_secret_value().encode() for key in room.config.trusted_client_keys]
 
     async def require_user(self, request: Request) -> str:
-        """A FastAPI dependency: the id of the user who sent `request`. Raises HTTPException,
-        InvalidTokenError, ChatNotFoundError.
-        """
+        """Return the user of `request`. Raises HTTPException, InvalidTokenError, ChatNotFoundError."""
         found: str | None = request.scope.get(_USER)
         if found is None:
             found = request.scope[_USER] = await self._authenticate_user(request)
@@ -84,9 +82,7 @@ class ChatAuthenticator:
         return user.id
 
     async def require_admin(self, request: Request) -> None:
-        """A FastAPI dependency: refuses a `request` unless it is an administrator's. Raises HTTPException,
-        InvalidTokenError.
-        """
+        """Refuse a `request` that is no administrator's. Raises HTTPException, InvalidTokenError."""
         request.scope[BY] = NOBODY
         token = _bearer_token(request, 401, "Invalid token")
         if secrets.compare_digest(token.encode(), self._room.secrets.root_token.encode()):
@@ -99,9 +95,7 @@ class ChatAuthenticator:
         request.scope[BY] = "chats" if named is None else f"tenant:{named.tenant}"
 
     def authenticate_before_bodies(self, routes: Iterable[BaseRoute]) -> None:
-        """Authenticate before the bodies of `routes` are read; FastAPI reads them before its dependencies
-        run.
-        """
+        """Authenticate before FastAPI reads the bodies of `routes`, which it does before dependencies run."""
         for route in routes:
             if isinstance(route, APIRoute) and route.body_field is not None:
                 for dependency in route.dependant.dependencies:
@@ -117,23 +111,20 @@ class ChatAuthenticator:
             if named is not None and "worker" in named.scopes:
                 return PullWorkerRecord(f"tenant:{named.tenant}", named.tenant, trusted=False, created_at=0.0)
             return await self._room.workers.find_by_key(key)
-        try:
-            found = await self._room.api_keys.find_key(key)
-        except InvalidTokenError:
+        found = await self._find_api_key(key)
+        if found is None or found.scope is not KeyScope.WORKER:
             return None
-        if found is None or found[0].scope is not KeyScope.WORKER:
-            return None
-        return PullWorkerRecord(found[0].id, found[0].name, trusted=False, created_at=found[0].created_at)
+        return PullWorkerRecord(found.id, found.name, trusted=False, created_at=found.created_at)
 
     async def require_trusted_client(self, request: Request) -> tuple[TrustedClient, str]:
-        """Return whom the trusted server behind `request` speaks for, and the tenant of its users. Raises
-        HTTPException (401).
-        """
+        """Return whom a trusted server speaks for, and its users' tenant. Raises HTTPException (401)."""
         given = request.headers.get("trustedclient")
         if given is None:
             raise HTTPException(401, "Missing token")
+        if len(given) > _MAX_HEADER_BYTES:
+            raise HTTPException(401, "Invalid token")
         try:
-            client = msgspec.json.decode(_decode_header(given), type=TrustedClient)
+            client = msgspec.json.decode(base64.b64decode(given, validate=True), type=TrustedClient)
         except ValueError:
             raise HTTPException(401, "Invalid token") from None
         tenant = await self._tenant_of_client(client)
@@ -142,10 +133,7 @@ class ChatAuthenticator:
         return client, tenant
 
     async def enroll_user(self, request: Request) -> User:
-        """Return the user whom a trusted server speaks for in `request`, creating one where there is none.
-
-        Raises HTTPException; ChatNotFoundError: the id is somebody else's.
-        """
+        """Return a trusted server's user, created if need be. Raises HTTPException, ChatNotFoundError."""
         client, tenant = await self.require_trusted_client(request)
         # A server chooses ids of the tenant that all share by default; another tenant's would bump into them.
         new_id = client.user_id if tenant == DEFAULT_TENANT else str(uuid.uuid4())
@@ -154,18 +142,15 @@ class ChatAuthenticator:
         )
 
     async def _tenant_of_client(self, client: TrustedClient) -> str | None:
-        """Of a trusted server's users; None: it is none."""
+        """The tenant of a trusted server's users; None: it is no trusted server."""
         given = client.api_key.encode()
         if any(secrets.compare_digest(given, key) for key in self._trusted):
             return DEFAULT_TENANT
         if client.api_key.startswith(PREFIX):
-            try:
-                found = await self._room.api_keys.find_key(client.api_key)
-            except InvalidTokenError:
+            found = await self._find_api_key(client.api_key)
+            if found is None or found.scope is not KeyScope.TRUSTED:
                 return None
-            key = None if found is None else found[0]
-            may = key is not None and key.scope is KeyScope.TRUSTED and key.client in (None, client.client)
-            return key.tenant if key is not None and may else None
+            return found.tenant if found.client in (None, client.client) else None
         named = self._tenant_key(client.api_key)
         return named.tenant if named is not None and "trusted" in named.scopes else None
 
@@ -182,6 +167,12 @@ class ChatAuthenticator:
         except ChatNotFoundError:
             raise InvalidTokenError("Invalid token") from None
         return user, user.role == UserRole.ADMIN
+
+    async def _find_api_key(self, key: str) -> ApiKey | None:
+        with suppress(InvalidTokenError):
+            if (found := await self._room.api_keys.find_key(key)) is not None:
+                return found[0]
+        return None
 
     def _tenant_key(self, token: str) -> KnownKey | None:
         return None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
@@ -205,13 +196,6 @@ def _authenticate_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]
         await app(scope, receive, send)
 
     return answer
-
-
-def _decode_header(given: str) -> bytes:
-    """Raises ValueError."""
-    if len(given) > _MAX_HEADER_BYTES:
-        raise ValueError("too long")
-    return base64.b64decode(given, validate=True)
 
 
 def _bearer_token(request: Request, status: int, missing: str) -> str:

@@ -1,4 +1,4 @@
-"""Errors in the shape of the published service (FastAPI 0.88 with pydantic 1): `{"detail": …}`."""
+"""Errors in the published shape, FastAPI 0.88's with pydantic 1 (`{"detail": …}`), and in OpenAI's."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from radixway.api.error_handlers import error_response
 from radixway.chat.database_outages import is_outage
 from radixway.chat.errors import (
     ChatBusyError,
@@ -27,19 +29,20 @@ from radixway.chat.errors import (
 )
 from radixway.chat.login import LoginError
 from radixway.chat.user_tokens import InvalidTokenError
-from radixway.core.http import HttpError
+from radixway.core.http import ClientDisconnectedError, HttpError, MethodNotAllowedError
 
 log = logging.getLogger(__name__)
 
-
-_STATUS: tuple[tuple[type[ChatError], int, str], ...] = (
+_CHAT_ERRORS: tuple[tuple[type[ChatError], int, str], ...] = (
     (ChatNotFoundError, 404, "not_found"),
     (ChatTooLargeError, 413, "too_large"),
     (ChatLimitExceededError, 429, "rate_limit_exceeded"),
     (ChatBusyError, 409, "occupied"),
     (ChatQueueFullError, 503, "queue_full"),
     (IdempotencyKeyReusedError, 422, "idempotency_key_reused"),
+    (ChatError, 400, "invalid_value"),
 )
+"""The first that fits gives status and code."""
 
 _BOUNDS = {
     "greater_than": ("number.not_gt", "gt", "greater than {}"),
@@ -70,17 +73,62 @@ _TYPES = {
 }
 
 
+def as_http_error(error: Exception) -> HttpError:
+    """Convert `error` of chats, their logins or database to one of HTTP. Raises it where it is a defect."""
+    match error:
+        case HttpError():
+            return error
+        case ChatError():
+            status, code = next(
+                (status, code) for kind, status, code in _CHAT_ERRORS if isinstance(error, kind)
+            )
+            after_s = 1 if status == 503 else None
+            if isinstance(error, ChatLimitExceededError):
+                after_s = max(1, math.ceil(error.retry_after_s))
+            param = error.field if isinstance(error, InvalidFieldError) else None
+            return HttpError(str(error), status=status, code=code, param=param, retry_after_s=after_s)
+        case InvalidTokenError():
+            return HttpError(str(error), status=error.status)
+        case LoginError():
+            log.info("a login failed: %s", error)
+            after_s = 5 if error.status == 503 else None
+            return HttpError(f"Login failed: {error}", status=error.status, retry_after_s=after_s)
+        case IntegrityError():  # what was there when it was asked for was deleted before it was written to
+            log.warning("a call refers to what is gone: %s", type(error.__cause__ or error).__name__)
+            return HttpError("Deleted meanwhile", status=409, code="deleted")
+        case SQLAlchemyError() if is_outage(error):
+            message = "The database does not answer"
+            return HttpError(message, status=503, code="chats_unavailable", retry_after_s=1)
+    raise error
+
+
 def add_published_error_handlers(app: FastAPI) -> None:
-    """Have `app` reply with every client error in that shape."""
+    """Have `app` reply with every client error in the published shape."""
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
-    app.add_exception_handler(HttpError, _handle_http_error)
-    app.add_exception_handler(ChatError, _handle_chat_error)
     app.add_exception_handler(InvalidFieldError, _handle_invalid_field)
-    app.add_exception_handler(InvalidTokenError, _handle_bad_token)
-    app.add_exception_handler(LoginError, _handle_login_failure)
-    app.add_exception_handler(IntegrityError, _handle_deleted_row)
-    app.add_exception_handler(SQLAlchemyError, _handle_database_error)
+    for kind in (HttpError, ChatError, InvalidTokenError, LoginError, SQLAlchemyError):
+        app.add_exception_handler(kind, _reply_in_published_shape)
+
+
+def add_openai_error_handlers(app: FastAPI) -> None:
+    """Have `app` reply with every client error in OpenAI's shape."""
+    app.add_exception_handler(HTTPException, _handle_unknown_path)
+    app.add_exception_handler(ClientDisconnectedError, _handle_client_gone)
+    app.add_exception_handler(ClientDisconnect, _handle_client_gone)
+    for kind in (HttpError, ChatError, SQLAlchemyError):
+        app.add_exception_handler(kind, _reply_in_openai_shape)
+
+
+def not_found_error(what: str, given: str, param: str, *, code: str = "not_found") -> HttpError:
+    """Build the error (404) of a `what` with the id `given` that is not the caller's."""
+    return HttpError(f"{what} with id {given[:80]!r} not found.", status=404, code=code, param=param)
+
+
+def previous_not_found_error(given: str) -> HttpError:
+    """Build the error (404) of an unknown previous response `given`."""
+    code = "previous_response_not_found"
+    return not_found_error("Previous response", given, "previous_response_id", code=code)
 
 
 def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,9 +145,9 @@ def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:
             }
     if kind in ("literal_error", "enum"):
         permitted = re.findall(r"'([^']*)'", context["expected"])
-        told = ", ".join(f"'{value}'" for value in permitted)
+        values = ", ".join(f"'{value}'" for value in permitted)
         return at | {
-            "msg": f"value is not a valid enumeration member; permitted: {told}",
+            "msg": f"value is not a valid enumeration member; permitted: {values}",
             "type": "type_error.enum",
             "ctx": {"enum_values": permitted},
         }
@@ -107,66 +155,44 @@ def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:
     return at | {"msg": text, "type": named}
 
 
-def status_of_chat_error(error: ChatError) -> tuple[int, str]:
-    """Return the HTTP status and OpenAI's code for `error`."""
-    found = ((status, code) for kind, status, code in _STATUS if isinstance(error, kind))
-    return next(found, (400, "invalid_value"))
+async def _reply_in_published_shape(_: Request, error: Exception) -> Response:
+    refusal = as_http_error(error)
+    after_s = refusal.retry_after_s
+    headers = {} if after_s is None else {"Retry-After": str(after_s)}
+    return JSONResponse({"detail": refusal.client_message}, refusal.status, headers)
 
 
-async def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
+async def _reply_in_openai_shape(_: Request, error: Exception) -> Response:
+    return error_response(as_http_error(error))
+
+
+async def _handle_validation_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     return JSONResponse({"detail": [as_pydantic1_error(each) for each in error.errors()]}, 422)
 
 
-async def _handle_http_exception(_: Request, error: Exception) -> JSONResponse:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, HttpError):  # FastAPI has met it while it read the body
-        return await _handle_http_error(_, error.__cause__)
+        return await _reply_in_published_shape(request, error.__cause__)
     return JSONResponse({"detail": error.detail}, error.status_code, dict(error.headers or {}))
 
 
-async def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
-    """What the server that they share has refused."""
-    assert isinstance(error, HttpError)
-    headers = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
-    return JSONResponse({"detail": error.client_message}, error.status, headers)
-
-
-async def _handle_chat_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ChatError)
-    status, _code = status_of_chat_error(error)
-    headers = {"Retry-After": "1"} if status in (429, 503) else {}
-    if isinstance(error, ChatLimitExceededError):
-        headers = {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
-    return JSONResponse({"detail": str(error)}, status, headers)
-
-
-async def _handle_invalid_field(_: Request, error: Exception) -> JSONResponse:
+async def _handle_invalid_field(_: Request, error: Exception) -> Response:
     assert isinstance(error, InvalidFieldError)
-    told = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
-    return JSONResponse({"detail": [told]}, error.status)
+    mistake = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
+    return JSONResponse({"detail": [mistake]}, error.status)
 
 
-async def _handle_deleted_row(_: Request, error: Exception) -> JSONResponse:
-    """What was there when it was asked for was deleted before it was written to."""
-    log.warning("a call refers to what is gone: %s", type(error.__cause__ or error).__name__)
-    return JSONResponse({"detail": "Deleted meanwhile"}, 409)
+async def _handle_unknown_path(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path, method = request.url.path, request.method
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return error_response(MethodNotAllowedError(path, method, allowed))
+    message = f"{error.detail}: {method} {path}"
+    return error_response(HttpError(message, status=error.status_code, code="not_found"))
 
 
-async def _handle_database_error(_: Request, error: Exception) -> JSONResponse:
-    """The database cannot be reached; any other error of its is a defect of ours."""
-    if not isinstance(error, SQLAlchemyError) or not is_outage(error):
-        raise error
-    return JSONResponse({"detail": "The database does not answer"}, 503, {"retry-after": "1"})
-
-
-async def _handle_bad_token(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, InvalidTokenError)
-    return JSONResponse({"detail": str(error)}, error.status)
-
-
-async def _handle_login_failure(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, LoginError)
-    log.info("a login failed: %s", error)
-    headers = {"Retry-After": "5"} if error.status == 503 else {}
-    return JSONResponse({"detail": f"Login failed: {error}"}, error.status, headers)
+async def _handle_client_gone(_: Request, error: Exception) -> Response:
+    return Response(status_code=499)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
+from radixway.api.client_requests import wait_for_disconnect
 from radixway.chat import published_shapes
 from radixway.chat.database_outages import is_outage
 from radixway.chat.job_queue import JobPosition
@@ -59,7 +60,7 @@ class ChatEventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         hearing, leaving = (
             asyncio.create_task(self._read_entries()),
-            asyncio.create_task(_wait_for_disconnect(receive)),
+            asyncio.create_task(wait_for_disconnect(receive)),
         )
         for task in (hearing, leaving):
             task.add_done_callback(lambda _: self._news.set())
@@ -113,7 +114,6 @@ class ChatEventStream(Response):
                 await self._news.wait()
 
     def _wake_at(self, at: float) -> None:
-        """Or at an earlier time that was set before; then it is looked again."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_at(at, self._wake)
 
@@ -123,11 +123,10 @@ class ChatEventStream(Response):
 
 
 class _Keepalive:
-    """Of life, for one listener: where the answer stands, as long as it has not begun, and pings."""
+    """Signs of life for one listener: the queue position until the answer begins, and pings."""
 
     def __init__(self, room: ChatService, message: Message) -> None:
         self.due_at = 0.0
-        """When to ask for the next one."""
         self._room = room
         self._message = message
         self._queue: str | None = None
@@ -136,7 +135,6 @@ class _Keepalive:
         self._begun = message.state.is_final
 
     def note_entry(self, now: float) -> None:
-        """Note that the answer itself was heard at `now` (seconds)."""
         self._begun = True
         self._silent_since = now
         self.due_at = now + self._room.config.ping_s
@@ -158,8 +156,7 @@ class _Keepalive:
         return write_comment(b"ping", line_end=_LINE_END)
 
     async def _find_queue_position(self) -> JobPosition | None:
-        """None: it stands nowhere, or the database does not say so in time. The answer comes when it is back,
-        and words that are there already do not wait for it."""
+        """None where it is in no queue, or where the database does not answer in time."""
         try:
             async with asyncio.timeout(_PENDING_S):
                 if not self._knows_queue:
@@ -175,8 +172,3 @@ class _Keepalive:
             if not is_outage(error):
                 raise
             return None
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

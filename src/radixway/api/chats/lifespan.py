@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,6 @@ class ChatsApplication(Component):
         self._responses: ResponseService | None = None
         self._app: ASGIApp | None = None
         self.warming: asyncio.Task[None] | None = None
-        """Imports what the first call needs."""
         self._unopened: str | None = None
         """What is wrong while there is no room."""
         self._open = AsyncExitStack()
@@ -85,23 +84,20 @@ class ChatsApplication(Component):
         self._listens = (registry.on_state, registry.on_learn, registry.on_remove)
 
     async def start(self) -> None:
-        """Open them now where there are any already: what was under way when the last gateway ended goes on.
-
-        Raises ConfigError.
-        """
+        """Open chats where there are any already: what was under way goes on. Raises ConfigError."""
         if self.has_database():
             try:
                 await self._get_app()
             except BaseException:
                 await self._open.aclose()
                 raise
-        for told in self._listens:
-            told.append(self._on_workers_changed)
+        for callbacks in self._listens:
+            callbacks.append(self._on_workers_changed)
 
     async def stop(self) -> None:
         """Close them, if they are open."""
-        for told in self._listens:
-            told.remove(self._on_workers_changed)
+        for callbacks in self._listens:
+            callbacks.remove(self._on_workers_changed)
         if self.warming is not None:
             self.warming.cancel()
         try:
@@ -118,8 +114,7 @@ class ChatsApplication(Component):
         return 0
 
     def warm_up(self) -> None:
-        """Import what the first call needs, in a thread: for servers that listen already. Nothing is opened,
-        and no file is made; what fails is told to whoever calls."""
+        """Import what the first call needs, in a thread; failures are told to whoever calls."""
         if self.room is None and self.warming is None:
             self.warming = asyncio.create_task(_import_in_thread())
 
@@ -148,17 +143,11 @@ class ChatsApplication(Component):
 
     def busy_pull_workers(self) -> list[tuple[str, float]]:
         """Count connected pull workers, by model."""
-        if (room := self.room) is None:
-            return []
-        models = room.sessions.models
-        return [(room.models.find_name(models[queue]), float(n)) for queue, n in room.sessions.busy.items()]
+        return [] if self.room is None else _by_model(self.room, self.room.sessions.busy)
 
     def gpu_utilization(self) -> list[tuple[str, float]]:
         """Return how busy the GPUs of pull workers are (0 to 1), by model, where they say."""
-        if (room := self.room) is None:
-            return []
-        models = room.sessions.models
-        return [(room.models.find_name(models[queue]), share) for queue, share in room.sessions.gpus.items()]
+        return [] if self.room is None else _by_model(self.room, self.room.sessions.gpus)
 
     async def count_waiting(self) -> None:
         """Count the answers that wait; where the database does not reply in time, nothing is reported."""
@@ -179,18 +168,14 @@ class ChatsApplication(Component):
         """Describe for `/health`: whether chats are open, how processes notify each other, and what fails."""
         room = self.room
         shared = None if room is None else room.reconnecting
-        told = (
-            {"over": None, "problem": None}
-            if shared is None
-            else {"over": shared.name, "problem": shared.problem}
-        )
-        said: dict[str, Any] = {"open": room is not None, "shared": told}
+        over, unshared = (None, None) if shared is None else (shared.name, shared.problem)
+        report: dict[str, Any] = {"open": room is not None, "shared": {"over": over, "problem": unshared}}
         problem = self._unopened if room is None else room.database.problem
         if problem is not None:
-            said["database"] = {"kind": None if room is None else room.database.kind, "problem": problem}
-        if problem is not None or told["problem"] is not None:
-            said["status"] = "degraded"
-        return said
+            report["database"] = {"kind": None if room is None else room.database.kind, "problem": problem}
+        if problem is not None or unshared is not None:
+            report["status"] = "degraded"
+        return report
 
     def notification_states(self) -> list[tuple[str, float]]:
         """Return 1 or 0 by name: whether the notifications between processes work."""
@@ -208,11 +193,9 @@ class ChatsApplication(Component):
             await asyncio.to_thread(_import_dependencies)  # a second of a core's time
         except ImportError as error:
             raise ConfigError(f"chats need radixway[chat]: {error}") from error
-        from radixway.api.chats.app import build_chat_app, build_responses_app
+        from radixway.api.chats.app import build_chat_app, build_responses_app, send_as_tenant
         from radixway.api.chats.auth_dependencies import ChatAuthenticator
-        from radixway.api.chats.responses.owners import ResponseOwners
-        from radixway.api.chats.responses.service import ResponseService
-        from radixway.api.chats.tenant_dispatch import send_as_tenant
+        from radixway.api.chats.responses.service import ResponseOwners, ResponseService
         from radixway.chat.service import ChatService
 
         tenants = self._tenants
@@ -251,7 +234,6 @@ class ChatsApplication(Component):
         return both
 
     def _served_models(self) -> frozenset[str]:
-        """That the road answers for."""
         served = self._registry.known_models()
         return served.union(self._named()) if served else served
 
@@ -260,6 +242,11 @@ class ChatsApplication(Component):
             self.room.update_local_queues()
         if self._responses is not None:
             self._responses.update_queues()
+
+
+def _by_model(room: ChatService, by_queue: Mapping[str, float]) -> list[tuple[str, float]]:
+    queues = room.sessions.models
+    return [(room.models.find_name(queues[queue]), float(value)) for queue, value in by_queue.items()]
 
 
 async def _import_in_thread() -> None:

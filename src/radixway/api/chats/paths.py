@@ -37,7 +37,6 @@ def disabled_routes() -> APIRouter:
     router = APIRouter()
 
     async def closed() -> None:
-        """Raises HttpError."""
         message = "responses are kept with chats, which are switched off here (chat.enabled: false)"
         raise HttpError(message, status=404, code="chats_disabled")
 

@@ -1,25 +1,56 @@
-"""`/plugins/{name}/…`: the built-in plugins, as manifests describe them; workers call them here."""
+"""`/configs`: models and plugins that may be chosen. `/plugins`: the built-in ones, which workers call."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
+from radixway.api.chats.bodies import PluginEntry
+from radixway.chat.model_configs import load_published
 from radixway.chat.plugins.builtin_plugins import BuiltinPlugin, render_icon
-from radixway.chat.plugins.plugin import ToolError, strip_unstorable
+from radixway.chat.plugins.plugin import PluginError, ToolError, strip_unstorable
 from radixway.chat.service import ChatService
+
+
+def config_routes(room: ChatService) -> APIRouter:
+    """Build the routes of models, presets and plugins of `room`."""
+    router = APIRouter(prefix="/configs", tags=["configs"])
+
+    @router.get("/model_configs")
+    async def model_configs() -> list[dict[str, Any]]:
+        """Every model that may be asked now, with the presets of sampling."""
+        presets = [asdict(preset) for preset in load_published()[1]]
+        return [
+            {"name": config.name, "description": "", "parameter_configs": presets}
+            for config in room.models.list_configs()
+        ]
+
+    @router.get("/builtin_plugins")
+    async def builtin_plugins(request: Request) -> list[dict[str, Any]]:
+        """Plugins that may be chosen: ours, and the MCP servers of the configuration."""
+        return room.plugins.list_entries(str(request.base_url))
+
+    @router.post("/plugin_config")
+    async def plugin_config(body: PluginEntry, request: Request) -> dict[str, Any]:
+        """A plugin with what its manifest says; fetched from public addresses alone."""
+        try:
+            found = await room.plugins.load_config(body.url, str(request.base_url))
+        except PluginError as error:
+            raise HTTPException(404, f"Plugin not found: {error}") from error
+        return {"url": body.url, "enabled": body.enabled, "plugin_config": found, "trusted": False}
+
+    return router
+
 
 _ANYWHERE = {"access-control-allow-origin": "*"}
 """Web pages of others read manifests, too."""
 _MAX_PARAMETER_CHARS = 8192
-"""Characters of a parameter."""
 
 
 def plugin_routes(room: ChatService) -> APIRouter:
-    """Build manifests, interfaces, icons and calls of the plugins of `room`. Nobody logs in: manifests say
-    so.
-    """
+    """Build manifests, interfaces, icons and calls of plugins. Nobody logs in: manifests say so."""
     router = APIRouter(prefix="/plugins/{name}", tags=["plugins"])
     Name = Annotated[str, Path(max_length=64)]
 
@@ -53,15 +84,14 @@ def plugin_routes(room: ChatService) -> APIRouter:
         try:
             text = await plugin.answer(_read_parameters(plugin, request))
         except ToolError as error:
-            told = f"Sorry, {error}\nYou should report this message to the user!"
-            return JSONResponse({"error": told}, 400, _ANYWHERE)
+            message = f"Sorry, {error}\nYou should report this message to the user!"
+            return JSONResponse({"error": message}, 400, _ANYWHERE)
         return PlainTextResponse(text, headers=_ANYWHERE)
 
     return router
 
 
 def _read_parameters(plugin: BuiltinPlugin, request: Request) -> dict[str, str]:
-    """Its parameters, all of them. Raises RequestValidationError."""
     given = {name: strip_unstorable(text) for name, text in request.query_params.items()}
     wrong: list[dict[str, Any]] = []
     for name in plugin.parameters:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,9 +56,7 @@ class WebSocketLink:
             raise ConnectionGoneError from error
 
     async def close(self, code: int, reason: str) -> None:
-        """Close with `code`, without waiting for a peer that does not read; `reason` is cut to what a frame
-        holds.
-        """
+        """Close with `code` and `reason`, cut to what a frame holds, without waiting for a silent peer."""
         with suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
@@ -72,31 +71,34 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """List the workers that are connected to any process; for the administrator."""
         return await room.sessions.list_shapes()
 
+    async def serve(
+        socket: WebSocket,
+        dialect: WorkerDialect,
+        key: str | None,
+        encode_refusal: Callable[[str], bytes],
+        *,
+        is_current: bool,
+    ) -> None:
+        await socket.accept()
+        link = WebSocketLink(socket)
+        if not is_current:
+            await _refuse_registration(link, encode_refusal("upgrade_protocol"), _WRONG_VERSION)
+        elif not await _serve_connection(room, link, dialect, lambda: who.find_worker(key)):
+            await _refuse_registration(link, encode_refusal("wrong_api_key"), _WRONG_KEY)
+
     @router.websocket("/workers/work")
     async def published(socket: WebSocket) -> None:
         """The published protocol: key and version in headers."""
-        await socket.accept()
-        link, headers = WebSocketLink(socket), socket.headers
-        if headers.get("x-protocol-version") != "1":
-            await _refuse_registration(
-                link, encode_server_frame(new_id(), "upgrade_protocol"), _WRONG_VERSION
-            )
-            return
-        key = headers.get("x-api-key")
-        if not await _serve_connection(room, link, PUBLISHED, lambda: who.find_worker(key)):
-            await _refuse_registration(link, encode_server_frame(new_id(), "wrong_api_key"), _WRONG_KEY)
+        key, is_current = socket.headers.get("x-api-key"), socket.headers.get("x-protocol-version") == "1"
+        refusal = partial(encode_server_frame, new_id())
+        await serve(socket, PUBLISHED, key, refusal, is_current=is_current)
 
     @router.websocket("/work")
     async def overview(socket: WebSocket) -> None:
         """As the overview has it: key and version in the query."""
-        await socket.accept()
-        link, query = WebSocketLink(socket), socket.query_params
-        if query.get("protocol_version") != "v2":
-            await _refuse_registration(link, _refusal_frame("upgrade_protocol"), _WRONG_VERSION)
-            return
-        key = query.get("api_key")
-        if not await _serve_connection(room, link, OVERVIEW, lambda: who.find_worker(key)):
-            await _refuse_registration(link, _refusal_frame("wrong_api_key"), _WRONG_KEY)
+        query = socket.query_params
+        is_current = query.get("protocol_version") == "v2"
+        await serve(socket, OVERVIEW, query.get("api_key"), _refusal_frame, is_current=is_current)
 
     return router
 
@@ -104,7 +106,7 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 async def _serve_connection(
     room: ChatService, link: WebSocketLink, dialect: WorkerDialect, known: Known
 ) -> bool:
-    """Serve a worker; while the database is away it is told to come again. Returns as `_serve_worker`."""
+    """Serve a worker; return as `_serve_worker`. While the database is away it is told to come again."""
     try:
         worker = await known()
         return worker is not None and await _serve_worker(room, link, dialect, worker, known)
@@ -117,7 +119,7 @@ async def _serve_connection(
 async def _serve_worker(
     room: ChatService, link: WebSocketLink, dialect: WorkerDialect, worker: PullWorkerRecord, known: Known
 ) -> bool:
-    """Until it leaves, or has to. Returns whether its key counted to the end."""
+    """Serve it until it leaves, or has to. Returns whether its key counted to the end."""
     config = room.config.workers
     try:
         async with asyncio.timeout(config.first_frame_s):
@@ -148,7 +150,7 @@ async def _serve_worker(
 
 
 async def _serve_while_authorized(serving: PullWorker, known: Known, every_s: float) -> bool:
-    """Whether it left by itself: a key that was revoked ends its connections, too."""
+    """Whether it left by itself: a revoked key ends its connections, too."""
     running = asyncio.create_task(serving.serve_worker())
     try:
         while not running.done():

@@ -95,9 +95,7 @@ class GuardJudge:
         self._opening = asyncio.Lock()
 
     async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
-        """Judge `turns`: personal data of the last one, attacks also of what all of them make together.
-        `level` decides whether an incomplete verdict counts.
-        """
+        """Judge the last of `turns` for personal data, all for attacks. Raises SafetyUnavailableError."""
         from radixway.semantics.encoders import encode_once
         from radixway.semantics.guard.passages import TextPassage
         from radixway.semantics.guard.pii.pii_head import LAYERS
@@ -147,9 +145,7 @@ class GuardJudge:
             self._own = None
 
     async def _ensure_open(self) -> tuple[EncoderService, TextScanner]:
-        """Waits for the encoder, however long it takes to load. Raises SafetyUnavailableError: packages are
-        missing.
-        """
+        """Waits for the encoder, however long it takes to load."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._create_scan()

@@ -8,14 +8,14 @@ import msgspec
 from fastapi import APIRouter, Request
 from msgspec import Meta
 
-from radixway.api.classification.errors import ClassificationApiError, translate_errors
-from radixway.api.classification.lazy_service import LazyClassificationService
-from radixway.api.classification.request_bodies import (
-    cancel_on_disconnect,
+from radixway.api.classification.errors import (
+    ClassificationApiError,
     check_text_given,
     check_texts_given,
-    decode_body,
+    translate_errors,
 )
+from radixway.api.classification.lazy_service import LazyClassificationService
+from radixway.api.client_requests import decode_body, run_while_connected
 
 if TYPE_CHECKING:
     from radixway.semantics.classification import TextSimilarity
@@ -43,11 +43,6 @@ class _SearchBody(_ModelFields):
     top_k: Annotated[int, Meta(ge=0)] = 0
 
 
-_texts = msgspec.json.Decoder(_EmbeddingsBody)
-_pair = msgspec.json.Decoder(_SimilarityBody)
-_query = msgspec.json.Decoder(_SearchBody)
-
-
 def embedding_routes(room: LazyClassificationService) -> APIRouter:
     """Build embeddings, similarities and nearest texts, answered by `room`."""
     router = APIRouter(tags=["classification"])
@@ -56,38 +51,36 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
     async def embeddings(request: Request) -> Answer:
         """A vector for each of `texts`, of unit length."""
         with translate_errors():
-            asked = await decode_body(request, _texts)
+            asked = await decode_body(request, _EmbeddingsBody)
             if not asked.texts:
                 check_texts_given(asked.texts, 0)
             vectors, most = await open_vectors()
             texts = check_texts_given(asked.texts, most)
             await check_embedding_model(vectors, asked)
-            return await cancel_on_disconnect(request, vectors.embed_texts(texts))
+            return await run_while_connected(request, vectors.embed_texts(texts))
 
     @router.post("/api/v1/similarity")
     async def similarity(request: Request) -> Answer:
         """The cosine of `text1` and `text2`."""
         with translate_errors():
-            asked = await decode_body(request, _pair)
+            asked = await decode_body(request, _SimilarityBody)
             one, other = check_text_given(asked.text1, "text1"), check_text_given(asked.text2, "text2")
             vectors, _ = await open_vectors()
             await check_embedding_model(vectors, asked)
-            return await cancel_on_disconnect(request, vectors.compare_texts(one, other))
+            return await run_while_connected(request, vectors.compare_texts(one, other))
 
     @router.post("/api/v1/similarity/batch")
     async def nearest(request: Request) -> Answer:
         """The `top_k` of `candidates` nearest to `query`; 0: all, in that order."""
         with translate_errors():
-            asked = await decode_body(request, _query)
+            asked = await decode_body(request, _SearchBody)
             query = check_text_given(asked.query, "query")
             if not asked.candidates:
                 check_texts_given(asked.candidates, 0, "candidates")
             vectors, most = await open_vectors()
             candidates = check_texts_given(asked.candidates, most, "candidates")
             await check_embedding_model(vectors, asked)
-            return await cancel_on_disconnect(
-                request, vectors.rank_candidates(query, candidates, asked.top_k)
-            )
+            return await run_while_connected(request, vectors.rank_candidates(query, candidates, asked.top_k))
 
     @router.get("/api/v1/embeddings/models")
     async def models() -> Answer:
@@ -95,8 +88,8 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
         with translate_errors():
             vectors, _ = await open_vectors()
             encoder = await vectors.ready_encoder()
-            told = {"name": encoder.id, "dimension": encoder.size, "loaded": True}
-            return {"models": [told], "count": 1}
+            model = {"name": encoder.id, "dimension": encoder.size, "loaded": True}
+            return {"models": [model], "count": 1}
 
     async def open_vectors() -> tuple[TextSimilarity, int]:
         tasks = await room.tasks()

@@ -1,4 +1,4 @@
-"""Refusals of this surface, in its published shape: `{"error": {"code", "message", "timestamp"}}`."""
+"""Refusals of the classification API, as published: `{"error": {"code", "message", "timestamp"}}`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 
 import msgspec
 
-from radixway.core.http import BadBodyError, HttpError
+from radixway.core.http import BadBodyError, ClientDisconnectedError, HttpError
 from radixway.core.pipeline import GatewayError
 
 
 class ClassificationApiError(GatewayError):
-    """A refusal; beside the published fields, `param` names the field at fault and `missing` the parts that
-    are not there.
-    """
+    """A refusal; `missing` names the parts of the gateway that are not there."""
 
     status = 400
     code = "INVALID_INPUT"
@@ -37,21 +35,20 @@ class ClassificationApiError(GatewayError):
 
     def body(self) -> bytes:
         """Encode it in the published shape."""
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "code": self.code,
             "message": self.client_message,
             "timestamp": self._at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "param": self.param,
         }
         if self.missing:
-            told["missing"] = list(self.missing)
-        return msgspec.json.encode({"error": told})
+            fields["missing"] = list(self.missing)
+        return msgspec.json.encode({"error": fields})
 
 
 @contextmanager
 def translate_errors(missing_code: str | None = None) -> Iterator[None]:
-    """Raises ClassificationApiError for what bodies and the room refuse. `missing_code`: in place of one that
-    names the part which is not there, `PII_CLASSIFIER_UNAVAILABLE`."""
+    """Raise refusals as ClassificationApiError; `missing_code`: in place of the missing part's own code."""
     try:
         yield
     except BadBodyError as error:
@@ -64,7 +61,6 @@ def translate_errors(missing_code: str | None = None) -> Iterator[None]:
 
 
 def _as_api_error(error: Exception, missing_code: str | None) -> ClassificationApiError | None:
-    """None for what is no refusal of the room's."""
     from radixway.semantics.classification import ClassifierUnavailableError, UnknownTypesError
     from radixway.semantics.encoders import EncoderBusyError, EncoderError
 
@@ -73,8 +69,36 @@ def _as_api_error(error: Exception, missing_code: str | None) -> ClassificationA
         return ClassificationApiError(str(error), status=503, code=named, missing=[error.missing])
     if isinstance(error, UnknownTypesError):
         return ClassificationApiError(str(error), param=f"options.{error.field}")
+    if isinstance(error, ClientDisconnectedError):  # which nobody reads
+        return ClassificationApiError("the client left", status=499, code="CLIENT_GONE")
     if isinstance(error, EncoderBusyError):
         return ClassificationApiError(str(error), status=503, code="ENCODER_BUSY", retry_after_s=1)
     if isinstance(error, EncoderError):
         return ClassificationApiError(str(error), status=503, code="ENCODER_UNAVAILABLE", missing=["encoder"])
     return None
+
+
+def check_text_given(text: str | None, field: str = "text") -> str:
+    """Return `text`. Raises ClassificationApiError, naming `field`, unless there is something in it."""
+    if text is None:
+        raise ClassificationApiError(f"{field} field is required", param=field)
+    if not text.strip():
+        raise ClassificationApiError(f"{field} cannot be empty", param=field)
+    return text
+
+
+def check_texts_given(texts: Sequence[str] | None, most: int, field: str = "texts") -> Sequence[str]:
+    """Return `texts`. Raises ClassificationApiError unless there are 1 to `most`, none of them empty."""
+    if texts is None:
+        raise ClassificationApiError(f"{field} field is required", param=field)
+    if not texts:
+        raise ClassificationApiError(f"{field} array cannot be empty", param=field)
+    if len(texts) > most:
+        raise ClassificationApiError(
+            f"{field} has {len(texts)} texts; at most {most} are taken at a time "
+            "(semantic.api.batch_classification.max_batch_size)",
+            param=field,
+        )
+    for index, text in enumerate(texts):
+        check_text_given(text, f"{field}[{index}]")
+    return texts

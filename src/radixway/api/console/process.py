@@ -54,10 +54,7 @@ def remove_stale_sockets() -> None:
 
 
 def find_console_socket(name: str, port: int) -> Path | None:
-    """Return the socket of the console called `name`, if it belongs to a gateway at this `port`.
-
-    Several processes that share a port have a console each: who was served by one comes back to it.
-    """
+    """Return the socket of the console `name`, if its gateway is at `port`, which several may share."""
     if not _NAME.fullmatch(name) or not name.startswith(f"{port}-"):
         return None
     path = private_socket_directory() / name / "console"
@@ -91,7 +88,6 @@ class ConsoleProcess:
         self._back: tuple[AppServer, asyncio.Task[None]] | None = None
         self._answers = False
         self.name: str | None = None
-        """`PORT-RANDOM`, once it runs."""
 
     @property
     def is_ready(self) -> bool:
@@ -104,9 +100,7 @@ class ConsoleProcess:
         return monotonic() - self._failed_at < _RESTART_AFTER_S
 
     async def ensure_running(self, port: int) -> Path:
-        """Return the socket at which the pages are served, after starting what is not running. `port`: the
-        gateway's. Raises ConsoleUnavailableError.
-        """
+        """Return the socket of the process of the gateway at `port`. Raises ConsoleUnavailableError."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
                 if self.has_failed:

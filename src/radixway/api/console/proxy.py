@@ -1,11 +1,13 @@
-"""The proxy at `/console` in the gateway."""
+"""The proxy at `/console` in the gateway, which passes requests and WebSockets on to a Unix socket."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,29 +16,136 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.requests import HTTPConnection
 from starlette.routing import Route, WebSocketRoute
+from yarl import URL
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.console.process import ConsoleProcess, ConsoleUnavailableError, find_console_socket
-from radixway.api.console.reverse_proxy import Headers, forward_request, forward_websocket
 from radixway.core.component import Component
 from radixway.core.config import ConsoleConfig
 from radixway.core.http import App, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+_HOP_BY_HOP = frozenset(
+    {
+        *(b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect"),
+        *(b"proxy-authorization", b"content-length", b"date"),
+    }
+)
+_OF_THE_HANDSHAKE = (b"sec-websocket-",)
+_MAX_MESSAGE_BYTES = 16 * 2**20
+_SKIPPED = ("user-agent", "accept", "accept-encoding", "content-type")
+
+
+async def forward_request(
+    session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers, answer: Headers
+) -> None:
+    """Forward with the headers `more`, and reply with the headers `answer` added. Raises ClientError."""
+    declared = [value for name, value in scope["headers"] if name == b"content-length"]
+    headers = _forwarded_headers(scope, more) + [
+        ("content-length", value.decode("ascii")) for value in declared
+    ]
+    has_body = bool(declared) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
+    async with session.request(
+        scope["method"],
+        _target_url(scope),
+        data=_read_body(receive) if has_body else None,
+        headers=headers,
+        skip_auto_headers=_SKIPPED,
+        allow_redirects=False,
+    ) as response:
+        received = [(name.lower(), value) for name, value in response.raw_headers]
+        lasting = [each for each in received if each[0] not in _HOP_BY_HOP or each[0] == b"content-length"]
+        await send({"type": "http.response.start", "status": response.status, "headers": [*lasting, *answer]})
+        async for part in response.content.iter_any():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def forward_websocket(
+    session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers
+) -> None:
+    """Forward both ways until a side closes. Raises ClientConnectorError before anything was received."""
+    try:
+        pages = await session.ws_connect(
+            _target_url(scope),
+            headers=_forwarded_headers(scope, more),
+            protocols=scope.get("subprotocols", ()),
+            max_msg_size=_MAX_MESSAGE_BYTES,
+            autoping=True,
+        )
+    except aiohttp.WSServerHandshakeError:
+        await receive()  # websocket.connect
+        await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
+        return
+    async with pages:
+        await receive()  # websocket.connect
+        await send({"type": "websocket.accept", "subprotocol": pages.protocol})
+        ways = [
+            asyncio.create_task(_copy_to_console(receive, pages)),
+            asyncio.create_task(_copy_to_browser(pages, send)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+    code = 1000 if pages.close_code in (None, 1005, 1006, 1015) else pages.close_code  # those are never sent
+    with suppress(RuntimeError):  # the browser has closed it
+        await send({"type": "websocket.close", "code": code})
+
+
+async def _copy_to_console(receive: Receive, pages: aiohttp.ClientWebSocketResponse) -> None:
+    while (message := await receive())["type"] == "websocket.receive":
+        if message.get("text") is not None:
+            await pages.send_str(message["text"])
+        else:
+            await pages.send_bytes(message["bytes"])
+
+
+async def _copy_to_browser(pages: aiohttp.ClientWebSocketResponse, send: Send) -> None:
+    async for message in pages:
+        if message.type is aiohttp.WSMsgType.TEXT:
+            await send({"type": "websocket.send", "text": message.data})
+        elif message.type is aiohttp.WSMsgType.BINARY:
+            await send({"type": "websocket.send", "bytes": message.data})
+
+
+async def _read_body(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the browser left")
+        more = message.get("more_body", False)
+        if part := message.get("body", b""):
+            yield part
+
+
+def _forwarded_headers(scope: Scope, more: Headers) -> list[tuple[str, str]]:
+    """The browser's own headers but those between two neighbours, and `more` in place of any it made up."""
+    ours = {name for name, _ in more}
+    kept = [
+        (name, value)
+        for name, value in scope["headers"]
+        if name not in _HOP_BY_HOP and name not in ours and not name.startswith(_OF_THE_HANDSHAKE)
+    ]
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in [*kept, *more]]
+
+
+def _target_url(scope: Scope) -> URL:
+    query = scope["query_string"].decode("latin-1")
+    path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
+    return URL(f"http://console{path}{f'?{query}' if query else ''}", encoded=True)
+
+
 _ANSWERS_WITHIN_S = 60.0
 """Longer than a page takes, and than the pause between two signs of life of one that is polled."""
-_STARTING_PAGE = """<!doctype html><html lang="{lang}"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<title>Radixway</title><noscript><meta http-equiv="refresh" content="3"></noscript>
-<body style="font: 16px system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh">
-<p role="status">{text}</p>
-<script>
-const again = () => location.reload();
-fetch("/console/favicon.ico", {{cache: "no-store", headers: {{accept: "*/*"}}}})
-  .then(again, () => setTimeout(again, 2000));
-</script></body></html>
-"""
+_STARTING_PAGE = (files(__package__) / "starting.html").read_text()
 _KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
 
@@ -83,13 +192,13 @@ class ConsoleProxy(Component):
         port = scope["server"][1] if scope.get("server") else 0
         cookie = f"radixway_console_{port or 0}"
         known = _cookie(scope, cookie)
-        told = self._visitor_headers(scope)
+        visitor = self._visitor_headers(scope)
         repeatable = scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD")
         try:
             if known is not None and known != self._process.name:
                 other = find_console_socket(known, port or 0)
                 if other is not None:
-                    if await self._forward(other, scope, receive, send, told, ()):
+                    if await self._forward(other, scope, receive, send, visitor, ()):
                         return
                     if not repeatable:
                         await _send_unavailable(scope, receive, send)
@@ -104,7 +213,7 @@ class ConsoleProxy(Component):
                 if known != self._process.name:
                     value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
                     answer.append((b"set-cookie", value.encode("ascii")))
-                if await self._forward(own, scope, receive, send, told, answer):
+                if await self._forward(own, scope, receive, send, visitor, answer):
                     return
                 if not (again and await self._process.has_ended()):
                     break
@@ -122,7 +231,7 @@ class ConsoleProxy(Component):
         await self._process.stop_process()
 
     async def _forward(
-        self, to: Path, scope: Scope, receive: Receive, send: Send, told: Headers, answer: Headers
+        self, to: Path, scope: Scope, receive: Receive, send: Send, visitor: Headers, answer: Headers
     ) -> bool:
         """False if nobody answered there, and so nothing was sent."""
         answered = False
@@ -134,9 +243,9 @@ class ConsoleProxy(Component):
 
         try:
             if scope["type"] == "http":
-                await forward_request(self._client_session(to), scope, receive, send_noting, told, answer)
+                await forward_request(self._client_session(to), scope, receive, send_noting, visitor, answer)
             else:
-                await forward_websocket(self._client_session(to), scope, receive, send_noting, told)
+                await forward_websocket(self._client_session(to), scope, receive, send_noting, visitor)
         except (aiohttp.ClientError, ConnectionError) as error:
             log.log(
                 logging.DEBUG if answered else logging.WARNING,
@@ -160,8 +269,7 @@ class ConsoleProxy(Component):
         return self._sessions[to]
 
     def _visitor_headers(self, scope: Scope) -> Headers:
-        """Who it is as seen from here: its address, and whether it may do an administrator's calls as it
-        is."""
+        """Its address, and whether it may make administrative calls."""
         host = scope["client"][0] if scope.get("client") else ""
         bare = {**scope, "headers": [header for header in scope["headers"] if header[0] not in _KEYS]}
         admitted = b"1" if self._access.is_allowed(HTTPConnection(bare)) else b"0"
@@ -181,7 +289,6 @@ def _cookie(scope: Scope, name: str) -> str | None:
 
 
 def _is_page_visit(scope: Scope) -> bool:
-    """Whether it is a browser that goes to a page."""
     return (
         scope["type"] == "http"
         and scope["method"] == "GET"

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
 
 from radixway.api.ext_proc import messages
-from radixway.api.ext_proc.headers import Header, split_response_headers
+from radixway.api.ext_proc.messages import Header, split_response_headers
 from radixway.core.http import Message
 from radixway.core.pipeline import GatewayError
 
@@ -40,7 +40,6 @@ class BodyFrame(NamedTuple):
 
     body: bytes
     ends: bool
-    """It is the last."""
 
 
 class EnvoyAnswer:
@@ -52,7 +51,6 @@ class EnvoyAnswer:
         self.handed_over = False
         """Envoy carries the request: there will be a worker's answer."""
         self.over = False
-        """All has been said."""
         self._cut = False
         """By an answer of ours in place of the worker's: Envoy listens no more."""
         self._upstream: asyncio.Future[tuple[list[Header], bool]] | None = None
@@ -142,9 +140,7 @@ class EnvoyAnswer:
     # What the application says.
 
     async def send(self, message: Message) -> None:
-        """Handle a `message` of the application. Raises ClientDisconnectedError. Raises
-        ClientDisconnectedError.
-        """
+        """Handle a `message` of the application. Raises ClientDisconnectedError."""
         if self.over:
             return
         if message["type"] == "http.response.start":
@@ -180,9 +176,8 @@ class EnvoyAnswer:
 
     async def _finish_stream(self, status: int, headers: list[Header]) -> None:
         if self._in_hand is None and not await self._has_another_frame():
-            await self.send_immediate_reply(
-                status, headers, self._take_pending()
-            )  # nothing to say it with: the stream breaks off
+            # Nothing to say it with: the stream breaks off.
+            await self.send_immediate_reply(status, headers, self._take_pending())
             return
         await self._release_frame(self._take_pending())
         while self._frames:
@@ -225,13 +220,9 @@ class EnvoyAnswer:
 
     def _header_changes(self, headers: list[Header], *gone: bytes) -> messages.Changes:
         kept = {name for name, _ in headers}
-        taken_off = [name for name, _ in self._headers if name not in kept]
-        return messages.header_mutation(
-            headers, self._headers, removed=dict.fromkeys([*self._removed_except(kept), *taken_off, *gone])
-        )
-
-    def _removed_except(self, kept: set[bytes]) -> list[bytes]:
-        return [name for name in self._gone if name not in kept]
+        had = [*self._gone, *(name for name, _ in self._headers)]
+        removed = dict.fromkeys([*(name for name in had if name not in kept), *gone])
+        return messages.header_mutation(headers, self._headers, removed=removed)
 
     def _take_pending(self) -> bytes:
         said = bytes(self._said)

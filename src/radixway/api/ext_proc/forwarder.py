@@ -1,17 +1,26 @@
-"""Envoy as the carrier of one request: the place that was found becomes headers, frames become a Reply."""
+"""Envoy as the carrier of one request: a worker becomes headers with its address, frames become a Reply."""
 
 from __future__ import annotations
 
-from typing import Self
+import asyncio
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from time import monotonic
+from typing import NamedTuple, Self
 
+from pydantic import IPvAnyNetwork
+from yarl import URL
+
+from radixway.api.authentication import is_in_networks
 from radixway.api.ext_proc.answer import EnvoyAnswer
-from radixway.api.ext_proc.destinations import DestinationResolver
-from radixway.api.ext_proc.headers import RequestHead, worker_headers
+from radixway.api.ext_proc.messages import RequestHead, worker_headers
 from radixway.core.http.server_sent_events import EventBuffer
 from radixway.core.pipeline import (
     Chunks,
     GatewayError,
     IncompleteReplyError,
+    NoWorkersError,
     Reply,
     Request,
     StreamBrokenError,
@@ -20,6 +29,56 @@ from radixway.core.pipeline import (
 )
 from radixway.routing import Worker, WorkerLease
 from radixway.routing.transports import CHUNKS_PER_BLOCK, RequestForwarder
+
+_KNOWN_FOR_S = 30.0
+"""How long what a name resolved to is believed."""
+_MAX_CACHED = 4096
+
+
+class _CachedDestination(NamedTuple):
+    endpoint: str
+    base_path: str
+    until: float
+
+
+class DestinationResolver:
+    """Turns workers into `ip:port`. Names are resolved here: Envoy's cluster takes addresses alone."""
+
+    def __init__(self, allowed: tuple[IPvAnyNetwork, ...]) -> None:
+        """`allowed`: networks that addresses must lie in; empty: wherever a worker is."""
+        self._allowed = allowed
+        self._known: dict[str, _CachedDestination] = {}
+
+    async def resolve_worker(self, worker: Worker) -> tuple[str, str]:
+        """Return `ip:port` of `worker`, and the path before its paths. Raises NoWorkersError."""
+        known = self._known.get(worker.url)
+        if known is not None and monotonic() < known.until:
+            return known.endpoint, known.base_path
+        url = URL(worker.url)
+        if url.scheme != "http":
+            raise NoWorkersError(f"worker {worker.name} speaks {url.scheme}, which Envoy is not told to")
+        address = await self._resolve_host(worker, url.host or "", url.port or 80)
+        if self._allowed and not is_in_networks(address, self._allowed):
+            raise NoWorkersError(f"worker {worker.name} is at {address}, outside ext_proc.destinations")
+        shown = f"[{address}]" if ":" in address else address
+        if len(self._known) >= _MAX_CACHED:
+            self._known.clear()
+        found = _CachedDestination(
+            f"{shown}:{url.port or 80}", url.raw_path.rstrip("/"), monotonic() + _KNOWN_FOR_S
+        )
+        self._known[worker.url] = found
+        return found.endpoint, found.base_path
+
+    async def _resolve_host(self, worker: Worker, host: str, port: int) -> str:
+        with suppress(ValueError):
+            return str(ip_address(host))
+        try:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise NoWorkersError(f"worker {worker.name} cannot be resolved: {error}") from None
+        found.sort(key=lambda each: each[0] is not socket.AF_INET)  # what listens on one kind listens on this
+        return str(found[0][4][0])
 
 
 class EnvoyForwarder(RequestForwarder):
@@ -35,7 +94,6 @@ class EnvoyForwarder(RequestForwarder):
         self._max_answer_bytes = max_answer_bytes
         self.head: RequestHead | None = None
         self.body = b""
-        """As they came."""
 
     @property
     def is_free(self) -> bool:
@@ -114,7 +172,7 @@ class EnvoyChunks(Chunks):
         self._lease.release()
 
     def _check_stream_end(self) -> bytes:
-        """The last frame has come. Returns what belongs to the stream of what no blank line ends."""
+        """The last event, where no blank line ends it."""
         try:
             return self._end.check_complete(self._buffer.take_rest())
         except IncompleteReplyError as error:
@@ -130,7 +188,6 @@ class EnvoyChunks(Chunks):
 
 
 def _check_complete_body(worker: str, body: bytes) -> None:
-    """Raise GatewayError for a reply that is not whole."""
     try:
         check_complete_reply(body)
     except IncompleteReplyError as error:

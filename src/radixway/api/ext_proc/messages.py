@@ -1,12 +1,13 @@
-"""Replies to Envoy, as messages of `envoy.service.ext_proc.v3`.
+"""Replies to Envoy, as messages of `envoy.service.ext_proc.v3`, and heads of requests and replies.
 
-Header values are given as `raw_value` alone: Envoy refuses a header that has `value` too.
-"""
+Header values are given as `raw_value` alone: Envoy refuses a header that has `value` too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
@@ -21,6 +22,11 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     TrailersResponse,
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus, StatusCode
+
+from radixway.api.request_headers import GATEWAY_PREFIXES
+from radixway.core.http import Scope
+from radixway.core.pipeline import Request
+from radixway.routing.transports import filter_reply_headers, is_dropped_header
 
 Headers = Sequence[tuple[bytes, bytes]]
 Changes: TypeAlias = HeaderMutation
@@ -129,3 +135,121 @@ def immediate_response(status: int, headers: Headers, body: bytes) -> Processing
 
 def _body_mutation(body: bytes) -> BodyMutation:
     return BodyMutation(body=body) if body else BodyMutation(clear_body=True)
+
+
+Header = tuple[bytes, bytes]
+
+DESTINATION = b"x-gateway-destination-endpoint"
+"""Where Envoy's cluster (ORIGINAL_DST) reads the worker's address, `ip:port`."""
+MODEL = b"x-selected-model"
+
+_ENVOYS = frozenset(
+    {
+        b"connection",
+        b"content-length",
+        b"host",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-forwarded-proto",
+    }
+)
+"""What Envoy itself needs, or does not let anybody change."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The head of a request."""
+
+    method: str
+    target: str
+    """Path and query as they came."""
+    headers: tuple[Header, ...]
+    """Without pseudo headers, names in lower case."""
+
+    @classmethod
+    def from_envoy(cls, raw: list[Header]) -> RequestHead:
+        """Parse the `raw` headers of Envoy."""
+        pseudo = {name: value for name, value in raw if name[:1] == b":"}
+        rest = [header for header in raw if header[0][:1] != b":"]
+        if b":authority" in pseudo and not any(name == b"host" for name, _ in rest):
+            rest.append((b"host", pseudo[b":authority"]))
+        method = pseudo.get(b":method", b"GET").decode("latin-1")
+        return cls(method, pseudo.get(b":path", b"/").decode("latin-1"), tuple(rest))
+
+    @property
+    def path(self) -> str:
+        """Decoded, without the query."""
+        return unquote(self.target.partition("?")[0])
+
+    def to_scope(self, client: tuple[str, int] | None) -> Scope:
+        """Build the ASGI scope of the request from `client`."""
+        raw_path, _, query = self.target.partition("?")
+        scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": self.method,
+            "scheme": "http",
+            "path": unquote(raw_path),
+            "raw_path": raw_path.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "root_path": "",
+            "headers": list(self.headers),
+            "client": client,
+            "server": None,
+        }
+        return scope
+
+    def spoofed_headers(self) -> list[bytes]:
+        """Names that a client has no business to send."""
+        return sorted({name for name, _ in self.headers if name.startswith(GATEWAY_PREFIXES)})
+
+
+def worker_headers(
+    request: Request, head: RequestHead, base_path: str, destination: str, api_key: str | None, via: bytes
+) -> tuple[list[Header], list[bytes]]:
+    """Return the headers that a worker gets, and the names of those in `head` that are to be removed."""
+    headers = [header for header in request.headers if header[0] != b"via"]
+    passed = b", ".join(value for name, value in request.headers if name == b"via")
+    if request.routing.resolved_model and not any(name == MODEL for name, _ in headers):
+        headers.append((MODEL, request.routing.resolved_model.encode("utf-8", "replace")))
+    headers += [
+        (DESTINATION, destination.encode("ascii")),
+        (b"content-type", b"application/json"),
+        (b"x-request-id", request.id.encode("ascii")),
+        (b"accept-encoding", b"identity"),  # what is compressed nobody here could read
+        (b"via", b"%b, %b" % (passed, via) if passed else via),
+    ]
+    if request.journal.trace is not None:
+        headers += request.journal.trace.propagation_headers(len(request.routing.attempted_workers))
+    if api_key is not None:
+        headers.append((b"authorization", b"Bearer " + api_key.encode()))
+    target = (base_path + request.path).encode("latin-1")
+    if target != head.target.encode("latin-1"):
+        headers.append((b":path", target))
+    kept = {name for name, _ in headers} | _ENVOYS
+    given = {name for name, _ in head.headers}
+    return headers, sorted(name for name in given - kept if not name.startswith(b"x-envoy-"))
+
+
+def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
+    """Split `raw` into status, the headers that reach the client, and the names of the others."""
+    status = next((int(value) for name, value in raw if name == b":status"), 502)
+    headers = filter_reply_headers([each for each in raw if each[0][:1] != b":"])
+    gone = {name for name, _ in raw if is_dropped_header(name)} - _FRAMED_BY_ENVOY
+    return status, headers, sorted(gone)
+
+
+_FRAMED_BY_ENVOY = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"transfer-encoding",
+        b"content-length",
+        b"date",
+        b"server",
+        b"trailer",
+        b"upgrade",
+    }
+)

@@ -17,7 +17,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from radixway.api.ext_proc.destinations import DestinationResolver
+from radixway.api.ext_proc.forwarder import DestinationResolver
 from radixway.api.ext_proc.stream import ProcessingStream, StreamSettings
 from radixway.core.component import Component
 from radixway.core.config import Config, ConfigError, ExtProcConfig, ExtProcTlsConfig
@@ -139,7 +139,6 @@ class ExtProcServer(Component):
 
 
 def _metadata_headers(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
-    """What gRPC sends along with a call; names are in lower case."""
     return [
         (name.encode(), value.encode("latin-1", "replace") if isinstance(value, str) else value)
         for name, value in metadata or ()
@@ -160,7 +159,6 @@ def _format_address(host: str, port: int) -> str:
 
 
 def _warn_if_exposed(config: ExtProcConfig) -> None:
-    """Whoever may call it is believed as Envoy is."""
     try:
         closed = ip_address(config.host).is_loopback
     except ValueError:
@@ -175,9 +173,7 @@ _BESIDE_THE_BODY = 2**20
 
 
 def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via: bytes) -> ExtProcServer:
-    """Build the server in front of `app`, for requests to `paths` and to `/v1/models`; `via` is the gateway's
-    mark.
-    """
+    """Build the server in front of `app` for `paths` and `/v1/models`; `via` is the gateway's mark."""
     section = config.ext_proc
     if section.max_message_bytes < config.gateway.max_body_bytes + _BESIDE_THE_BODY:
         raise ConfigError(
@@ -193,9 +189,7 @@ def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via
         is_ours=is_ours,
         destinations=DestinationResolver(section.destinations),
         via=via,
-        clear_route_cache=section.clear_route_cache,
-        other_paths=section.other_paths,
-        answer_within_s=section.answer_within_s,
+        section=section,
         max_answer_bytes=config.limits.workers.max_answer_bytes,
     )
     return ExtProcServer(section, terms, config.gateway.drain_s)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal
 
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3.external_processor_pb2 import (
@@ -21,10 +20,10 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 
 from radixway.api.ext_proc import messages
 from radixway.api.ext_proc.answer import BodyFrame, EnvoyAnswer, Write
-from radixway.api.ext_proc.destinations import DestinationResolver
-from radixway.api.ext_proc.forwarder import EnvoyForwarder
-from radixway.api.ext_proc.headers import RequestHead
+from radixway.api.ext_proc.forwarder import DestinationResolver, EnvoyForwarder
+from radixway.api.ext_proc.messages import RequestHead
 from radixway.api.request_handler import CALLER_SPAN
+from radixway.core.config import ExtProcConfig
 from radixway.core.http import App, ClientDisconnectedError, HttpError, Message
 from radixway.core.http.asgi import FORWARDER
 from radixway.core.telemetry.tracing import CallerSpan
@@ -41,14 +40,11 @@ class StreamSettings:
     """Settings shared by all streams."""
 
     app: App
-    """The gateway."""
     is_ours: Callable[[str, str], bool]
-    """Whether requests of that method and path go down the road."""
+    """Whether requests of that method and path go through the pipeline."""
     destinations: DestinationResolver
     via: bytes
-    clear_route_cache: bool
-    other_paths: Literal["refuse", "pass"]
-    answer_within_s: float
+    section: ExtProcConfig
     max_answer_bytes: int
     """Of a worker's answer that is not a stream."""
 
@@ -61,9 +57,7 @@ class ProcessingStream:
     """
 
     def __init__(self, terms: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
-        """`write` tells Envoy; raises ClientDisconnectedError. `caller`: Envoy's span of its call, where it
-        traces.
-        """
+        """`write` sends to Envoy; `caller`: Envoy's span, where it traces."""
         self._terms = terms
         self._caller = caller
         self._tell = write
@@ -75,8 +69,7 @@ class ProcessingStream:
         self._left = asyncio.Event()
         self._passed_by = False
         self._mode_is_known = False
-        """Envoy has said that bodies come whole."""
-        self.answer = EnvoyAnswer(self._write_response, clear_route_cache=terms.clear_route_cache)
+        self.answer = EnvoyAnswer(self._write_response, clear_route_cache=terms.section.clear_route_cache)
         self._carrier = EnvoyForwarder(self.answer, terms.destinations, terms.via, terms.max_answer_bytes)
         self._client: tuple[str, int] | None = None
         self._body: bytes | None = b""
@@ -133,11 +126,11 @@ class ProcessingStream:
             await self._write_response(messages.GO_ON)
 
     async def _handle_other_path(self, head: RequestHead) -> None:
-        if self._terms.other_paths == "pass":
+        if self._terms.section.other_paths == "pass":
             self._passed_by = True
             changes = messages.header_mutation((), removed=head.spoofed_headers())
             await self._write_response(
-                messages.pass_through(changes, clear_route_cache=self._terms.clear_route_cache)
+                messages.pass_through(changes, clear_route_cache=self._terms.section.clear_route_cache)
             )
         else:
             message = f"Not Found: {head.method} {head.path}"
@@ -151,7 +144,6 @@ class ProcessingStream:
             await self._fail_misconfigured(f"the request's body comes in pieces: {_NEEDED}")
 
     def _start_request(self, body: bytes) -> None:
-        """The request is complete: it goes down the road."""
         assert self._carrier.head is not None
         self._carrier.body = self._body = body
         scope = self._carrier.head.to_scope(self._client)
@@ -174,7 +166,6 @@ class ProcessingStream:
             await self.send_error(HttpError("internal error (no answer)"))
 
     async def _receive(self) -> Message:
-        """ASGI's."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -203,21 +194,19 @@ class ProcessingStream:
             await self._tell(response)
 
     def _arm_deadline(self) -> None:
-        """One more message waits for an answer."""
         loop = asyncio.get_running_loop()
         if not self._unanswered:
             self._waits_since = loop.time()
         self._unanswered += 1
         if self._timer is None:
-            self._timer = loop.call_later(self._terms.answer_within_s, self._check_deadline)
+            self._timer = loop.call_later(self._terms.section.answer_within_s, self._check_deadline)
 
     def _check_deadline(self) -> None:
-        """Whether a message has waited too long by now."""
         self._timer = None
         if not self._unanswered or self._left.is_set():
             return
         loop = asyncio.get_running_loop()
-        left_s = self._waits_since + self._terms.answer_within_s - loop.time()
+        left_s = self._waits_since + self._terms.section.answer_within_s - loop.time()
         if left_s > 0:
             self._timer = loop.call_later(left_s, self._check_deadline)
         else:
@@ -225,7 +214,7 @@ class ProcessingStream:
 
     async def _fail_deadline(self) -> None:
         """Envoy would not wait much longer, and might then let pass what has not been looked at."""
-        message = f"no decision within {self._terms.answer_within_s:g} s"
+        message = f"no decision within {self._terms.section.answer_within_s:g} s"
         log.warning("ext_proc: %s", message)
         await self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
         self.mark_disconnected()

@@ -1,6 +1,5 @@
 """`GET /prefixes`: shared prefixes of prompts: their use, their users, and the workers that cache them."""
 
-from radixway.api.prefixes.routes import prefix_routes
-from radixway.api.prefixes.sources import PrefixSources
+from radixway.api.prefixes.routes import PrefixSources, prefix_routes
 
 __all__ = ["PrefixSources", "prefix_routes"]

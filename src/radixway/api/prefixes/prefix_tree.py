@@ -72,7 +72,10 @@ def build_prefix_tree(chains: Sequence[PromptBlocks], most: int, most_levels: in
         node = heappop(heap)[-1]
         number = len(shown)
         shown.append(node)
-        _count_users(node, ordered)
+        through = ordered[node.lo : node.hi]
+        node.tenants.update(chain.tenant for chain in through)
+        node.workers.update(chain.worker for chain in through)
+        node.last_used = max(chain.at for chain in through)
         if node.parent is not None:
             above = shown[node.parent]
             above.hidden -= 1
@@ -121,10 +124,3 @@ def _common_blocks(one: tuple[int, ...], other: tuple[int, ...], known: int) -> 
         else:
             high = middle - 1
     return low
-
-
-def _count_users(node: SharedPrefix, ordered: Sequence[PromptBlocks]) -> None:
-    through = ordered[node.lo : node.hi]
-    node.tenants.update(chain.tenant for chain in through)
-    node.workers.update(chain.worker for chain in through)
-    node.last_used = max(chain.at for chain in through)

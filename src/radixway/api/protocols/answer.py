@@ -1,8 +1,6 @@
 """An answer, whole or growing, whatever protocol it is told in.
 
 thinking ─ text ─ call ─ call ─ text …      the blocks, in the order in which the model wrote them
-
-An assistant's turn from what a client sends back of it, piece by piece.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ class GeneratedAnswer:
         self.scores += growth.scores
 
     def add_part(self, part: ReadPart) -> bool:
-        """Add `part`; return whether a new block began with it. Whether a new block began with it."""
+        """Add `part`; return whether a new block began with it."""
         if isinstance(part, CallDelta):
             begins = part.name is not None
             if begins:
@@ -130,9 +128,7 @@ class GeneratedAnswer:
         return [block for block in self.blocks if block.kind == "call"]
 
     def finish_reason(self, reason: StopReason) -> FinishReason:
-        """Return the finish reason of chat completions for `reason`: an answer that stops after calls waits
-        for tools.
-        """
+        """Return `reason` as chat completions do: an answer that stops after calls waits for tools."""
         return "tool_calls" if reason == "stop" and self.calls else reason
 
     def to_message(self) -> Message:
@@ -173,12 +169,10 @@ class AssistantTurn:
         self.calls.append(ContentBlock("call", [arguments], call_id, name))
 
     def to_message(self) -> Message:
-        """The message, equal to `Answer.message()` of the answer that came back."""
+        """The message, equal to `GeneratedAnswer.to_message()` of the answer that came back."""
         return build_assistant_message("".join(self.reasoning), "".join(self.content), self.calls)
 
 
 def join_text_content(texts: Sequence[str]) -> str | list[dict[str, Any]]:
-    """Join `texts` to content: one is a string, several are parts, which the chat template joins in its own
-    way.
-    """
+    """Join `texts` to content: one is a string, several are parts, which the chat template joins."""
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]

@@ -27,9 +27,7 @@ _INVALID = "INVALID_JSON"
 
 
 def parse_tool_input(arguments: str) -> dict[str, Any]:
-    """Return `arguments` as an object. What is cut off or otherwise none is kept as it is under
-    `INVALID_JSON`.
-    """
+    """Return `arguments` as an object; what is cut off or otherwise none as it is, under `INVALID_JSON`."""
     try:  # not json.loads, which lets pass what JSON cannot say: NaN, half of a surrogate pair
         given = msgspec.json.decode(arguments) if arguments.strip() else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -69,15 +67,10 @@ _ERROR_TYPES = {
 }
 
 
-def anthropic_message_id(head: ReplyMetadata) -> str:
-    """`msg_…`"""
-    return f"msg_{head.id}"
-
-
 def message_start_object(head: ReplyMetadata) -> dict[str, Any]:
     """The message before anything of it is there; of its usage only the prompt's length is known."""
     return {
-        "id": anthropic_message_id(head),
+        "id": f"msg_{head.id}",
         "type": "message",
         "role": "assistant",
         "model": head.model,
@@ -92,23 +85,15 @@ def message_start_object(head: ReplyMetadata) -> dict[str, Any]:
 def message_object(head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo) -> dict[str, Any]:
     """Build the message with everything in `answer`."""
     content = [content_block(block) for block in answer.blocks]
-    return {
-        **message_start_object(head),
-        "content": content,
-        **stop_fields(answer, ending),
-        "usage": usage_object(ending),
-    }
+    stop, usage = stop_fields(answer, ending), usage_object(ending)
+    return {**message_start_object(head), "content": content, **stop, "usage": usage}
 
 
 def content_block(block: ContentBlock) -> dict[str, Any]:
     """Build the content block of `block`."""
     if block.kind == "call":
-        return {
-            "type": "tool_use",
-            "id": block.call_id,
-            "name": block.name,
-            "input": parse_tool_input(block.text),
-        }
+        given = parse_tool_input(block.text)
+        return {"type": "tool_use", "id": block.call_id, "name": block.name, "input": given}
     if block.kind == "text":
         return {"type": "text", "text": block.text}
     return {"type": "thinking", "thinking": block.text, "signature": thinking_signature(block.text)}
@@ -162,13 +147,10 @@ class AnthropicEventWriter:
         self._answer = GeneratedAnswer()
 
     def encode_start(self) -> bytes:
-        """`message_start`."""
         return _named_event("message_start", message=message_start_object(self._head))
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """Encode `growth`: the end of the block before where a new one begins, its beginning, and its
-        delta.
-        """
+        """Encode `growth`; where a new block begins, the end of the one before and its beginning first."""
         events = b""
         for part in growth.parts:
             before = self._answer.blocks[-1] if self._answer.blocks else None
@@ -190,7 +172,6 @@ class AnthropicEventWriter:
         return events + _named_event("message_stop")
 
     def encode_failure(self, error: HttpError) -> bytes:
-        """`error`, which Anthropic's SDK raises."""
         return encode_event(error_object(error), named=True)
 
     @property
@@ -208,11 +189,11 @@ class AnthropicEventWriter:
     def _block_stop(self, index: int, block: ContentBlock) -> bytes:
         events = b""
         if block.kind == "call":
-            delta = {"type": "input_json_delta", "partial_json": tool_input_text(block.text)}
-            events = self._block_delta(index, delta)
+            text = tool_input_text(block.text)
+            events = self._block_delta(index, {"type": "input_json_delta", "partial_json": text})
         if block.kind == "thinking":
-            delta = {"type": "signature_delta", "signature": thinking_signature(block.text)}
-            events = self._block_delta(index, delta)
+            signature = thinking_signature(block.text)
+            events = self._block_delta(index, {"type": "signature_delta", "signature": signature})
         return events + _named_event("content_block_stop", index=index)
 
     def _block_delta(self, index: int, delta: dict[str, Any]) -> bytes:

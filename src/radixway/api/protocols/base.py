@@ -1,5 +1,4 @@
-"""The contract of a wire protocol: bytes to a request, an answer to bytes. No decisions, no I/O. No
-decisions, no I/O.
+"""The contract of a wire protocol: bytes to a request, an answer to bytes. No decisions, no I/O.
 
 raw ─ parse_request ─► NormalizedRequest ─► [render, generate, parse]
       ─► AnswerDelta, AnswerDelta, … FinishInfo ─► EventWriter ──► bytes
@@ -29,10 +28,8 @@ class EventWriter(Protocol):
     """Writes one answer as server-sent events while it grows.
 
     `encode_start`, then `encode_delta` any number of times, then `encode_end`; or `encode_failure` at any
-    time
-    after `encode_start`. How the answer is divided changes nothing of what the events add up to. Each returns
-    whole events, or
-    nothing where there is nothing to tell.
+    time after `encode_start`. How the answer is divided changes nothing of what the events add up to. Each
+    returns whole events, or nothing where there is nothing to tell.
     """
 
     def encode_start(self) -> bytes: ...
@@ -44,7 +41,7 @@ class EventWriter(Protocol):
         ...
 
     def encode_failure(self, error: HttpError) -> bytes:
-        """Encode the last events of an answer that `error` breaks off."""
+        """Encode the last events of an answer that `error` breaks off, which the protocol's SDK raises."""
         ...
 
 
@@ -70,3 +67,13 @@ class ProtocolAdapter(Protocol):
     def encode_error_body(self, error: HttpError) -> bytes:
         """Encode the body of a reply with `error`, in the protocol's own shape; JSON."""
         ...
+
+
+class OpenAIErrors:
+    """Errors as OpenAI's protocols write them: `{"error": {"message", "type", "param", "code"}}`."""
+
+    def encode_error_body(self, error: HttpError) -> bytes:
+        return error.body()
+
+    def encode_failure(self, error: HttpError) -> bytes:
+        return error.event()

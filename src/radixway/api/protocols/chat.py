@@ -1,26 +1,36 @@
-"""Chat completions: parsing of bodies, and whole replies."""
+"""Chat completions: parsing of bodies, whole replies, and replies as a stream of chunks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from radixway.api.protocols.answer import FinishInfo, GeneratedAnswer, ReplyMetadata
-from radixway.api.protocols.base import EventWriter, encode
-from radixway.api.protocols.chat_events import ChatEventWriter, chat_logprobs, chat_usage
-from radixway.api.protocols.request import Message, NormalizedRequest, Tool
-from radixway.api.protocols.request_fields import (
+from radixway.api.protocols.answer import (
+    AnswerDelta,
+    FinishInfo,
+    GeneratedAnswer,
+    ReplyMetadata,
+    SampledTokenLogprob,
+)
+from radixway.api.protocols.base import EventWriter, OpenAIErrors, encode, encode_event
+from radixway.api.protocols.request import (
     Count,
+    Message,
+    NormalizedRequest,
     SamplingFields,
+    Tool,
     build_function_tool,
     field_error,
     parse_tool_choice,
     require_single_answer,
     response_json_schema,
 )
-from radixway.core.http import HttpError, decode_open_struct
+from radixway.core.http import decode_open_struct
+from radixway.core.http.server_sent_events import DONE_EVENT
+from radixway.core.parsers import CallDelta, MessageDelta
 
 
 class ChatStreamOptions(msgspec.Struct):
@@ -68,7 +78,7 @@ class _ChatBody(OpenAIRequestFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-class ChatAdapter:
+class ChatAdapter(OpenAIErrors):
     """`POST …/v1/chat/completions`."""
 
     name = "openai.chat"
@@ -104,10 +114,6 @@ class ChatAdapter:
             extra=extra,
         )
 
-    def reply_id(self, head: ReplyMetadata) -> str:
-        """`chatcmpl-…`"""
-        return f"chatcmpl-{head.id}"
-
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
@@ -119,7 +125,7 @@ class ChatAdapter:
             "finish_reason": answer.finish_reason(ending.reason),
         }
         reply = {
-            "id": self.reply_id(head),
+            "id": f"chatcmpl-{head.id}",
             "object": "chat.completion",
             "created": head.created,
             "model": head.model,
@@ -135,11 +141,7 @@ class ChatAdapter:
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
         """Create a writer of `chat.completion.chunk`s and `[DONE]` for `ask`."""
-        return ChatEventWriter(ask, head, self.reply_id(head))
-
-    def encode_error_body(self, error: HttpError) -> bytes:
-        """Encode `error` as OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
-        return error.body()
+        return ChatEventWriter(ask, head)
 
 
 def reasoning_effort_arguments(effort: str | None) -> dict[str, Any]:
@@ -172,3 +174,127 @@ def _refuse_unsupported(body: _ChatBody) -> None:
             raise field_error(
                 name, "is not supported (deprecated: give tools and tool_choice)", code="unsupported"
             )
+
+
+_LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
+
+
+class ChunkWriter(OpenAIErrors):
+    """What the streams of chat completions and completions share: each chunk's head, usage, `[DONE]`."""
+
+    def __init__(self, ask: NormalizedRequest, head: ReplyMetadata, reply_id: str, object_type: str) -> None:
+        self._ask = ask
+        self._head = head
+        self._base_fields = {
+            "id": reply_id,
+            "object": object_type,
+            "created": head.created,
+            "model": head.model,
+        }
+
+    def _is_wanted(self, growth: AnswerDelta) -> bool:
+        """Whether `growth` has token ids or log-probabilities, and they are asked for."""
+        return bool(
+            (growth.token_ids and self._ask.return_token_ids)
+            or (growth.scores and self._ask.top_logprobs is not None)
+        )
+
+    def _encode_chunk(self, chunk: dict[str, Any]) -> bytes:
+        return encode_event({**chunk, "usage": None} if self._ask.include_usage else chunk)
+
+    def _encode_last(self, chunk: dict[str, Any], ending: FinishInfo) -> bytes:
+        events = self._encode_chunk(chunk)
+        if self._ask.include_usage:
+            events += encode_event({**self._base_fields, "choices": [], "usage": chat_usage(ending)})
+        return events + DONE_EVENT
+
+
+class ChatEventWriter(ChunkWriter):
+    """Writes the role, what is added to the message, the finish reason, usage if asked, `[DONE]`."""
+
+    def __init__(self, ask: NormalizedRequest, head: ReplyMetadata) -> None:
+        super().__init__(ask, head, f"chatcmpl-{head.id}", "chat.completion.chunk")
+        self._answer = GeneratedAnswer()
+
+    def encode_start(self) -> bytes:
+        chunk = self._build_chunk({"role": "assistant", "content": ""}, AnswerDelta())
+        if self._ask.return_token_ids:
+            chunk["prompt_token_ids"] = list(self._head.prompt_ids)
+        return self._encode_chunk(chunk)
+
+    def encode_delta(self, growth: AnswerDelta) -> bytes:
+        delta = MessageDelta()
+        for part in growth.parts:
+            self._answer.add_part(part)
+            delta.add_part(part)
+        if not (delta or self._is_wanted(growth)):
+            return b""
+        return self._encode_chunk(self._build_chunk(_message_delta(delta), growth))
+
+    def encode_end(self, ending: FinishInfo) -> bytes:
+        chunk = self._build_chunk({}, AnswerDelta(), self._answer.finish_reason(ending.reason), ending.stop)
+        return self._encode_last(chunk, ending)
+
+    def _build_chunk(
+        self, delta: dict[str, Any], growth: AnswerDelta, finish: str | None = None, stop: str | None = None
+    ) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        if growth.scores and self._ask.top_logprobs is not None:
+            choice["logprobs"] = {"content": chat_logprobs(growth.scores)}
+        if growth.token_ids and self._ask.return_token_ids:
+            choice["token_ids"] = list(growth.token_ids)
+        if stop is not None:
+            choice["stop_reason"] = stop
+        return {**self._base_fields, "choices": [choice]}
+
+
+def chat_usage(ending: FinishInfo) -> dict[str, Any]:
+    """Build `usage` of chat completions and completions from `ending`."""
+    return {
+        "prompt_tokens": ending.prompt_tokens,
+        "completion_tokens": ending.completion_tokens,
+        "total_tokens": ending.prompt_tokens + ending.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": ending.cached_tokens},
+    }
+
+
+def chat_logprobs(scores: Iterable[SampledTokenLogprob]) -> list[dict[str, Any]]:
+    """Build `logprobs.content` of a choice, an entry for each of `scores`."""
+    return [
+        {
+            **_logprob_entry(score.token, score.logprob),
+            "top_logprobs": [_logprob_entry(token, logprob) for token, logprob in score.top],
+        }
+        for score in scores
+    ]
+
+
+def finite_logprob(logprob: float) -> float:
+    """Return `logprob` as JSON can write it."""
+    return max(logprob, _LEAST_LOGPROB)
+
+
+def _logprob_entry(token: bytes, logprob: float) -> dict[str, Any]:
+    text = token.decode("utf-8", "replace")
+    return {"token": text, "logprob": finite_logprob(logprob), "bytes": list(token)}
+
+
+def _message_delta(delta: MessageDelta) -> dict[str, Any]:
+    added = {
+        "content": delta.content,
+        "reasoning_content": delta.reasoning,
+        "tool_calls": _tool_call_deltas(delta.calls),
+    }
+    return {name: value for name, value in added.items() if value}
+
+
+def _tool_call_deltas(calls: Sequence[CallDelta]) -> list[dict[str, Any]]:
+    """What is added to each call; its id, type and name come once."""
+    deltas: list[dict[str, Any]] = []
+    for call in calls:
+        delta: dict[str, Any] = {"index": call.index, "function": {"arguments": call.arguments}}
+        if call.name is not None:
+            delta |= {"id": call.id, "type": "function"}
+            delta["function"] = {"name": call.name, "arguments": call.arguments}
+        deltas.append(delta)
+    return deltas

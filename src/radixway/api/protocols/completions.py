@@ -14,13 +14,10 @@ from radixway.api.protocols.answer import (
     ReplyMetadata,
     SampledTokenLogprob,
 )
-from radixway.api.protocols.base import EventWriter, encode, encode_event
-from radixway.api.protocols.chat import OpenAIRequestFields
-from radixway.api.protocols.chat_events import chat_usage, finite_logprob
-from radixway.api.protocols.request import NormalizedRequest
-from radixway.api.protocols.request_fields import field_error, require_single_answer
-from radixway.core.http import HttpError, decode_open_struct
-from radixway.core.http.server_sent_events import DONE_EVENT
+from radixway.api.protocols.base import EventWriter, OpenAIErrors, encode
+from radixway.api.protocols.chat import ChunkWriter, OpenAIRequestFields, chat_usage, finite_logprob
+from radixway.api.protocols.request import NormalizedRequest, field_error, require_single_answer
+from radixway.core.http import decode_open_struct
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -33,7 +30,7 @@ class _CompletionsBody(OpenAIRequestFields, kw_only=True):
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
-class CompletionsAdapter:
+class CompletionsAdapter(OpenAIErrors):
     """`POST …/v1/completions`."""
 
     name = "openai.completions"
@@ -59,69 +56,45 @@ class CompletionsAdapter:
             extra=extra,
         )
 
-    def reply_id(self, head: ReplyMetadata) -> str:
-        """`cmpl-…`"""
-        return f"cmpl-{head.id}"
-
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
     ) -> bytes:
         """Encode `answer` as a `text_completion`."""
-        events = _CompletionEventWriter(ask, head, self.reply_id(head))
+        events = _CompletionEventWriter(ask, head)
         growth = AnswerDelta(token_ids=answer.token_ids, scores=answer.scores)
-        reply = events.build_chunk(answer.content, growth, finish=ending.reason, stop=ending.stop)
+        reply = events.build_chunk(answer.content, growth, ending.reason, ending.stop)
         reply["usage"] = chat_usage(ending)
         return encode(reply)
 
     def create_event_writer(self, ask: NormalizedRequest, head: ReplyMetadata) -> EventWriter:
         """Create a writer of the reply to `ask` in chunks, and `[DONE]`."""
-        return _CompletionEventWriter(ask, head, self.reply_id(head))
-
-    def encode_error_body(self, error: HttpError) -> bytes:
-        """Encode `error` as OpenAI's `{"error": {"message", "type", "param", "code"}}`."""
-        return error.body()
+        return _CompletionEventWriter(ask, head)
 
 
-class _CompletionEventWriter:
+class _CompletionEventWriter(ChunkWriter):
     """Writes the text in pieces; knows how far the tokens' text has come."""
 
-    def __init__(self, ask: NormalizedRequest, head: ReplyMetadata, reply_id: str) -> None:
-        self._ask = ask
-        self._head = head
-        self._id = reply_id
+    def __init__(self, ask: NormalizedRequest, head: ReplyMetadata) -> None:
+        super().__init__(ask, head, f"cmpl-{head.id}", "text_completion")
         self._offset = 0
         """Characters of the tokens whose log-probabilities have been told."""
         self._told_prompt = False
 
     def encode_start(self) -> bytes:
-        """Nothing: a completion has no role."""
-        return b""
+        return b""  # a completion has no role
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """Encode one chunk with all of `growth`, or nothing."""
         answer = GeneratedAnswer()
         answer.apply_delta(growth)
-        has_tokens = growth.token_ids and self._ask.return_token_ids
-        has_scores = growth.scores and self._ask.top_logprobs is not None
-        if not (answer.content or has_tokens or has_scores):
+        if not (answer.content or self._is_wanted(growth)):
             return b""
-        return self._chunk_event(self.build_chunk(answer.content, growth))
+        return self._encode_chunk(self.build_chunk(answer.content, growth))
 
     def encode_end(self, ending: FinishInfo) -> bytes:
-        """Encode the finish reason of `ending`, usage if asked for, and `[DONE]`."""
-        events = self._chunk_event(
-            self.build_chunk("", AnswerDelta(), finish=ending.reason, stop=ending.stop)
-        )
-        if self._ask.include_usage:
-            events += encode_event({**self._base_fields(), "choices": [], "usage": chat_usage(ending)})
-        return events + DONE_EVENT
-
-    def encode_failure(self, error: HttpError) -> bytes:
-        """An error event, which OpenAI's SDK raises."""
-        return error.event()
+        return self._encode_last(self.build_chunk("", AnswerDelta(), ending.reason, ending.stop), ending)
 
     def build_chunk(
-        self, text: str, growth: AnswerDelta, *, finish: str | None = None, stop: str | None = None
+        self, text: str, growth: AnswerDelta, finish: str | None = None, stop: str | None = None
     ) -> dict[str, Any]:
         """An object with this text; the prompt's ids are in the first, if ids are asked for."""
         choice: dict[str, Any] = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
@@ -134,28 +107,21 @@ class _CompletionEventWriter:
             if not self._told_prompt:
                 choice["prompt_token_ids"] = list(self._head.prompt_ids)
                 self._told_prompt = True
-        return {**self._base_fields(), "choices": [choice]}
+        return {**self._base_fields, "choices": [choice]}
 
     def _logprobs(self, scores: Iterable[SampledTokenLogprob]) -> dict[str, Any]:
-        told: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        columns: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for score in scores:
             token = score.token.decode("utf-8", "replace")
-            told["tokens"].append(token)
-            told["token_logprobs"].append(finite_logprob(score.logprob))
-            told["top_logprobs"].append(
+            columns["tokens"].append(token)
+            columns["token_logprobs"].append(finite_logprob(score.logprob))
+            columns["top_logprobs"].append(
                 {token: finite_logprob(score.logprob)}
                 | {top.decode("utf-8", "replace"): finite_logprob(logprob) for top, logprob in score.top}
             )
-            told["text_offset"].append(self._offset)
+            columns["text_offset"].append(self._offset)
             self._offset += len(token)
-        return told
-
-    def _chunk_event(self, chunk: dict[str, Any]) -> bytes:
-        return encode_event({**chunk, "usage": None} if self._ask.include_usage else chunk)
-
-    def _base_fields(self) -> dict[str, Any]:
-        head = self._head
-        return {"id": self._id, "object": "text_completion", "created": head.created, "model": head.model}
+        return columns
 
 
 def _parse_prompt(given: str | list[Any]) -> str | list[int]:

@@ -1,6 +1,4 @@
-"""The `response` object and its output items.
-
-A response as a stream of events, numbered from 0.
+"""The `response` object with its output items, whole and as a stream of events, numbered from 0.
 
 response.created, response.in_progress
   response.output_item.added
@@ -12,6 +10,7 @@ response.completed | response.incomplete | error, response.failed
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
@@ -25,7 +24,6 @@ from radixway.api.protocols.answer import (
 )
 from radixway.api.protocols.base import encode_event
 from radixway.api.protocols.request import NormalizedRequest
-from radixway.api.protocols.responses_items import encode_reasoning
 from radixway.core.http import HttpError
 from radixway.core.parsers import CallDelta
 
@@ -60,12 +58,10 @@ class ResponseObject:
         self,
         ask: NormalizedRequest,
         head: ReplyMetadata,
-        response_id: str,
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """`more`: further fields, or other values of these."""
         self._head = head
-        self._id = response_id
         self._sealed = _SEALED in (ask.body.get("include") or ())
         self._echo = {
             name: default if (given := ask.body.get(name)) is None else given
@@ -103,33 +99,17 @@ class ResponseObject:
 
     def item(self, index: int, block: ContentBlock, status: Status) -> dict[str, Any]:
         """Build the output item of `block`; its ids follow from the response's and the call's."""
+        item: dict[str, Any] = {"id": self.item_id(index, block), "status": status}
         if block.kind == "call":
-            return {
-                "type": "function_call",
-                "id": self.item_id(index, block),
-                "call_id": block.call_id,
-                "name": block.name,
-                "arguments": block.text,
-                "status": status,
-            }
+            call = {"call_id": block.call_id, "name": block.name, "arguments": block.text}
+            return {"type": "function_call", **item, **call}
         part = content_part(block)
-        content = [part] if part["text"] or status != "in_progress" else []
+        item["content"] = [part] if part["text"] or status != "in_progress" else []
         if block.kind == "text":
-            return {
-                "type": "message",
-                "id": self.item_id(index, block),
-                "role": "assistant",
-                "content": content,
-                "status": status,
-            }
-        item = {
-            "type": "reasoning",
-            "id": self.item_id(index, block),
-            "summary": [],
-            "content": content,
-            "status": status,
-        }
-        return {**item, "encrypted_content": encode_reasoning(block.text)} if self._sealed else item
+            return {"type": "message", "role": "assistant", **item}
+        if self._sealed:  # for clients that keep nothing else of it; it is no secret
+            item["encrypted_content"] = base64.b64encode(block.text.encode()).decode("ascii")
+        return {"type": "reasoning", "summary": [], **item}
 
     def item_id(self, index: int, block: ContentBlock) -> str:
         """Return the id of the output item `index`."""
@@ -150,7 +130,7 @@ class ResponseObject:
 
     def _response_object(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
         return {
-            "id": self._id,
+            "id": f"resp_{self._head.id}",  # which a later request gives as `previous_response_id`
             "object": "response",
             "created_at": self._head.created,
             "status": status,
@@ -184,43 +164,28 @@ class ResponsesEventWriter:
     def __init__(self, response: ResponseObject, *, after: int = -1) -> None:
         """`after`: events up to that number are counted, but not written again."""
         self._response = response
-        self._answer = GeneratedAnswer()
-        self._number = 0
         self._after = after
-
-    @property
-    def event_count(self) -> int:
-        """Of events so far, those that were not written again included."""
-        return self._number
-
-    @property
-    def answer(self) -> GeneratedAnswer:
-        """Return the answer so far."""
-        return self._answer
+        self.answer = GeneratedAnswer()
+        self.event_count = 0
+        """Events so far, those that were not written again included."""
 
     def encode_start(self, *, queued: bool = False) -> bytes:
         """`response.created`, `response.queued` where it was, `response.in_progress`."""
         begun = self._response.started()
-        if not queued:
-            return self._numbered_event("response.created", response=begun) + self._numbered_event(
-                "response.in_progress", response=begun
-            )
-        waiting = {**begun, "status": "queued"}
-        events = [
-            self._numbered_event(f"response.{step}", response=waiting) for step in ("created", "queued")
-        ]
-        return b"".join(events) + self._numbered_event("response.in_progress", response=begun)
+        events = b""
+        for step in ("created", "queued") if queued else ("created",):
+            response = {**begun, "status": "queued"} if queued else begun
+            events += self._numbered_event(f"response.{step}", response=response)
+        return events + self._numbered_event("response.in_progress", response=begun)
 
     def encode_delta(self, growth: AnswerDelta) -> bytes:
-        """Encode `growth`: the end of the item before where a new one begins, its beginning, and its
-        delta.
-        """
+        """Encode `growth`; where a new item begins, the end of the one before and its beginning first."""
         events = b""
         for part in growth.parts:
-            before = self._answer.blocks[-1] if self._answer.blocks else None
-            if self._answer.add_part(part):
+            before = self.answer.blocks[-1] if self.answer.blocks else None
+            if self.answer.add_part(part):
                 if before is not None:
-                    events += self._item_done(len(self._answer.blocks) - 2, before, "completed")
+                    events += self._item_done(len(self.answer.blocks) - 2, before, "completed")
                 events += self._item_added()
             text = part.arguments if isinstance(part, CallDelta) else part.text
             events += self._item_delta(text) if text else b""
@@ -229,11 +194,11 @@ class ResponsesEventWriter:
     def encode_end(self, ending: FinishInfo) -> bytes:
         """Encode the end of the last item, and the whole response, with `ending`."""
         last = self._response.last_status(ending)
-        return self.encode_close(last, f"response.{last}", self._response.finished(self._answer, ending))
+        return self.encode_close(last, f"response.{last}", self._response.finished(self.answer, ending))
 
     def encode_failure(self, error: HttpError) -> bytes:
         """Encode `error`, and `response.failed` with what has come."""
-        failed = self._response.failed(self._answer, error)
+        failed = self._response.failed(self.answer, error)
         return self.encode_error_event(error) + self._numbered_event("response.failed", response=failed)
 
     def encode_error_event(self, error: HttpError) -> bytes:
@@ -245,17 +210,17 @@ class ResponsesEventWriter:
     ) -> bytes:
         """The end of the last item, if there is one, and the event `kind` with the response."""
         events = b""
-        if self._answer.blocks:
-            events = self._item_done(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
+        if self.answer.blocks:
+            events = self._item_done(len(self.answer.blocks) - 1, self.answer.blocks[-1], last)
         return events + self._numbered_event(kind, response=response)
 
     def encode_single_event(self, kind: str, response: dict[str, Any]) -> bytes:
         """The event `kind` with the response alone: what led there is void, or forgotten."""
-        self._number = max(self._number, self._after + 1)
+        self.event_count = max(self.event_count, self._after + 1)
         return self._numbered_event(kind, response=response)
 
     def _item_added(self) -> bytes:
-        index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
+        index, block = len(self.answer.blocks) - 1, self.answer.blocks[-1]
         empty = ContentBlock(block.kind, [], block.call_id, block.name)
         item = self._response.item(index, empty, "in_progress")
         events = self._numbered_event("response.output_item.added", output_index=index, item=item)
@@ -266,7 +231,7 @@ class ResponsesEventWriter:
         )
 
     def _item_delta(self, text: str) -> bytes:
-        index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
+        index, block = len(self.answer.blocks) - 1, self.answer.blocks[-1]
         more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
         return self._numbered_event(
             f"{_STEM[block.kind]}.delta", **self._item_position(index), delta=text, **more
@@ -286,15 +251,12 @@ class ResponsesEventWriter:
         return done + self._numbered_event("response.output_item.done", output_index=index, item=item)
 
     def _item_position(self, index: int) -> dict[str, Any]:
-        block = self._answer.blocks[index]
-        place: dict[str, Any] = {
-            "item_id": self._response.item_id(index, block),
-            "output_index": index,
-        }
+        block = self.answer.blocks[index]
+        place = {"item_id": self._response.item_id(index, block), "output_index": index}
         return place if block.kind == "call" else {**place, "content_index": 0}
 
     def _numbered_event(self, kind: str, **fields: Any) -> bytes:
-        number, self._number = self._number, self._number + 1
+        number, self.event_count = self.event_count, self.event_count + 1
         if number <= self._after:
             return b""
         return encode_event({"type": kind, "sequence_number": number, **fields}, named=True)

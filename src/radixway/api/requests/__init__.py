@@ -3,7 +3,6 @@ is stored for it.
 """
 
 from radixway.api.requests.routes import request_routes
-from radixway.api.requests.rows import RequestRow, build_row
-from radixway.api.requests.search import RequestFilter, RequestSearch, SearchPage
+from radixway.api.requests.search import RequestFilter, RequestRow, RequestSearch, SearchPage, build_row
 
 __all__ = ["RequestFilter", "RequestRow", "RequestSearch", "SearchPage", "build_row", "request_routes"]

@@ -13,14 +13,13 @@ from msgspec import Meta
 from pydantic import BaseModel
 
 from radixway.api.authorization import PathAuthorization
-from radixway.api.requests.rows import FLAGS, PriceOf, RequestRow, build_row
-from radixway.api.requests.search import RequestFilter, RequestSearch
+from radixway.api.openapi import query_parameters
+from radixway.api.requests.search import FLAGS, PriceOf, RequestFilter, RequestRow, RequestSearch, build_row
 from radixway.core.http import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 from radixway.core.telemetry import Journal, JournalStore
 
 _STATUS = re.compile(r"([1-5])(\d\d|xx)")
-_Name = Annotated[str, Meta(min_length=1, max_length=256)] | None
 
 
 class RequestPage(BaseModel):
@@ -48,7 +47,7 @@ class RequestStage(BaseModel):
 
 
 class RequestExplanation(BaseModel):
-    """A request's way through the house."""
+    """A request's way through the gateway."""
 
     request_id: str
     began_at: float
@@ -63,75 +62,44 @@ class RequestExplanation(BaseModel):
     """Where its trace is looked at, if there is one and `console.trace_url` says where."""
 
 
-class RequestNotFoundError(GatewayError):
-    """No journal of that id, or not any more."""
-
-    status = 404
-    code = "request_not_found"
-    param = "request_id"
+_Name = Annotated[str, Meta(min_length=1, max_length=256)] | None
 
 
 class _RequestQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """The query."""
-
-    q: _Name = None
-    tenant: _Name = None
-    user: _Name = None
-    session: _Name = None
-    surface: _Name = None
-    model: _Name = None
-    worker: _Name = None
-    category: _Name = None
-    decision: _Name = None
-    status: _Name = None
-    flags: _Name = None
-    least_ms: Annotated[float, Meta(ge=0)] | None = None
-    since: _Name = None
-    until: _Name = None
-    cursor: Annotated[int, Meta(ge=0, lt=2**62)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=500)] = 50
-
-
-_TOLD: dict[str, str] = {
-    "q": "part of an id or of the name of a tenant, user, session, model, worker or error, in any case",
-    "tenant": "whose; a tenant's key sees its own in any case",
-    "user": "who asked, as far as anybody said",
-    "session": "which session",
-    "surface": "`openai.chat`, `openai.completions`, `generate` …",
-    "model": "as the client asked for it, or as its worker was asked",
-    "worker": "who answered",
-    "category": "what the semantic layer took it for",
-    "decision": "the rule that decided",
-    "status": "`404`, or a class like `5xx`",
-    "flags": f"with commas between, all of them: {', '.join(FLAGS)}",
-    "since": "began then or later: seconds since the epoch, or a time like 2026-11-22T10:00:00Z",
-    "until": "began before that",
-}
-_NUMBERS: dict[str, tuple[dict[str, Any], str]] = {
-    "least_ms": ({"type": "number", "minimum": 0}, "took at least so many milliseconds"),
-    "cursor": ({"type": "integer", "minimum": 0}, "the `next` of the page before"),
-    "limit": ({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}, "rows"),
-}
-_PARAMETERS: list[dict[str, Any]] = [
-    {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
-    for name, schema, text in (
-        *((name, {"type": "string", "maxLength": 256}, text) for name, text in _TOLD.items()),
-        *((name, schema, text) for name, (schema, text) in _NUMBERS.items()),
-    )
-]
+    q: Annotated[
+        _Name,
+        Meta(
+            description="part of an id or a name (tenant, user, session, model, worker, error), in any case"
+        ),
+    ] = None
+    tenant: Annotated[_Name, Meta(description="whose; a tenant's key sees its own in any case")] = None
+    user: Annotated[_Name, Meta(description="who asked, as far as anybody said")] = None
+    session: Annotated[_Name, Meta(description="which session")] = None
+    surface: Annotated[_Name, Meta(description="`openai.chat`, `openai.completions`, `generate` …")] = None
+    model: Annotated[_Name, Meta(description="as the client asked for it, or as its worker was asked")] = None
+    worker: Annotated[_Name, Meta(description="who answered")] = None
+    category: Annotated[_Name, Meta(description="what the semantic layer took it for")] = None
+    decision: Annotated[_Name, Meta(description="the rule that decided")] = None
+    status: Annotated[_Name, Meta(description="`404`, or a class like `5xx`")] = None
+    flags: Annotated[_Name, Meta(description=f"with commas between, all of them: {', '.join(FLAGS)}")] = None
+    least_ms: Annotated[float, Meta(ge=0, description="took at least so many milliseconds")] | None = None
+    since: Annotated[
+        _Name,
+        Meta(description="began then or later: seconds since the epoch, or a time like 2026-11-22T10:00:00Z"),
+    ] = None
+    until: Annotated[_Name, Meta(description="began before that")] = None
+    cursor: Annotated[int, Meta(ge=0, lt=2**62, description="the `next` of the page before")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500, description="rows")] = 50
 
 
 def request_routes(
     book: JournalStore, price_of: PriceOf, gate: PathAuthorization, trace_url: str | None = None
 ) -> APIRouter:
-    """`gate`: administrators see all requests, tenants their own; lists are for nobody else.
-
-    `trace_url`: where traces are looked at, with `{trace_id}` in it.
-    """
+    """Build `/requests` and `/explain`; `trace_url` shows a trace, with `{trace_id}` in it."""
     router = APIRouter(tags=["gateway"])
     search = RequestSearch(book, price_of)
 
-    @router.get("/requests", response_model=RequestPage, openapi_extra={"parameters": _PARAMETERS})
+    @router.get("/requests", response_model=RequestPage, openapi_extra=query_parameters(_RequestQuery))
     async def requests(request: Request) -> Response:
         """The latest requests that fit, newest first; those in hand are not among them.
 
@@ -145,13 +113,13 @@ def request_routes(
             return tenant is None or journal.tenant == tenant
 
         page = await search.search_requests(wanted, asked.cursor, asked.limit, may_see)
-        told = {
+        reply = {
             "requests": [row.__dict__ for row in page.rows],
             "next": None if page.next is None else str(page.next),
             "examined": page.examined,
             "kept": len(book) if tenant is None else None,
         }
-        return Response(msgspec.json.encode(told), media_type="application/json")
+        return Response(msgspec.json.encode(reply), media_type="application/json")
 
     @router.get("/explain/{request_id:path}", response_model=RequestExplanation)
     async def explain(request_id: str, request: Request, tenant: str | None = None) -> Response:
@@ -161,19 +129,19 @@ def request_routes(
         """
         journal = book.find_journal(request_id, gate.visible_tenant(request) or tenant)
         if journal is None:
-            raise RequestNotFoundError(f"no journal of {request_id!r}, or not any more")
-        told = journal.explain() | {
+            message = f"no journal of {request_id!r}, or not any more"
+            raise GatewayError(message, status=404, code="request_not_found", param="request_id")
+        reply = journal.explain() | {
             "row": build_row(journal, price_of).__dict__ | {"user": None},  # who asked is the admin's to know
             "stretches": _timed_stages(journal),
             "trace_url": trace_url and journal.trace_id and trace_url.replace("{trace_id}", journal.trace_id),
         }
-        return Response(msgspec.json.encode(told), media_type="application/json")
+        return Response(msgspec.json.encode(reply), media_type="application/json")
 
     return router
 
 
 def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
-    """What took how long, where somebody has measured it."""
     found = [] if journal.trace is None else journal.trace.stretches
     return [
         {
@@ -190,7 +158,6 @@ _PASSED = ("tenant", "user", "session", "surface", "model", "worker", "category"
 
 
 def _parse_filter(asked: _RequestQuery) -> RequestFilter:
-    """Raises BadRequest."""
     return RequestFilter(
         text=asked.q,
         **{name: getattr(asked, name) for name in _PASSED},
@@ -202,7 +169,6 @@ def _parse_filter(asked: _RequestQuery) -> RequestFilter:
 
 
 def _parse_status(text: str | None) -> tuple[int, int] | None:
-    """Raises BadRequest."""
     if text is None:
         return None
     found = _STATUS.fullmatch(text.lower())
@@ -213,7 +179,6 @@ def _parse_status(text: str | None) -> tuple[int, int] | None:
 
 
 def _parse_flags(text: str | None) -> frozenset[str]:
-    """Raises BadRequest."""
     given = [name.strip() for name in text.split(",")] if text else []
     if wrong := [name for name in given if name not in FLAGS]:
         raise BadRequest(f"flags: {', '.join(FLAGS)}, not {wrong[0][:40]!r}", param="flags")
@@ -221,7 +186,6 @@ def _parse_flags(text: str | None) -> frozenset[str]:
 
 
 def _parse_time(text: str | None, name: str) -> float | None:
-    """Seconds since the epoch. Raises BadRequest."""
     if text is None:
         return None
     try:

@@ -3,6 +3,6 @@
 For the operator alone. What is applied stands in the file that `semantic.config` names.
 """
 
-from radixway.api.rules.routes import rules_routes
+from radixway.api.rules.routes import semantic_routes
 
-__all__ = ["rules_routes"]
+__all__ = ["semantic_routes"]

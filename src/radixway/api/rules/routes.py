@@ -1,4 +1,4 @@
-"""The paths under `/config/semantic/` by which rules are edited."""
+"""`/config/semantic`: the rules that judge requests, edited and reloaded; `/feedback`: judging answers."""
 
 from __future__ import annotations
 
@@ -6,38 +6,112 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import yaml
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
-from radixway.api.rules.errors import (
-    RulesChangedError,
-    RulesInvalidError,
-    RulesNotAppliedError,
-    RulesNotEditableError,
-    RulesNotFoundError,
-    SemanticOffError,
-    VersionRequiredError,
-)
+from radixway.api.authorization import PathAuthorization
+from radixway.api.client_requests import decode_body
+from radixway.api.openapi import request_body
 from radixway.core.config import ConfigError, radixway_home
-from radixway.core.http import decode_json
+from radixway.core.http import BadBodyError, include_routes
+from radixway.core.pipeline import GatewayError
 from radixway.core.telemetry import JournalStore
 
 if TYPE_CHECKING:
     from radixway.api.rules.shapes import RulesState
     from radixway.semantics.decisions import SemanticService, SemanticSnapshot
     from radixway.semantics.decisions.rules_file import RulesFile
+    from radixway.semantics.guard.audit import AuditService
 
 log = logging.getLogger(__name__)
+
+
+class _FeedbackBody(msgspec.Struct):
+    request_id: Annotated[str, Meta(min_length=1, max_length=256)]
+    rating: Literal["up", "down"] | None = None
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+def semantic_routes(
+    room: SemanticService | None, book: JournalStore, gate: PathAuthorization, audit: AuditService | None
+) -> APIRouter:
+    """Build `POST /feedback`, `/config/semantic`, and the paths below it by which rules are edited.
+
+    `room` None: requests are not read for their meaning. `audit`: told of rules that are applied.
+    """
+    router = APIRouter(tags=["semantic"])
+    access = gate.access
+    if room is None:
+
+        @router.get("/config/semantic/rules", dependencies=[Depends(access)])
+        async def none() -> None:
+            """404: there are none."""
+            message = "requests are not read for their meaning: set semantic.config to a file of rules"
+            raise GatewayError(message, status=404, code="semantic_off")
+
+        return router
+    note = None if audit is None else audit.log.record_event
+    include_routes(router, _rules_routes(room, book, access, note))
+
+    @router.post("/feedback")
+    async def feedback(request: Request) -> dict[str, Any]:
+        """Record how good an answer was: `request_id` and `rating` (`up`, `down`) or `score` (0 to 1).
+
+        It moves the score that the model has in that category. Tenants judge answers of their own.
+        """
+        said = await decode_body(request, _FeedbackBody)
+        if (said.rating is None) == (said.score is None):
+            raise BadBodyError("give either a rating, up or down, or a score from 0 to 1", param="rating")
+        reward = said.score if said.score is not None else float(said.rating == "up")
+        known = room.feedback.record_feedback(said.request_id, reward, gate.visible_tenant(request))
+        if known is None:
+            message = f"no decision on {said.request_id!r} is waiting to be judged"
+            raise GatewayError(message, status=404, code="request_not_found", param="request_id")
+        return {"category": known[0], "model": known[1]}
+
+    @router.get("/config/semantic", dependencies=[Depends(access)])
+    async def describe() -> dict[str, Any]:
+        """Which configuration is in force, what the last reload said, and what answers were judged to be."""
+        return room.snapshots.describe() | {"feedback": room.feedback.describe()}
+
+    @router.post("/config/semantic/reload", dependencies=[Depends(access)])
+    async def reload() -> JSONResponse:
+        """Read the configuration again. 409, and why, when it cannot be used: the last good one stays."""
+        outcome = await room.snapshots.reload_config()
+        return JSONResponse({"ok": outcome.ok, "message": outcome.said}, 200 if outcome.ok else 409)
+
+    return router
+
+
+class RulesInvalidError(GatewayError):
+    """The text has mistakes; beside OpenAI's fields, `mistakes` has each with its line."""
+
+    status = 400
+    code = "rules_refused"
+    param = "text"
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(str(error))
+        self._error = error
+
+    def body(self) -> bytes:
+        """Encode it with `mistakes`."""
+        from radixway.api.rules.shapes import describe_mistakes
+
+        reply: dict[str, Any] = msgspec.json.decode(super().body())
+        reply["error"]["mistakes"] = [each.model_dump() for each in describe_mistakes(self._error)]
+        return msgspec.json.encode(reply)
+
 
 _Text = Annotated[str, Meta(min_length=1, max_length=2**20)]
 _Version = Annotated[str, Meta(min_length=1, max_length=64)]
 _MAX_REPORTED_REQUESTS = 200
-"""Requests that a trial tells of one by one."""
 
 
 class _RulesBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,11 +128,6 @@ class _RestoreBody(msgspec.Struct, forbid_unknown_fields=True):
     version: _Version
 
 
-_rules = msgspec.json.Decoder(_RulesBody)
-_trial = msgspec.json.Decoder(_TrialBody)
-_back = msgspec.json.Decoder(_RestoreBody)
-T = TypeVar("T", bound=msgspec.Struct)
-
 _SEEN: dict[str, Any] = {
     "parameters": [
         {
@@ -72,33 +141,11 @@ _SEEN: dict[str, Any] = {
 }
 
 
-def _request_body_schema(body: type[msgspec.Struct]) -> dict[str, Any]:
-    """A JSON body, for OpenAPI."""
-    _, shapes = msgspec.json.schema_components([body], ref_template="#/components/schemas/{name}")
-    content = {"application/json": {"schema": shapes[body.__name__]}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def rules_routes(
-    room: SemanticService | None,
-    book: JournalStore,
-    access: AdminAccess,
-    note: Callable[..., None] | None = None,
+def _rules_routes(
+    room: SemanticService, book: JournalStore, access: AdminAccess, note: Callable[..., None] | None
 ) -> APIRouter:
-    """Build the routes; `room` None: requests are not classified. `note`: the audit log's, where there is
-    one.
-    """
+    """`note` writes to the audit log."""
     router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
-    if room is None:
-
-        @router.get("/config/semantic/rules")
-        async def none() -> None:
-            """404: there are none."""
-            raise SemanticOffError(
-                "requests are not read for their meaning: set semantic.config to a file of rules"
-            )
-
-        return router
     from radixway.api.rules import shapes
     from radixway.semantics.decisions.rules_file import text_version
 
@@ -107,11 +154,11 @@ def rules_routes(
     @router.get("/config/semantic/rules", response_model=shapes.RulesState)
     async def rules(response: Response) -> shapes.RulesState:
         """The file of rules, what is in force, and what was before."""
-        told = await asyncio.to_thread(desk.describe_rules)
+        state = await asyncio.to_thread(desk.describe_rules)
         response.headers["cache-control"] = "no-store"
-        if told.version is not None:
-            response.headers["etag"] = f'"{told.version}"'
-        return told
+        if state.version is not None:
+            response.headers["etag"] = f'"{state.version}"'
+        return state
 
     @router.get("/config/semantic/rules/{version}", response_class=Response)
     async def past(version: Annotated[str, Meta(max_length=64)]) -> Response:
@@ -121,11 +168,11 @@ def rules_routes(
     @router.post(
         "/config/semantic/check",
         response_model=shapes.RulesCheck,
-        openapi_extra=_request_body_schema(_RulesBody),
+        openapi_extra=request_body(_RulesBody),
     )
     async def check(request: Request) -> shapes.RulesCheck:
         """Every mistake in `text`, by its line, as `radixway config check` tells them; nothing changes."""
-        asked = await _read_body(_rules, request)
+        asked = await decode_body(request, _RulesBody)
         try:
             await desk.compile_rules(asked.text)
         except ConfigError as error:
@@ -135,14 +182,14 @@ def rules_routes(
     @router.post(
         "/config/semantic/try",
         response_model=shapes.RulesReplayReport,
-        openapi_extra=_request_body_schema(_TrialBody),
+        openapi_extra=request_body(_TrialBody),
     )
     async def try_out(request: Request) -> shapes.RulesReplayReport:
         """Replay the `latest` requests, and `texts`, with the rules in `text`; nothing changes.
 
         Requests are judged again by the signals that their journals have, as texts are not kept.
         """
-        asked = await _read_body(_trial, request)
+        asked = await decode_body(request, _TrialBody)
         new = await desk.compile_or_refuse(asked.text)
         latest = book.latest_journals(asked.latest)
         trial = await room.tryout.run_tryout(room.snapshots.current, new, latest, asked.texts)
@@ -151,7 +198,7 @@ def rules_routes(
     @router.put(
         "/config/semantic/rules",
         response_model=shapes.AppliedRules,
-        openapi_extra=_request_body_schema(_RulesBody) | _SEEN,
+        openapi_extra=request_body(_RulesBody) | _SEEN,
     )
     async def apply(request: Request) -> shapes.AppliedRules:
         """Put `text` into the file, and into force. `If-Match` says which version was seen.
@@ -159,18 +206,18 @@ def rules_routes(
         400 with every mistake: nothing has changed. 412: somebody else has changed the file.
         """
         seen = _seen_version(request)
-        asked = await _read_body(_rules, request)
+        asked = await decode_body(request, _RulesBody)
         return await put(asked.text, seen, "rules_applied")
 
     @router.post(
         "/config/semantic/rollback",
         response_model=shapes.AppliedRules,
-        openapi_extra=_request_body_schema(_RestoreBody) | _SEEN,
+        openapi_extra=request_body(_RestoreBody) | _SEEN,
     )
     async def roll_back(request: Request) -> shapes.AppliedRules:
         """Put the text of a past `version` into the file again; `If-Match` as above."""
         seen = _seen_version(request)
-        asked = await _read_body(_back, request)
+        asked = await decode_body(request, _RestoreBody)
         return await put(await desk.find_version(asked.version), seen, "rules_rolled_back")
 
     async def put(text: str, seen: str, kind: str) -> shapes.AppliedRules:
@@ -198,34 +245,36 @@ class _RulesEditor:
 
         snapshots = self._room.snapshots
         said, taken = snapshots.describe(), snapshots.text
+        text = taken
+        if text is None:
+            tree = snapshots.current.section.model_dump(mode="json", exclude_unset=True)
+            text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
         in_force = shapes.ActiveRules(
-            text=_snapshot_yaml(snapshots.current) if taken is None else taken,
+            text=text,
             version=None if taken is None else text_version(taken),
             checksum=said["checksum"],
             loaded_at=said["loaded_at"],
         )
-        told = shapes.RulesState(
-            file=None,
-            text=None,
-            version=None,
+        state = shapes.RulesState(
             in_force=in_force,
             error=snapshots.error,
             editable=False,
             why_not="the rules stand in the gateway's own configuration, which is read at its start: "
             "move them to a file and name it under semantic.config",
-            past=[],
         )
         if (file := self._rules_file()) is None:
-            return told
-        told.file, told.past = str(file.path), shapes.describe_past_rules(file.list_versions())
+            return state
+        state.file, state.past = str(file.path), shapes.describe_past_rules(file.list_versions())
         try:
-            told.text = file.read_text()
-            told.version = text_version(told.text)
-            told.why_not = _why_not_writable(file)
+            state.text = file.read_text()
+            state.version = text_version(state.text)
+            place = file.path.resolve()
+            is_writable = os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)
+            state.why_not = None if is_writable else f"{file.path} cannot be written by this process"
         except ConfigError as error:
-            told.why_not = str(error)
-        told.editable = told.why_not is None
-        return told
+            state.why_not = str(error)
+        state.editable = state.why_not is None
+        return state
 
     async def compile_rules(self, text: str) -> SemanticSnapshot:
         """Compile `text`. Raises ConfigError, with every mistake that has a line before those that show when
@@ -237,23 +286,22 @@ class _RulesEditor:
         if snapshots.file is not None:
             await asyncio.to_thread(parse_section, text, snapshots.file)
             return await snapshots.compile_text(text)
-        raise RulesNotEditableError(
+        raise _not_editable(
             "the rules stand in the gateway's own configuration: semantic.config names no file"
         )
 
     async def compile_or_refuse(self, text: str) -> SemanticSnapshot:
-        """Compile `text`. Raises RulesInvalidError."""
         try:
             return await self.compile_rules(text)
         except ConfigError as error:
             raise RulesInvalidError(error) from None
 
     async def find_version(self, version: str) -> str:
-        """Return the text of `version`. Raises RulesNotFoundError."""
         file = self._rules_file()
         text = None if file is None else await asyncio.to_thread(file.find_version, version)
         if text is None:
-            raise RulesNotFoundError(f"no rules of version {version!r:.80} are kept")
+            message = f"no rules of version {version!r:.80} are kept"
+            raise GatewayError(message, status=404, code="rules_not_found", param="version")
         return text
 
     async def apply_rules(self, text: str, seen: str) -> str:
@@ -272,21 +320,21 @@ class _RulesEditor:
 
         await self._replace_text(file, before, text_version(text))
         await self._room.snapshots.reload_config()
-        raise RulesNotAppliedError(f"nothing has changed: {outcome.said}")
+        raise GatewayError(f"nothing has changed: {outcome.said}", status=409, code="rules_not_taken")
 
     async def _replace_text(self, file: RulesFile, text: str, seen: str) -> str:
-        """What stood there before."""
         from radixway.semantics.decisions.rules_file import RulesFileChangedError
 
         try:
             before = await asyncio.to_thread(file.read_text)
             await asyncio.to_thread(file.write_text, text, seen)
         except ConfigError as error:
-            raise RulesNotEditableError(str(error)) from None
+            raise _not_editable(str(error)) from None
         except RulesFileChangedError:
-            raise RulesChangedError("the file has been changed meanwhile: look at it again") from None
+            message = "the file has been changed meanwhile: look at it again"
+            raise GatewayError(message, status=412, code="rules_changed", param="if-match") from None
         except OSError as error:
-            raise RulesNotEditableError(f"{file.path} cannot be written: {error.strerror}") from None
+            raise _not_editable(f"{file.path} cannot be written: {error.strerror}") from None
         return before
 
     def _rules_file(self) -> RulesFile | None:
@@ -296,27 +344,13 @@ class _RulesEditor:
         return None if path is None else RulesFile(path, radixway_home() / "rules")
 
 
-def _why_not_writable(file: RulesFile) -> str | None:
-    place = file.path.resolve()
-    if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK):
-        return None
-    return f"{file.path} cannot be written by this process"
-
-
-def _snapshot_yaml(snapshot: SemanticSnapshot) -> str:
-    tree = snapshot.section.model_dump(mode="json", exclude_unset=True)
-    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
-
-
-async def _read_body(decoder: msgspec.json.Decoder[T], request: Request) -> T:
-    return decode_json(decoder, await request.body())
+def _not_editable(why: str) -> GatewayError:
+    return GatewayError(why, status=409, code="rules_not_editable")
 
 
 def _seen_version(request: Request) -> str:
-    """The version that `If-Match` names. Raises VersionRequiredError."""
     given = request.headers.get("if-match", "").strip().removeprefix("W/").strip('"')
     if not given or given == "*":
-        raise VersionRequiredError(
-            "say in If-Match which version you have seen: GET /config/semantic/rules has it"
-        )
+        message = "say in If-Match which version you have seen: GET /config/semantic/rules has it"
+        raise GatewayError(message, status=428, code="version_needed", param="if-match")
     return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from radixway.core.config import ConfigError
 from radixway.core.config.yaml_file import ConfigFileError
@@ -39,16 +39,17 @@ class ActiveRules(BaseModel):
 class RulesState(BaseModel):
     """The rules, and whether they can be edited here."""
 
-    file: str | None
-    text: str | None
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+    file: str | None = None
+    text: str | None = None
     """What stands in the file, which may be another text than that in force, if it has mistakes."""
-    version: str | None
+    version: str | None = None
     in_force: ActiveRules
     error: str | None
     """Why the last text of the file was not taken."""
     editable: bool
     why_not: str | None
-    past: list[PastRules]
+    past: list[PastRules] = []
 
 
 class RulesCheck(BaseModel):
@@ -141,7 +142,7 @@ def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
     """Describe what new rules would change; `most` requests are listed one by one."""
     known = [each for each in trial.requests if each.after is not None]
     changed = [each for each in known if each.changed]
-    told = [each for each in trial.requests if each.after is None or each.changed][:most]
+    listed = [each for each in trial.requests if each.after is None or each.changed][:most]
     return RulesReplayReport(
         judged=len(known),
         unchanged=len(known) - len(changed),
@@ -150,7 +151,7 @@ def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
         unread=trial.unread,
         unread_matter=trial.unread_matter,
         by=dict(trial.count_changes()),
-        requests=[RequestReplay.model_validate(each, from_attributes=True) for each in told],
+        requests=[RequestReplay.model_validate(each, from_attributes=True) for each in listed],
         texts=[_replayed_text(each) for each in trial.texts],
     )
 

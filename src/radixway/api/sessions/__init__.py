@@ -6,8 +6,7 @@ worker
 agent ◄─ encode_reply or AnswerEvents ◄─ record_call ◄─ GenerateResponseReader ◄────────────────────────────┘
 """
 
-from radixway.api.sessions.calls import SessionCallRouter, SessionRequestHandler
-from radixway.api.sessions.dispatch import SessionDispatcher
+from radixway.api.sessions.dispatch import SessionCallRouter, SessionDispatcher, SessionRequestHandler
 from radixway.api.sessions.routes import count_routes, session_routes
 from radixway.api.sessions.session_service import SessionService
 

@@ -1,10 +1,12 @@
-"""One call of an agent: its prompt, its answer as far as the guard lets it pass, and how it is saved."""
+"""One call of an agent: its prompt, its answer as far as the guard lets it pass, its events, its end."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from radixway.api.protocols import (
     AnswerDelta,
@@ -17,8 +19,9 @@ from radixway.api.protocols import (
 )
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec
 from radixway.api.sessions.session_service import SessionService
+from radixway.core.http import HttpError
 from radixway.core.parsers import ReadPart
-from radixway.core.pipeline import Chunks, GatewayError
+from radixway.core.pipeline import Chunks, GatewayError, StreamBrokenError
 from radixway.trajectories.sessions import AgentSession, PendingCall, SessionPrompt
 from radixway.trajectories.sessions.prompt_builder import merge_messages
 
@@ -113,7 +116,6 @@ class GuardedAnswer:
         self._ids: list[int] = []
         self._scores: list[SampledTokenLogprob] = []
         self.answer = GeneratedAnswer()
-        """What has passed so far."""
 
     @property
     def stopped(self) -> bool:
@@ -156,3 +158,53 @@ class GuardedAnswer:
         """Close the guard. May be called again."""
         if self._guard is not None:
             self._guard.close()
+
+
+class AnswerEvents(Chunks):
+    """Translates a stream, and keeps the call when it ends, however it does."""
+
+    def __init__(self, call: AgentCall, inner: Chunks, worker: str) -> None:
+        self._call = call
+        self._inner = inner
+        self._worker = worker
+        self._writer = call.adapter.create_event_writer(call.request, call.metadata)
+        self._events = self._iterate_events()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._events)
+
+    def encode_failure(self, error: HttpError) -> bytes:
+        """Encode the last events of a stream that `error` breaks off."""
+        return self._writer.encode_failure(error)
+
+    async def aclose(self) -> None:
+        try:
+            await self._events.aclose()
+            await self._inner.aclose()
+        finally:
+            self._call.guarded_answer.close_guard()
+            await self._call.save_partial_answer()
+
+    async def _iterate_events(self) -> AsyncGenerator[bytes]:
+        if begun := self._writer.encode_start():
+            yield begun
+        passing = self._call.guarded_answer
+        async with aclosing(passing.with_deadline(self._inner)) as chunks:
+            async for chunk in chunks:
+                growth = await (
+                    passing.release_held_back()
+                    if chunk is None
+                    else passing.apply_delta(self._call.reader.read_events(chunk))
+                )
+                if events := self._writer.encode_delta(growth):
+                    yield events
+                if passing.stopped:
+                    break
+        if not (self._call.reader.is_finished or passing.stopped):
+            raise StreamBrokenError(self._worker, "no finish reason")
+        rest, ending = await self._call.save_answer()
+        last = self._writer.encode_delta(await passing.apply_delta(rest, last=True))
+        yield last + self._writer.encode_end(passing.finish_info(ending))

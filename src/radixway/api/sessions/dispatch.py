@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.api.protocols import NormalizedRequest, ProtocolAdapter, ReplyMetadata
-from radixway.api.sessions.agent_call import AgentCall, GuardedAnswer
-from radixway.api.sessions.answer_stream import AnswerEvents
+from radixway.api.protocols import (
+    AnthropicAdapter,
+    ChatAdapter,
+    CompletionsAdapter,
+    NormalizedRequest,
+    ProtocolAdapter,
+    ReplyMetadata,
+    ResponsesAdapter,
+)
+from radixway.api.request_handler import RequestHandler
+from radixway.api.sessions.agent_call import AgentCall, AnswerEvents, GuardedAnswer
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
 from radixway.api.sessions.session_service import SessionService
-from radixway.core.http import BadBodyError
-from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Pipeline, Reply, Request
+from radixway.core.config import ConfigError
+from radixway.core.http import BadBodyError, HttpError, ReshapedError, Scope
+from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Endpoint, Pipeline, Reply, ReplyForm, Request
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
 
 if TYPE_CHECKING:
     from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+
 
 _OURS = frozenset(
     {
@@ -39,7 +50,7 @@ class SessionDispatcher:
     def __init__(
         self,
         wire: ProtocolAdapter,
-        keeper: SessionService,
+        service: SessionService,
         pipeline: Pipeline,
         session_header: bytes,
         guard_of: Callable[[Request], GuardedParts | None] = lambda _: None,
@@ -47,7 +58,7 @@ class SessionDispatcher:
         """`guard_of`: who reads the answer to a request, if anybody is to."""
         self._wire = wire
         self._guard_of = guard_of
-        self._keeper = keeper
+        self._service = service
         self._pipeline = pipeline
         self._session_header = session_header
 
@@ -55,12 +66,12 @@ class SessionDispatcher:
         """Send `request`, and return the reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.parse_request(request.raw)
         tenant = None if request.caller.policy is None else request.caller.policy.name
-        session = await self._keeper.session_for_call(
+        session = await self._service.session_for_call(
             session_id_in_path(request.path), tenant, request.user_or_claimed
         )
         request.journal.session = session.id
-        speaking = await self._keeper.codec_for(session.model or ask.model)
-        call = await self._start_call(session, ask, speaking, GuardedAnswer(self._guard_of(request)))
+        codec = await self._service.codec_for(session.model or ask.model)
+        call = await self._start_call(session, ask, codec, GuardedAnswer(self._guard_of(request)))
         try:
             inner = self._worker_request(request, call)
             request.journal.add(
@@ -85,21 +96,21 @@ class SessionDispatcher:
         return Reply(200, [*_EVENTS, *_session_headers(call)], reply.worker, chunks=events)
 
     async def _start_call(
-        self, session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec, passing: GuardedAnswer
+        self, session: AgentSession, ask: NormalizedRequest, codec: ModelCodec, passing: GuardedAnswer
     ) -> AgentCall:
-        wanted = requested_continuation(session, ask, speaking)
-        prompt, turn = await begin_turn(self._keeper, session, wanted, speaking)
+        wanted = requested_continuation(session, ask, codec)
+        prompt, turn = await begin_turn(self._service, session, wanted, codec)
         call_id = uuid.uuid4().hex
         ids = prompt_token_ids(session, turn)
-        head = ReplyMetadata(call_id, ask.model or speaking.model, int(time.time()), ids)
-        heard = GenerateResponseReader(ask, speaking.answer_format(ask, prompt), speaking)
+        head = ReplyMetadata(call_id, ask.model or codec.model, int(time.time()), ids)
+        heard = GenerateResponseReader(ask, codec.answer_format(ask, prompt), codec)
         start = ask.extra.get("routed_experts_start_len")
         return AgentCall(
-            self._keeper,
+            self._service,
             session,
             turn,
             prompt,
-            speaking,
+            codec,
             ask,
             self._wire,
             head,
@@ -162,21 +173,19 @@ def session_id_in_path(path: str) -> str:
     return path.split("/", 3)[2]
 
 
-def requested_continuation(
-    session: AgentSession, ask: NormalizedRequest, speaking: ModelCodec
-) -> CallRequest:
+def requested_continuation(session: AgentSession, ask: NormalizedRequest, codec: ModelCodec) -> CallRequest:
     """Return what `ask` wants in `session`, its earlier messages included. Raises BadBodyError."""
     if isinstance(ask.tool_choice, dict) or ask.tool_choice == "required":
         message = "tool_choice: a call cannot be forced in a session: give auto, or none"
         raise BadBodyError(message, param="tool_choice", code="unsupported")
     if isinstance(ask.prompt, list):
-        size = speaking.tokenizer.size
+        size = codec.tokenizer.size
         if wrong := next((token for token in ask.prompt if token >= size), None):
             message = f"prompt: holds token id {wrong}, which is outside the vocabulary of {size} tokens"
             raise BadBodyError(message, param="prompt", code="invalid_token_id")
     instructed = bool(ask.body.get("instructions")) and ask.prompt is None
     wanted = CallRequest(
-        speaking.model,
+        codec.model,
         ask.messages,
         ask.prompt,
         ask.visible_tools,
@@ -198,15 +207,13 @@ def requested_continuation(
 
 
 async def begin_turn(
-    keeper: SessionService, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
+    service: SessionService, session: AgentSession, wanted: CallRequest, codec: ModelCodec
 ) -> tuple[SessionPrompt, PendingCall]:
-    """Call `SessionService.begin_turn` of `keeper`; what is wrong with the request is raised as
-    BadBodyError.
-    """
+    """Call `service.begin_turn`; raises BadBodyError for what is wrong with the request."""
     from radixway.core.tokenizer import TemplateError
 
     try:
-        return await keeper.begin_turn(session, wanted, speaking)
+        return await service.begin_turn(session, wanted, codec)
     except TemplateError as error:
         raise BadBodyError(str(error), param=error.param, code=error.code) from None
     except ValueError as error:
@@ -223,3 +230,57 @@ def _session_headers(call: AgentCall) -> list[tuple[bytes, bytes]]:
         (b"x-radixway-session", call.session.id.encode("ascii")),
         (b"x-radixway-call", call.metadata.id.encode("ascii")),
     ]
+
+
+_PATH = re.compile(r"/sessions/[^/]+(/.+)")
+_WIRES: dict[ReplyForm, ProtocolAdapter] = {
+    ReplyForm.CHAT: ChatAdapter(),
+    ReplyForm.COMPLETION: CompletionsAdapter(),
+    ReplyForm.RESPONSE: ResponsesAdapter(),
+    ReplyForm.MESSAGE: AnthropicAdapter(),
+}
+
+
+class SessionRequestHandler(RequestHandler):
+    """A request handler whose errors are in its protocol's shape."""
+
+    def __init__(
+        self, endpoint: Endpoint, wire: ProtocolAdapter, road: Pipeline, *more: Any, **limits: Any
+    ) -> None:
+        super().__init__(endpoint, road, *more, **limits)
+        self._wire = wire
+
+    def shape_error(self, request: Request, error: HttpError) -> HttpError:
+        stream = next((chunks for chunks in request.open_streams if isinstance(chunks, AnswerEvents)), None)
+        return ReshapedError(
+            error,
+            self._wire.encode_error_body(error),
+            None if stream is None else stream.encode_failure(error),
+        )
+
+
+class SessionCallRouter:
+    """Finds the handler for a path under `/sessions/{id}`."""
+
+    def __init__(
+        self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, ProtocolAdapter], RequestHandler]
+    ) -> None:
+        """`make` builds the exchange of one of `endpoints`. Raises ConfigError where nobody can."""
+        self._exchanges: dict[str, RequestHandler] = {}
+        for endpoint in endpoints:
+            wire = _WIRES.get(endpoint.reply_form)
+            if wire is None:
+                raise ConfigError(
+                    f"endpoint {endpoint.name}: sessions cannot reply as {endpoint.reply_form.value}"
+                )
+            exchange = make(endpoint, wire)
+            for path in endpoint.paths_in_session:
+                self._exchanges[path] = exchange
+
+    def find_handler(self, scope: Scope) -> RequestHandler | None:
+        """Return the handler, if the path of `scope` is an agent's."""
+        path: str = scope["path"]
+        if not path.startswith("/sessions/"):
+            return None
+        found = _PATH.fullmatch(path)
+        return None if found is None else self._exchanges.get(found[1])

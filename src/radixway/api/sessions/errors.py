@@ -22,13 +22,6 @@ class SessionConflictError(GatewayError):
     status = 409
 
 
-class SessionCollectedError(GatewayError):
-    """The session was collected, and nobody keeps its tokens any more."""
-
-    status = 410
-    code = "session_collected"
-
-
 class SessionLimitError(GatewayError):
     """There are too many sessions, or the store is full of those that wait to be collected."""
 
@@ -41,19 +34,6 @@ class SessionArchiveError(GatewayError):
 
     status = 503
     code = "archive_failed"
-
-
-class NoTokenizerError(GatewayError):
-    """Nobody here knows the model's tokenizer."""
-
-    status = 503
-    code = "no_tokenizer"
-
-    def __init__(self, model: str) -> None:
-        super().__init__(
-            f"the tokenizer of the model {model!r} is not known here: set trajectories.tokenizer or "
-            "routing.tokenizers, and install radixway[tokenizers]"
-        )
 
 
 class WorkerRefusedError(GatewayError):

@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""Arrow's: a continuation marker, and a message of no length."""
 _encode = msgspec.json.encode
 
 
-async def stream_json_lines(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
+async def stream_json_lines(
+    service: SessionService, sessions: Sequence[AgentSession]
+) -> AsyncIterator[bytes]:
     """Write a line for each sample of `sessions`."""
-    async for samples in _samples_of_each(keeper, sessions):
+    async for samples in _samples_of_each(service, sessions):
         for sample in samples:
             yield _encode(sample) + b"\n"
 
 
-async def stream_arrow(keeper: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
+async def stream_arrow(service: SessionService, sessions: Sequence[AgentSession]) -> AsyncIterator[bytes]:
     """Write Arrow's streaming format, a record batch for each of `sessions`."""
-    import pyarrow
-
     schema = _schema()
-    sink = _ArrowSink()
-    with pyarrow.ipc.new_stream(pyarrow.PythonFile(sink, "w"), schema) as writer:
-        async for samples in _samples_of_each(keeper, sessions):
-            if samples:
-                writer.write_batch(await asyncio.to_thread(_batch, samples, schema))
-                yield sink.take_written()
-    yield sink.take_written()
+    yield schema.serialize().to_pybytes()
+    async for samples in _samples_of_each(service, sessions):
+        if samples:
+            yield await asyncio.to_thread(_encode_batch, samples, schema)
+    yield _END_OF_STREAM
 
 
 def require_arrow() -> None:
@@ -50,30 +50,6 @@ def require_arrow() -> None:
     except ImportError:
         message = "format: arrow needs pyarrow, which radixway[arrow] brings; jsonl needs nothing"
         raise BadRequest(message, param="format", code="arrow_missing") from None
-
-
-class _ArrowSink:
-    """What Arrow writes into, emptied after each batch."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._written: list[bytes] = []
-
-    def write(self, data: Any) -> int:
-        self._written.append(bytes(data))
-        return len(self._written[-1])
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def close(self) -> None:
-        """Do nothing: what was written stays."""
-
-    def take_written(self) -> bytes:
-        """Return what was written since the last call."""
-        written, self._written = b"".join(self._written), []
-        return written
 
 
 def _schema() -> pyarrow.Schema:
@@ -106,10 +82,12 @@ def _schema() -> pyarrow.Schema:
     )
 
 
-def _batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+def _encode_batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> bytes:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pylist([_row(sample) for sample in samples], schema=schema)
+    batch = pa.RecordBatch.from_pylist([_row(sample) for sample in samples], schema=schema)
+    encoded: bytes = batch.serialize().to_pybytes()
+    return encoded
 
 
 def _row(sample: TrainingSample) -> dict[str, Any]:
@@ -126,10 +104,10 @@ def _row(sample: TrainingSample) -> dict[str, Any]:
 
 
 async def _samples_of_each(
-    keeper: SessionService, sessions: Sequence[AgentSession]
+    service: SessionService, sessions: Sequence[AgentSession]
 ) -> AsyncIterator[list[TrainingSample]]:
     """The samples of each session that is still there, and that nobody else has collected meanwhile."""
     collected = [session.state == "collected" for session in sessions]
     for session, before in zip(sessions, collected, strict=True):
-        if keeper.book.find_session(session.id) is session and (session.state == "collected") == before:
-            yield await keeper.training_samples(session)
+        if service.book.find_session(session.id) is session and (session.state == "collected") == before:
+            yield await service.training_samples(session)

@@ -38,7 +38,6 @@ class ModelCodec:
 
     def __init__(self, model: str, tokenizer: Tokenizer) -> None:
         self.model = model
-        """As workers call it."""
         self.tokenizer = tokenizer
         self.prompting = PromptBuilder(tokenizer)
         self._family = ModelFamily.detect_family(
@@ -96,9 +95,9 @@ _tokens = msgspec.json.Decoder(_TokenEvent).decode
 class GenerateResponseReader:
     """Reads one answer; `answer` is what has come of it so far."""
 
-    def __init__(self, ask: NormalizedRequest, reading: AnswerFormat, speaking: ModelCodec) -> None:
+    def __init__(self, ask: NormalizedRequest, reading: AnswerFormat, codec: ModelCodec) -> None:
         self._ask = ask
-        self._speaking = speaking
+        self._codec = codec
         self._reader = reading.create_reader()
         self._words = SingleAnswerReader()
         self._whole = b""
@@ -109,7 +108,6 @@ class GenerateResponseReader:
         self._meta = _EventMeta()
         self.answer = GeneratedAnswer()
         self.begun = False
-        """Something of it has come."""
 
     @property
     def is_finished(self) -> bool:
@@ -117,9 +115,7 @@ class GenerateResponseReader:
         return self._meta.finish_reason is not None
 
     def read_events(self, chunk: bytes) -> AnswerDelta:
-        """Read `chunk`, whole events, and return what they add. Raises WorkerRefusedError for what is no
-        answer, or an error of the worker's.
-        """
+        """Return what `chunk`, whole events, adds. Raises WorkerRefusedError for an error or no answer."""
         parts: list[ReadPart] = []
         ids: list[int] = []
         scores: list[SampledTokenLogprob] = []
@@ -136,21 +132,19 @@ class GenerateResponseReader:
         return AnswerDelta(parts, ids, scores)
 
     def read_whole_reply(self, body: bytes) -> AnswerDelta:
-        """Read the `body` of a reply that does not stream. Raises WorkerRefusedError for what is no
-        answer.
-        """
+        """Return the answer in `body`, which does not stream. Raises WorkerRefusedError where it is none."""
         self._whole = body
         return self._apply_event(body, _decode_event(body), new_only=False)
 
     def sampled_tokens(self) -> SampledTokens:
         """The tokens so far. Raises WorkerRefusedError where the worker does not say which they are."""
         try:
-            told = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
+            sampled = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
         except UnusableReplyError as error:
             raise _unreadable_answer(error) from None
-        if told.ids and not 0 <= min(told.ids) <= max(told.ids) < 2**32:
+        if sampled.ids and not 0 <= min(sampled.ids) <= max(sampled.ids) < 2**32:
             raise _unreadable_answer(ValueError("output_ids holds what is no token id"))
-        return told
+        return sampled
 
     def flush_held_back(self) -> AnswerDelta:
         """Return what was held back because more text could have changed it. Nothing comes after."""
@@ -195,31 +189,23 @@ class GenerateResponseReader:
         return growth
 
     def _visible_tokens(self, data: bytes, *, new_only: bool) -> tuple[list[int], list[SampledTokenLogprob]]:
-        """The new tokens and their scores, where the client asks for them."""
         if not self._ask.return_token_ids and self._ask.top_logprobs is None:
             return [], []
         try:
-            return self._parse_visible_tokens(_tokens(data), new_only=new_only)
-        except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
-            raise _unreadable_answer(error) from None
-
-    def _parse_visible_tokens(
-        self, told: _TokenEvent, *, new_only: bool
-    ) -> tuple[list[int], list[SampledTokenLogprob]]:
-        """Raises LookupError, TypeError, ValueError for rows that are not `[log-probability, id, …]`."""
-        ids = told.output_ids if new_only else told.output_ids[self._seen :]
-        self._seen += len(ids)
-        if self._ask.top_logprobs is None:
-            return ids, []
-        rows = (told.meta_info.output_token_logprobs or [])[-len(ids) :] if ids else []
-        tops = (told.meta_info.output_top_logprobs or [])[-len(ids) :] if ids else []
-        try:
+            event = _tokens(data)
+            ids = event.output_ids if new_only else event.output_ids[self._seen :]
+            self._seen += len(ids)
+            if self._ask.top_logprobs is None or not ids:
+                return ids, []
+            rows = (event.meta_info.output_token_logprobs or [])[-len(ids) :]
+            tops = (event.meta_info.output_top_logprobs or [])[-len(ids) :]
             return ids, list(self._scores(rows, tops))
-        except (IndexError, TypeError, ValueError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
+            # Rows that are not `[log-probability, id, …]`, too.
             raise _unreadable_answer(error) from None
 
     def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[SampledTokenLogprob]:
-        pieces = self._speaking.tokenizer.token_bytes
+        pieces = self._codec.tokenizer.token_bytes
         for at, row in enumerate(rows):
             top = [
                 (pieces[_parse_token_id(other[1])], float(other[0]))

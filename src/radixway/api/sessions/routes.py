@@ -1,8 +1,6 @@
 """`/sessions` and `/samples`: for whoever runs the agents and trains on what they did."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,12 +10,13 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.authorization import PathAuthorization
+from radixway.api.client_requests import decode_body
 from radixway.api.error_handlers import error_response
 from radixway.api.protocols import AnthropicAdapter
 from radixway.api.sessions.dispatch import begin_turn, requested_continuation
 from radixway.api.sessions.export import ARROW, NDJSON, require_arrow, stream_arrow, stream_json_lines
 from radixway.api.sessions.session_service import SessionService
-from radixway.core.http import HttpError, decode_json, decode_query
+from radixway.core.http import HttpError, ReshapedError, decode_query
 from radixway.core.pipeline import BadRequest
 from radixway.core.pipeline.endpoints import ModelName
 from radixway.trajectories.sessions import AgentSession, SessionCall
@@ -49,25 +48,22 @@ class _ListQuery(msgspec.Struct):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
 
 
-_make = msgspec.json.Decoder(_CreateSessionBody)
-_reward = msgspec.json.Decoder(_RewardBody)
 _ANTHROPIC = AnthropicAdapter()
 _DEEPEST = 64
-"""Levels of metadata."""
 
 
-def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
+def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
     """Build the routes for operators and trainers, guarded by `access`."""
     router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
+    Session = Annotated[AgentSession, Depends(service.find_session)]  # noqa: N806 - a type
 
     @router.post("/sessions", status_code=201)
     async def make_session(request: Request) -> dict[str, Any]:
         """A new session; the first call to an unknown one makes it too."""
-        raw = await request.body()
-        asked = decode_json(_make, raw) if raw.strip() else _CreateSessionBody()
+        asked = await decode_body(request, _CreateSessionBody, b"{}")
         if _nests_deeper(asked.metadata, _DEEPEST):
             raise BadRequest(f"metadata: is nested more than {_DEEPEST} levels deep", param="metadata")
-        session = await keeper.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
+        session = await service.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
         base = str(request.base_url).rstrip("/")
         return {**_session_object(session), "base_url": f"{base}/sessions/{session.id}/v1"}
 
@@ -75,57 +71,52 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
     async def list_sessions(request: Request) -> dict[str, Any]:
         """List the sessions, the newest last."""
         asked = decode_query(request.query_params, _ListQuery)
-        await keeper.finish_idle_sessions()
-        found = [session for session in keeper.book if asked.state in (None, session.state)]
+        await service.finish_idle_sessions()
+        found = [session for session in service.book if asked.state in (None, session.state)]
         return {
             "count": len(found),
             "sessions": [_session_object(session) for session in found[-asked.limit :]],
         }
 
     @router.get("/sessions/{session_id}")
-    async def show_session(session_id: str) -> dict[str, Any]:
+    async def show_session(session: Session) -> dict[str, Any]:
         """Return `session_id` and the tree of its calls."""
-        session = await keeper.find_session(session_id)
         return {**_session_object(session), "tree": [_call_object(call) for call in session.calls.values()]}
 
     @router.delete("/sessions/{session_id}")
-    async def delete_session(session_id: str) -> dict[str, Any]:
+    async def delete_session(session: Session) -> dict[str, Any]:
         """Delete `session_id`, whatever its state."""
-        session = await keeper.find_session(session_id)
-        await keeper.delete_session(session)
-        return {"session_id": session_id, "deleted": True}
+        await service.delete_session(session)
+        return {"session_id": session.id, "deleted": True}
 
     @router.post("/sessions/{session_id}/finish")
-    async def finish_session(session_id: str) -> dict[str, Any]:
+    async def finish_session(session: Session) -> dict[str, Any]:
         """Finish `session_id`: no more calls; may be called again."""
-        session = await keeper.find_session(session_id)
-        await keeper.finish_session(session)
+        await service.finish_session(session)
         return _session_object(session)
 
     @router.post("/sessions/{session_id}/reward")
-    async def set_reward(session_id: str, request: Request) -> dict[str, Any]:
+    async def set_reward(session: Session, request: Request) -> dict[str, Any]:
         """Set the reward of `session_id`, or of one of its calls; null removes it."""
-        asked = decode_json(_reward, await request.body())
-        session = await keeper.find_session(session_id)
+        asked = await decode_body(request, _RewardBody)
         call = _find_named_call(session, asked.call) if asked.call is not None else None
-        await keeper.set_reward(session, asked.reward, call)
-        return {"session_id": session_id, "call": call.id if call else None, "reward": asked.reward}
+        await service.set_reward(session, asked.reward, call)
+        return {"session_id": session.id, "call": call.id if call else None, "reward": asked.reward}
 
     @router.get("/sessions/{session_id}/samples")
-    async def session_samples(session_id: str, request: Request) -> Response:
+    async def session_samples(session: Session, request: Request) -> Response:
         """Return the training samples of `session_id`, one for each leaf."""
         asked = decode_query(request.query_params, _FetchQuery)
-        session = await keeper.find_session(session_id)
         if asked.format in ("jsonl", "arrow"):
-            return _export_response(keeper, [session], asked)
-        samples = await keeper.training_samples(session)
+            return _export_response(service, [session], asked)
+        samples = await service.training_samples(session)
         body = msgspec.json.encode({**_session_object(session), "samples": samples})
         if not asked.collect:
             return Response(body, media_type="application/json")
         if session.state != "collected":
-            keeper.check_collectable(session)
+            service.check_collectable(session)
         return StreamingResponse(
-            _collected_after(_single_chunk(body), keeper, [session]), media_type="application/json"
+            _collected_after(_single_chunk(body), service, [session]), media_type="application/json"
         )
 
     @router.get("/samples")
@@ -134,14 +125,14 @@ def session_routes(keeper: SessionService, access: AdminAccess) -> APIRouter:
         asked = decode_query(request.query_params, _FetchQuery)
         if asked.format == "json":
             raise BadRequest("format: jsonl or arrow, for all sessions", param="format")
-        await keeper.finish_idle_sessions()
-        finished = [session for session in keeper.book if session.state == "finished" and not session.turns]
-        return _export_response(keeper, finished, asked)
+        await service.finish_idle_sessions()
+        finished = [session for session in service.book if session.state == "finished" and not session.turns]
+        return _export_response(service, finished, asked)
 
     return router
 
 
-def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
+def count_routes(service: SessionService, gate: PathAuthorization) -> APIRouter:
     """Build the paths that agents call beside the protocols themselves."""
     router = APIRouter(tags=["sessions"])
 
@@ -151,32 +142,30 @@ def count_routes(keeper: SessionService, gate: PathAuthorization) -> APIRouter:
         try:
             ask = _ANTHROPIC.parse_count_request(await request.body())
             tenancy = gate.tenant_policy_of(request)
-            session = await keeper.session_for_call(session_id, None if tenancy is None else tenancy.name)
-            speaking = await keeper.codec_for(session.model or ask.model)
-            _, turn = await begin_turn(
-                keeper, session, requested_continuation(session, ask, speaking), speaking
-            )
+            session = await service.session_for_call(session_id, None if tenancy is None else tenancy.name)
+            codec = await service.codec_for(session.model or ask.model)
+            _, turn = await begin_turn(service, session, requested_continuation(session, ask, codec), codec)
             session.drop_call(turn)
         except HttpError as error:
-            return error_response(error, _ANTHROPIC.encode_error_body(error))
+            return error_response(ReshapedError(error, _ANTHROPIC.encode_error_body(error)))
         return Response(msgspec.json.encode({"input_tokens": turn.sampled_at}), media_type="application/json")
 
     return router
 
 
 def _export_response(
-    keeper: SessionService, sessions: list[AgentSession], asked: _FetchQuery
+    service: SessionService, sessions: list[AgentSession], asked: _FetchQuery
 ) -> StreamingResponse:
     for session in sessions:
-        keeper.check_readable(session)
+        service.check_readable(session)
         if asked.collect and session.state != "collected":
-            keeper.check_collectable(session)
+            service.check_collectable(session)
     if asked.format == "arrow":
         require_arrow()
     write = stream_arrow if asked.format == "arrow" else stream_json_lines
-    body = write(keeper, sessions)
+    body = write(service, sessions)
     if asked.collect:
-        body = _collected_after(body, keeper, sessions)
+        body = _collected_after(body, service, sessions)
     return StreamingResponse(body, media_type=ARROW if asked.format == "arrow" else NDJSON)
 
 
@@ -185,31 +174,25 @@ async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def _collected_after(
-    body: AsyncIterator[bytes], keeper: SessionService, sessions: list[AgentSession]
+    body: AsyncIterator[bytes], service: SessionService, sessions: list[AgentSession]
 ) -> AsyncIterator[bytes]:
-    """The body; once all of it was sent, the sessions are collected."""
+    """Pass `body` on; once all of it was sent, the sessions are collected."""
     async for part in body:
         yield part
     for session in sessions:
-        if keeper.book.find_session(session.id) is session:
-            await keeper.mark_collected(session)
+        if service.book.find_session(session.id) is session:
+            await service.mark_collected(session)
 
 
 def _nests_deeper(value: Any, levels: int) -> bool:
     below = [value]
     for _ in range(levels):
-        below = [part for each in below for part in _children_of(each)]
+        containers = [each for each in below if isinstance(each, dict | list)]
+        below = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
     return bool(below)
 
 
-def _children_of(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
 def _find_named_call(session: AgentSession, name: str) -> SessionCall:
-    """Raises BadRequest."""
     call = session.calls.get(name.removeprefix("chatcmpl-").removeprefix("cmpl-"))
     call = call or session.calls.get(name.partition("_")[2])
     if call is None:

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from radixway.api.sessions.errors import (
-    NoTokenizerError,
     SessionArchiveError,
-    SessionCollectedError,
     SessionConflictError,
     SessionLimitError,
     SessionNotFoundError,
@@ -24,7 +22,7 @@ from radixway.api.sessions.errors import (
 from radixway.api.sessions.model_codec import ModelCodec
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import DEFAULT_TENANT, ConfigError, TrajectoriesConfig
-from radixway.core.pipeline import BadRequest, TokenizerOf
+from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
 from radixway.trajectories import MemoryBudget, PathHold, StoreFullError, TrajectoryStore, remove_paths
 from radixway.trajectories.generate_replies import SampledTokens
 from radixway.trajectories.sessions import (
@@ -87,7 +85,7 @@ class SessionService(Component):
         self._thread = ThreadPoolExecutor(1, "radixway-sessions")
         self._loading = asyncio.Lock()
         self._erased: list[_Erased] = []
-        self._speaking: OrderedDict[str, ModelCodec] = OrderedDict()
+        self._codecs: OrderedDict[str, ModelCodec] = OrderedDict()
         """By model, the one used longest ago first. Bounded: one tokenizer for all makes any name a model."""
 
     async def start(self) -> None:
@@ -97,13 +95,12 @@ class SessionService(Component):
             return
         loop = asyncio.get_running_loop()
         try:
-            archive = await loop.run_in_executor(self._thread, SessionArchive, path.expanduser())
-            self._archive = archive
-            found = await self._run_in_archive_thread(lambda: list(archive.load_sessions(self.book.store)))
+            self._archive = await loop.run_in_executor(self._thread, SessionArchive, path.expanduser())
+            found = await self._with_archive(lambda archive: list(archive.load_sessions(self.book.store)))
         except (sqlite3.Error, ValueError, OSError, SessionArchiveError) as error:
             await self.stop()
             raise ConfigError(f"trajectories.sessions.path: {path} cannot be used: {error}") from error
-        for session in found:
+        for session in found or ():
             self.book.adopt_session(session)
 
     async def stop(self) -> None:
@@ -137,16 +134,21 @@ class SessionService(Component):
         return len(meant)
 
     async def codec_for(self, model: str | None) -> ModelCodec:
-        """Return the codec of `model`. Raises NoTokenizerError."""
+        """Return the codec of `model`. Raises GatewayError (503) where there is no tokenizer for it."""
         name, tokenizer = await self._tokenizer_of(model)
         if tokenizer is None:
-            raise NoTokenizerError(name or model or "")
-        known = self._speaking.get(name)
+            raise GatewayError(
+                f"the tokenizer of the model {name or model or ''!r} is not known here: set "
+                "trajectories.tokenizer or routing.tokenizers, and install radixway[tokenizers]",
+                status=503,
+                code="no_tokenizer",
+            )
+        known = self._codecs.get(name)
         if known is None or known.tokenizer is not tokenizer:
-            known = self._speaking[name] = ModelCodec(name, tokenizer)
-        self._speaking.move_to_end(name)
-        if len(self._speaking) > _MAX_MODELS:
-            self._speaking.popitem(last=False)
+            known = self._codecs[name] = ModelCodec(name, tokenizer)
+        self._codecs.move_to_end(name)
+        if len(self._codecs) > _MAX_MODELS:
+            self._codecs.popitem(last=False)
         return known
 
     async def create_session(
@@ -170,9 +172,7 @@ class SessionService(Component):
         return session
 
     async def find_session(self, session_id: str) -> AgentSession:
-        """Return the session `session_id`, with its calls unless it was collected. Raises
-        SessionNotFoundError.
-        """
+        """Return the session with its calls, if it was not collected. Raises SessionNotFoundError."""
         await self.finish_idle_sessions()
         session = self.book.find_session(session_id)
         if session is None:
@@ -212,17 +212,14 @@ class SessionService(Component):
             await self.save_session(session)
 
     async def load_calls(self, session: AgentSession) -> None:
-        """Load the calls of `session` that are in the file only. Raises SessionLimitError,
-        SessionArchiveError.
-        """
-        archive = self._archive
-        if session.loaded or archive is None:
+        """Load calls of `session` that only the file has. Raises SessionLimitError, SessionArchiveError."""
+        if session.loaded or self._archive is None:
             return
         async with self._loading:
             if session.loaded:
                 return
             try:
-                calls = await self._run_in_archive_thread(lambda: archive.load_calls(session.id))
+                calls = await self._with_archive(lambda archive: archive.load_calls(session.id)) or []
             except (KeyError, TypeError, ValueError) as error:
                 log.error("the sessions' file %s: calls of %s: %r", self._section.path, session.id, error)
                 raise SessionArchiveError(
@@ -240,15 +237,18 @@ class SessionService(Component):
             session.loaded = True
 
     async def begin_turn(
-        self, session: AgentSession, wanted: CallRequest, speaking: ModelCodec
+        self, session: AgentSession, wanted: CallRequest, codec: ModelCodec
     ) -> tuple[SessionPrompt, PendingCall]:
         """Find where a request goes on, make its prompt, hold it. Raises TemplateError, ValueError …
 
         The turn ends with `end` or `drop`. Raises SessionConflictError if the session was finished meanwhile.
         """
         known = match_history(session, wanted)
-        reply_ids = self._reply_ids(session, known.call) if known.call is not None else []
-        prompt = await asyncio.to_thread(speaking.prompting.build_prompt, wanted, known, reply_ids)
+        reply_ids: list[int] = []
+        if known.call is not None:
+            assert known.call.hold is not None
+            reply_ids = session.store.token_ids(known.call.hold)[known.call.sampled_at :].tolist()
+        prompt = await asyncio.to_thread(codec.prompting.build_prompt, wanted, known, reply_ids)
         if self.book.find_session(session.id) is not session:
             raise SessionNotFoundError(session.id)
         _check_open(session)
@@ -256,9 +256,9 @@ class SessionService(Component):
             turn = session.start_call(
                 prompt.parent,
                 prompt.ids,
-                speaking.tokenizer.token_bytes,
+                codec.tokenizer.token_bytes,
                 frame=wanted.frame,
-                model=speaking.model,
+                model=codec.model,
                 messages=prompt.messages,
                 resumes=prompt.resumes,
                 instructed=wanted.instructed and prompt.parent is None,
@@ -274,44 +274,39 @@ class SessionService(Component):
         turn: PendingCall,
         call_id: str,
         sampled: SampledTokens,
-        speaking: ModelCodec,
-        **told: Any,
+        codec: ModelCodec,
+        **details: Any,
     ) -> SessionCall | None:
-        """A call has its answer: keep it. None if the session is gone. Raises SessionLimitError,
-        SessionArchiveError.
-        """
+        """Save an answered call; None: its session is gone. Raises SessionLimitError, SessionArchiveError."""
         if self.book.find_session(session.id) is not session or session.state == "collected":
             session.drop_call(turn)
             return None
         now = self.clock()
         try:
             call, added = session.finish_call(
-                turn, call_id, sampled, speaking.tokenizer.token_bytes, created=now, **told
+                turn, call_id, sampled, codec.tokenizer.token_bytes, created=now, **details
             )
         except StoreFullError as error:
             raise _store_full_error(error) from None
         self.book.touch_session(session, now)
-        archive = self._archive
-        if archive is not None:
-            try:
-                await self._run_in_archive_thread(lambda: archive.write_call(session, call, added))
-            except SessionArchiveError:
-                # What is not in the file must have nothing in the file behind it.
-                if call.hold is not None and not _has_followers(session, call):
-                    session.undo_call(call)
-                raise
+        try:
+            await self._with_archive(lambda archive: archive.write_call(session, call, added))
+        except SessionArchiveError:
+            # What is not in the file must have nothing in the file behind it.
+            has_followers = call.children or any(turn.parent is call for turn in session.turns)
+            if call.hold is not None and not has_followers:
+                session.undo_call(call)
+            raise
         return call
 
     async def set_reward(self, session: AgentSession, reward: float | None, call: SessionCall | None) -> None:
         """Set the `reward` of a session, or of one of its calls."""
-        archive = self._archive
         if call is None:
             session.reward = reward
             await self.save_session(session)
             return
         call.reward = reward
-        if archive is not None:
-            await self._run_in_archive_thread(lambda: archive.write_reward(call))
+        await self._with_archive(lambda archive: archive.write_reward(call))
 
     async def finish_session(self, session: AgentSession) -> None:
         """Finish `session`: no more calls are to come."""
@@ -319,7 +314,7 @@ class SessionService(Component):
         await self.save_session(session)
 
     async def training_samples(self, session: AgentSession) -> list[TrainingSample]:
-        """Return the training samples of `session`. Raises SessionCollectedError, SessionLimitError."""
+        """Return the training samples of `session`. Raises GatewayError (410), SessionLimitError."""
         if session.state != "collected":
             await self.load_calls(session)
             return list(make_samples(session))
@@ -353,11 +348,10 @@ class SessionService(Component):
             raise SessionConflictError(f"calls of {session.id!r} are still under way", code="session_busy")
 
     def check_readable(self, session: AgentSession) -> None:
-        """Raise SessionCollectedError where the tokens of `session` are stored nowhere."""
+        """Raise GatewayError (410) where the tokens of `session` are stored nowhere."""
         if session.state == "collected" and self._archive is None:
-            raise SessionCollectedError(
-                f"the session {session.id!r} was collected, and no file keeps its tokens"
-            )
+            message = f"the session {session.id!r} was collected, and no file keeps its tokens"
+            raise GatewayError(message, status=410, code="session_collected")
 
     async def delete_session(self, session: AgentSession) -> None:
         """Delete `session`, its file's part too. Calls under way end as they would, and are not kept."""
@@ -365,33 +359,26 @@ class SessionService(Component):
         await self.delete_from_file(session.id)
 
     async def delete_from_file(self, session_id: str, *, scrub: bool = False) -> None:
-        """Delete what the file has of `session_id`; with `scrub` nothing of it can be read there any more.
-
-        Raises SessionArchiveError.
-        """
-        archive = self._archive
-        if archive is None:
-            return
-        await self._run_in_archive_thread(lambda: archive.delete_session(session_id))
+        """Delete `session_id` from the file; `scrub`: beyond recovery. Raises SessionArchiveError."""
+        await self._with_archive(lambda archive: archive.delete_session(session_id))
         if scrub:
-            await self._run_in_archive_thread(archive.scrub_wal)
+            await self._with_archive(lambda archive: archive.scrub_wal())
 
     async def save_session(self, session: AgentSession) -> None:
         """Write `session` to the file as it is now, its calls aside."""
-        archive = self._archive
-        if (
-            archive is not None and self.book.find_session(session.id) is session
-        ):  # else it was deleted meanwhile
-            await self._run_in_archive_thread(lambda: archive.write_session(session))
+        if self.book.find_session(session.id) is session:  # else it was deleted meanwhile
+            await self._with_archive(lambda archive: archive.write_session(session))
 
-    def _reply_ids(self, session: AgentSession, call: SessionCall) -> list[int]:
-        assert call.hold is not None
-        return session.store.token_ids(call.hold)[call.sampled_at :].tolist()
+    async def _with_archive(self, work: Callable[[SessionArchive], T]) -> T | None:
+        """Return what `work` gives, in the file's thread and to its end even if nobody waits; None: no file.
 
-    async def _run_in_archive_thread(self, work: Callable[[], T]) -> T:
-        """Work in the file's thread, to its end even if nobody waits for it. Raises SessionArchiveError."""
+        Raises SessionArchiveError.
+        """
+        if self._archive is None:
+            return None
+        loop = asyncio.get_running_loop()
         try:
-            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+            return await asyncio.shield(loop.run_in_executor(self._thread, work, self._archive))
         except sqlite3.Error as error:
             log.error("the sessions' file %s: %s", self._section.path, error)
             raise SessionArchiveError(f"the sessions' file cannot be used now: {error}") from None
@@ -415,10 +402,6 @@ def _is_meant(session: AgentSession, subject: Subject) -> bool:
 def _check_open(session: AgentSession) -> None:
     if session.state != "open":
         raise SessionConflictError(f"the session {session.id!r} is {session.state}", code="session_finished")
-
-
-def _has_followers(session: AgentSession, call: SessionCall) -> bool:
-    return bool(call.children) or any(turn.parent is call for turn in session.turns)
 
 
 def _store_full_error(error: StoreFullError) -> SessionLimitError:

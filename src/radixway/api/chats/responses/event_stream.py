@@ -1,21 +1,18 @@
-"""Server-sent events of a response, from its beginning or after the last event that a client has.
-
-A response as server-sent events, from its beginning or after the last event that a client has.
-"""
+"""A response as server-sent events, from its beginning or after the last event that a client has."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any
 
 import msgspec
-from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from radixway.api.chats.responses.completion_parser import decode_part
+from radixway.api.chats.responses.completions import decode_part
+from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.responses.shapes import (
-    finish_info_of_message,
+    build_finish_info,
     stored_answer,
     stored_failure,
     stored_response_object,
@@ -27,30 +24,11 @@ from radixway.chat.database_outages import retry_through_outages
 from radixway.chat.records import MessageState
 from radixway.chat.stored_responses import ResponseStore, StoredResponse
 from radixway.chat.token_log import ATTEMPT, LAST, TokenLogEntry
-from radixway.core.http import ClientDisconnectedError, ServerStoppingError
+from radixway.core.http import ServerStoppingError
 from radixway.core.http.server_sent_events import write_comment
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 
-T = TypeVar("T")
-
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-
-
-async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`, which is cancelled when the client of `request` disconnects
-    (ClientDisconnectedError). The request's body must have been read.
-    """
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnectedError
-        return working.result()
-    finally:
-        for each in (working, leaving):
-            each.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 def sse_response(events: AsyncGenerator[bytes, None]) -> StreamingResponse:
@@ -64,17 +42,16 @@ _decode = msgspec.json.Decoder().decode
 
 
 async def stream_response_events(
-    responses: ResponseStore,
+    room: ResponseService,
     kept: StoredResponse,
-    entries: AsyncIterator[TokenLogEntry | None] | None,
+    entries: AsyncIterator[TokenLogEntry] | None,
     after: int = -1,
     ending: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[bytes, None]:
-    """Every event after number `after`, to the last.
+    """Every event after number `after`, to the last, and pings in between.
 
-    `entries`: the whole of its token log, with None for every moment of silence; None: it has ended and been
-    forgotten. `ending`: whether the server ends what is cancelled; the last event then says so, and the
-    response itself goes on elsewhere.
+    `entries`: the whole of its token log; None: it has ended and been forgotten. `ending`: whether the server
+    ends what is cancelled; the last event then says so, and the response itself goes on elsewhere.
 
     Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
     heard something of it already is told its end alone, which holds all of it.
@@ -86,17 +63,18 @@ async def stream_response_events(
         yield begun
     void, in_log = False, False
     try:
-        async for entry in entries or _no_entries():
+        pinged = _no_entries() if entries is None else _with_ping_gaps(entries, room.chats.config.ping_s)
+        async for entry in pinged:
             if entry is None:
                 yield PING
                 continue
             event = _decode(entry.event)
-            if not in_log and await _is_complete_log(responses, kept, event):
+            if not in_log and await _is_complete_log(room.kept, kept, event):
                 break
             void = (
                 void
                 or entry.event == published_shapes.encode_restarted()
-                or (not in_log and resumes and _is_later_attempt(entry))
+                or (not in_log and resumes and ATTEMPT < entry.position < LAST)  # not the first attempt
             )
             in_log = True
             if event["event_type"] in _ENDS:
@@ -109,7 +87,7 @@ async def stream_response_events(
             raise
         yield writer.encode_error_event(ServerStoppingError())
         return
-    ended = await _current_response(responses, kept) or kept
+    ended = await _current_response(room.kept, kept) or kept
     if not in_log:
         void = resumes
         for known in _parts_of_answer(stored_answer(ended)) if not void else ():
@@ -135,12 +113,7 @@ async def _current_response(responses: ResponseStore, kept: StoredResponse) -> S
     return await retry_through_outages(lambda: responses.get_response(kept.message.id), asyncio.Event())
 
 
-def _is_later_attempt(entry: TokenLogEntry) -> bool:
-    """Of another attempt than the first one."""
-    return ATTEMPT < entry.position < LAST
-
-
-async def with_ping_gaps(
+async def _with_ping_gaps(
     entries: AsyncIterator[TokenLogEntry], ping_s: float
 ) -> AsyncGenerator[TokenLogEntry | None, None]:
     """The entries, and None for every `ping_s` without one."""
@@ -169,8 +142,8 @@ def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: 
     made, state = stored_response_object(ended), ended.message.state
     answer = stored_answer(ended) if void or ended.output is not None else writer.answer
     if state is MessageState.COMPLETE:
-        status = made.last_status(finish_info_of_message(ended.message))
-        kind, response = f"response.{status}", made.finished(answer, finish_info_of_message(ended.message))
+        ending = build_finish_info(ended.message.finish_reason, ended.message.usage)
+        kind, response = f"response.{made.last_status(ending)}", made.finished(answer, ending)
     elif state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT):
         if not void:
             return writer.encode_failure(stored_failure(ended))
@@ -184,7 +157,6 @@ def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: 
 
 
 def _parts_of_answer(answer: GeneratedAnswer) -> list[ReadPart]:
-    """An answer that has been told already, as one part for each of its blocks."""
     parts: list[ReadPart] = []
     for index, block in enumerate(answer.blocks):
         match block.kind:

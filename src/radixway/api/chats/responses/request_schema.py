@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from radixway.api.chats.responses.items import build_items
+from radixway.api.chats.responses.shapes import build_items
 from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.request_fields import field_error, shorten_value
+from radixway.api.protocols.request import SamplingFields, field_error, shorten_value
 from radixway.api.protocols.responses import ResponsesAdapter
 from radixway.chat.ids import digest_request
 from radixway.chat.stored_responses import ResponseItems
@@ -38,11 +38,7 @@ _INCLUDABLE = frozenset(
         "web_search_call.action.sources",
     }
 )
-_TO_WORKERS = (
-    *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
-    *("repetition_penalty", "min_tokens", "seed", "stop", "stop_token_ids", "ignore_eos", "logit_bias"),
-    *("regex", "ebnf", "user", "safety_identifier"),
-)
+_TO_WORKERS = (*SamplingFields.__struct_fields__, "stop", "user", "safety_identifier")
 """Fields that chat completions have under the same name."""
 
 
@@ -52,7 +48,6 @@ class ResponseCreateParams:
 
     ask: NormalizedRequest
     items: ResponseItems
-    """Its `input`."""
     request: dict[str, Any]
     """Its other fields, as they came."""
 
@@ -90,9 +85,9 @@ def parse_create_params(raw: bytes) -> ResponseCreateParams:
     for name, supported in _ONLY.items():
         value = ask.body.get(name)
         if value is not None and value not in supported:
-            told = " or ".join(map(str, supported))
+            choices = " or ".join(map(str, supported))
             raise field_error(
-                name, f"only {told} is supported, not {shorten_value(value)}", code="unsupported"
+                name, f"only {choices} is supported, not {shorten_value(value)}", code="unsupported"
             )
     check_storable_text(ask.body)
     _check_literal_fields(ask.body)
@@ -168,9 +163,7 @@ def _check_literal_fields(body: Mapping[str, Any]) -> None:
 
 
 def check_storable_text(value: Any, place: str = "") -> None:
-    """Raise BadBodyError (400), naming the `place`, where a text in `value` holds U+0000, which PostgreSQL
-    cannot store.
-    """
+    """Raise BadBodyError (400), naming the `place`, for U+0000 in `value`, which PostgreSQL cannot store."""
     if isinstance(value, str) and "\x00" in value:
         raise field_error(place, "text cannot hold U+0000")
     if isinstance(value, dict):

@@ -1,79 +1,98 @@
-"""Responses beside chats: their store, and their jobs, which go through the pipeline as chat completions."""
+"""Responses beside chats: their owners, their store, and their jobs, which run as chat completions."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from radixway.api.chats.responses.completion_parser import encode_part
-from radixway.api.chats.responses.shapes import answer_to_blocks, failure_fields
-from radixway.api.chats.responses.worker_request import (
+from fastapi import HTTPException, Request
+
+from radixway.api.chats.auth_dependencies import ChatAuthenticator
+from radixway.api.chats.responses.completions import (
     build_worker_request,
     conversation_messages,
+    encode_part,
     send_worker_request,
 )
+from radixway.api.chats.responses.shapes import answer_to_blocks, failure_fields
 from radixway.api.protocols.answer import GeneratedAnswer
-from radixway.api.protocols.request_fields import field_error
+from radixway.api.protocols.request import field_error
 from radixway.chat.answer_attempt import AnswerAttempt
+from radixway.chat.api_keys import PREFIX
 from radixway.chat.background_tasks import run_concurrently
+from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.local_completions import PipelineCall
 from radixway.chat.local_workers import CompletionRefusedError, LocalWorkers
+from radixway.chat.messages import MessageStore
+from radixway.chat.records import OF_TENANTS
 from radixway.chat.service import ChatService
 from radixway.chat.stored_responses import ResponseStore
+from radixway.chat.user_tokens import InvalidTokenError
+from radixway.core.config import DEFAULT_TENANT
 from radixway.core.http import HttpError
 from radixway.core.parsers import ReadPart, TextPart
+from radixway.core.pipeline import UnauthorizedError
 from radixway.routing import WorkerRegistry
 
+_LOCAL = "local"
+"""The provider of the one user of a gateway without keys."""
+_PROGRAMS = frozenset({_LOCAL, OF_TENANTS})
+"""Providers of users who are no single persons: limits of persons are none of theirs."""
 
-def response_queue(model: str) -> str:
-    """Return the queue in which responses of `model` wait."""
-    return f"responses:{model}"
+
+@dataclass(frozen=True, slots=True)
+class ResponseOwner:
+    """The user who has a response."""
+
+    user_id: str
+    is_person: bool
 
 
-class ResponseCompletions:
-    """Has responses answered by the gateway's workers."""
+class ResponseOwners:
+    """Finds them by what their requests bring."""
 
-    def __init__(self, road: PipelineCall, responses: ResponseStore) -> None:
-        self._road = road
-        self._responses = responses
+    def __init__(self, room: ChatService, who: ChatAuthenticator, *, keys_are_needed: bool) -> None:
+        """`keys_are_needed`: tenants have keys. Otherwise any key will do, as for chat completions, and
+        whoever brings none of chats' own is one and the same local user.
+        """
+        self._room = room
+        self._who = who
+        self._keys_are_needed = keys_are_needed
 
-    async def complete_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        """Answer the response of `attempt` by a worker of the gateway. Raises CompletionRefusedError."""
-        kept = await self._responses.get_response(attempt.answer.id)
-        if kept is None:
-            raise CompletionRefusedError("the response was deleted", again=False)
-        thread = attempt.thread[:-1]
-        questions, answers = await self._responses.load_items([message.id for message in thread])
-        told = conversation_messages(thread, questions, answers)
-        job = attempt.job
-        request = build_worker_request(
-            job.attempt_id, job.user_id, kept.message.model or "", kept.request, told
-        )
-        answer = GeneratedAnswer()
-
-        async def tell(part: ReadPart) -> None:
-            answer.add_part(part)
-            if isinstance(part, TextPart):
-                await attempt.send_text(part.text)
-            else:
-                await attempt.send_event(encode_part(part))
-
+    async def owner_of_request(self, request: Request) -> ResponseOwner:
+        """Return the owner by the credentials of `request`. Raises UnauthorizedError."""
+        if not self._keys_are_needed and not _brings_chat_credentials(request):
+            return ResponseOwner(await self._local_user(), is_person=False)
         try:
-            heard = await send_worker_request(self._road, request, tell)
-        except HttpError as error:
-            await self._responses.save_failure(job.message_id, failure_fields(error))
-            # Whoever waits for an answer is told at once; what goes on in the background is tried again.
-            again = error.status >= 500 or (error.status == 429 and kept.background)
-            raise CompletionRefusedError(error.client_message, again=again) from error
-        finally:
-            if answer.blocks:
-                await self._responses.save_output(job.message_id, job.attempt_id, answer_to_blocks(answer))
-        return {"usage": heard.usage, "finish_reason": heard.finish_reason}
+            user = await self._room.accounts.find_user(await self._who.require_user(request))
+        except (HTTPException, InvalidTokenError, ChatNotFoundError) as error:
+            message = str(error.detail if isinstance(error, HTTPException) else error)
+            raise UnauthorizedError(message, code="invalid_api_key") from None
+        return ResponseOwner(user.id, user.provider not in _PROGRAMS)
+
+    async def _local_user(self) -> str:
+        accounts = self._room.accounts
+        known = await accounts.find_provider_user(DEFAULT_TENANT, _LOCAL, _LOCAL)
+        if known is None:
+            known = await accounts.enroll_user(
+                DEFAULT_TENANT, _LOCAL, _LOCAL, _LOCAL, new_id=str(uuid.uuid4())
+            )
+        return known.id
+
+
+def _brings_chat_credentials(request: Request) -> bool:
+    """Whether it brings what chats gave out, right or wrong: a key, or a token, which has four dots."""
+    if "trustedclient" in request.headers:
+        return True
+    given = request.headers.get("authorization", "").partition(" ")[2] or request.headers.get("x-api-key", "")
+    return given.count(".") == 4 or given.startswith(PREFIX)
 
 
 _ANY = "*"
-"""In place of a model that no worker has named: the road knows what becomes of it."""
+"""In place of a model that no worker has named: the pipeline decides what becomes of it."""
 
 
 class ResponseService:
@@ -83,10 +102,11 @@ class ResponseService:
         self.chats = chats
         self.road = road
         self.kept = ResponseStore(chats.database, chats.answers, chats.clock)
-        self.unmetered = chats.messages.without_limits()
+        self._unmetered = chats.messages.without_limits()
         self._registry = registry
-        say = ResponseCompletions(road, self.kept).complete_attempt
-        self._workers = LocalWorkers(chats.answers, say, at_once=chats.config.pushed_at_once)
+        self._workers = LocalWorkers(
+            chats.answers, self._complete_attempt, at_once=chats.config.pushed_at_once
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -96,30 +116,59 @@ class ResponseService:
             yield
 
     def update_queues(self) -> None:
-        """Serve the queues of the models that workers serve now. Responses of a model that nobody serves
-        wait.
-        """
+        """Serve the queues of the models that workers serve now; responses of other models wait."""
         served = self._registry.known_models()
-        self._workers.set_queues({response_queue(name) for name in (*served, *([_ANY] if served else ()))})
+        self._workers.set_queues({f"responses:{name}" for name in (*served, *([_ANY] if served else ()))})
 
     def queue_for(self, model: str) -> str:
         """Return the queue in which a response of `model` waits."""
-        return response_queue(model if model in self._registry.known_models() else _ANY)
+        return f"responses:{model if model in self._registry.known_models() else _ANY}"
+
+    def messages_for(self, owner: ResponseOwner) -> MessageStore:
+        """Return the store for questions of `owner`: limits are of persons alone."""
+        return self.chats.messages if owner.is_person else self._unmetered
 
     def resolve_model(self, asked: str | None) -> str:
-        """Return the model that answers a request for the model `asked`.
-
-        Raises BadBodyError (400): nobody says, and there are several, or none; or nobody here can.
-        """
+        """Return the model for a request that names `asked`, or none. Raises BadBodyError (400)."""
         served = self._registry.known_models()
-        if asked and asked not in served and self._is_pull_model(asked):
-            why = "only workers that fetch their jobs serve it, and they answer no responses"
-            raise field_error("model", why, code="unsupported")
         if asked:
+            pulled = self.chats.models.pulled()
+            if asked not in served and any(asked in (each.name, each.model_id) for each in pulled):
+                why = "only workers that fetch their jobs serve it, and they answer no responses"
+                raise field_error("model", why, code="unsupported")
             return asked
         if len(served) != 1:
             raise field_error("model", "which model is to answer?", code="missing_field")
         return next(iter(served))
 
-    def _is_pull_model(self, model: str) -> bool:
-        return any(model in (config.name, config.model_id) for config in self.chats.models.pulled())
+    async def _complete_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
+        kept = await self.kept.get_response(attempt.answer.id)
+        if kept is None:
+            raise CompletionRefusedError("the response was deleted", again=False)
+        thread = attempt.thread[:-1]
+        questions, answers = await self.kept.load_items([message.id for message in thread])
+        messages = conversation_messages(thread, questions, answers)
+        job = attempt.job
+        request = build_worker_request(
+            job.attempt_id, job.user_id, kept.message.model or "", kept.request, messages
+        )
+        answer = GeneratedAnswer()
+
+        async def pass_on(part: ReadPart) -> None:
+            answer.add_part(part)
+            if isinstance(part, TextPart):
+                await attempt.send_text(part.text)
+            else:
+                await attempt.send_event(encode_part(part))
+
+        try:
+            completion = await send_worker_request(self.road, request, pass_on)
+        except HttpError as error:
+            await self.kept.save_failure(job.message_id, failure_fields(error))
+            # Whoever waits for an answer is told at once; what goes on in the background is tried again.
+            again = error.status >= 500 or (error.status == 429 and kept.background)
+            raise CompletionRefusedError(error.client_message, again=again) from error
+        finally:
+            if answer.blocks:
+                await self.kept.save_output(job.message_id, job.attempt_id, answer_to_blocks(answer))
+        return {"usage": completion.usage, "finish_reason": completion.finish_reason}

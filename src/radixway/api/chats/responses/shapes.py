@@ -1,17 +1,117 @@
-"""Responses as they are kept, in the published shape."""
+"""Responses and the items of their questions and answers, as they are kept and as published; public ids."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from radixway.api.chats.responses import ids
-from radixway.api.chats.responses.completion_parser import stop_reason_of
+import msgspec
+from msgspec import Meta
+
 from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.api.protocols.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata, StopReason
+from radixway.api.protocols.request import field_error
 from radixway.api.protocols.responses_reply import ResponseObject
-from radixway.chat.records import Message, MessageState
+from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.records import MessageState
 from radixway.chat.stored_responses import ResponseItems, StoredResponse
-from radixway.core.http import HttpError
+from radixway.core.http import HttpError, decode_query
+
+RESPONSE, CONVERSATION = "resp", "conv"
+
+_HEX = re.compile("[0-9a-f]{32}")
+_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "reasoning": "rs",
+}
+
+
+def external_id(prefix: str, inner: str) -> str:
+    """Return `resp_…` for a message's id `inner`, `conv_…` for a chat's."""
+    return f"{prefix}_{inner.replace('-', '')}"
+
+
+def internal_id(prefix: str, given: str) -> str:
+    """Return the id behind `given`. Raises ChatNotFoundError for what is no such name."""
+    kind, _, name = given.partition("_")
+    if kind != prefix or _HEX.fullmatch(name) is None:
+        raise ChatNotFoundError("Not found")
+    return str(uuid.UUID(name))
+
+
+def new_item_id(kind: str) -> str:
+    """Make an id for an item of this `kind` that came without one."""
+    return f"{_PREFIXES.get(kind, 'item')}_{uuid.uuid4().hex}"
+
+
+def build_items(given: str | Sequence[dict[str, Any]]) -> ResponseItems:
+    """Build items with ids and types from `given`, a checked `input`."""
+    if isinstance(given, str):
+        given = [{"role": "user", "content": given}]
+    return [_build_item(item) for item in given]
+
+
+def items_text(items: ResponseItems) -> str:
+    """Join the texts of `items`: the question in a chat."""
+    texts = []
+    for item in items:
+        content = item.get("content") if item["type"] == "message" else item.get("output")
+        parts = [{"text": content}] if isinstance(content, str) else content or []
+        texts += [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    return "\n".join(texts)
+
+
+class ItemListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which items of a list are wanted."""
+
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+    before: str | None = None
+    include: Any = None
+
+
+def page_items(items: ResponseItems, query: Mapping[str, str]) -> dict[str, Any]:
+    """Select from `items`, oldest first, the page that `query` asks for. Raises BadBodyError (400)."""
+    wanted = decode_query(query, ItemListQuery)
+    found = items if wanted.order == "asc" else items[::-1]
+    if wanted.after is not None:
+        found = found[_index_of_item(found, wanted.after, "after") + 1 :]
+    if wanted.before is not None:
+        found = found[: _index_of_item(found, wanted.before, "before")]
+    data = found[: wanted.limit]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": len(found) > len(data),
+    }
+
+
+def _index_of_item(items: ResponseItems, item_id: str, param: str) -> int:
+    place = next((place for place, item in enumerate(items) if item["id"] == item_id), None)
+    if place is None:
+        raise field_error(param, "there is no such item in this list")
+    return place
+
+
+def _build_item(item: dict[str, Any]) -> dict[str, Any]:
+    kind = item.get("type", "message")
+    whole = {"id": new_item_id(kind), "type": kind, "status": "completed"}
+    whole |= {name: value for name, value in item.items() if value is not None}
+    if kind == "message" and isinstance(item.get("content"), str):
+        if item["role"] == "assistant":
+            part = {"type": "output_text", "text": item["content"], "annotations": []}
+        else:
+            part = {"type": "input_text", "text": item["content"]}
+        whole["content"] = [part]
+    return whole
+
 
 _MORE: dict[str, Any] = {
     "max_tool_calls": None,
@@ -30,9 +130,7 @@ _ENDS = {
 def stored_response_object(kept: StoredResponse) -> ResponseObject:
     """Build the object writer of a stored response `kept`."""
     message = kept.message
-    conversation = (
-        {"id": ids.external_id(ids.CONVERSATION, message.chat_id)} if kept.is_conversation else None
-    )
+    conversation = {"id": external_id(CONVERSATION, message.chat_id)} if kept.is_conversation else None
     return build_response_object(
         message.id,
         message.model or "",
@@ -49,16 +147,18 @@ def build_response_object(
 ) -> ResponseObject:
     """Build the object writer of a response for the message `message_id`, stored or not."""
     head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
-    told = {name: request.get(name, default) for name, default in _MORE.items()}
+    published = {name: request.get(name, default) for name, default in _MORE.items()}
     ask = NormalizedRequest(model=model, body=request)
-    return ResponseObject(ask, head, ids.external_id(ids.RESPONSE, message_id), told | more)
+    return ResponseObject(ask, head, published | more)
 
 
 def render_response(kept: StoredResponse) -> dict[str, Any]:
     """Render the response `kept` as it stands."""
     made, state = stored_response_object(kept), kept.message.state
     if state is MessageState.COMPLETE:
-        return made.finished(stored_answer(kept), finish_info_of_message(kept.message))
+        return made.finished(
+            stored_answer(kept), build_finish_info(kept.message.finish_reason, kept.message.usage)
+        )
     if state is MessageState.CANCELLED:
         return made.cancelled(stored_answer(kept))
     if state.is_final:
@@ -98,25 +198,27 @@ def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
     ]
 
 
-def finish_info_of_message(message: Message) -> FinishInfo:
-    """Return how the answer `message` ended, and its token counts."""
-    return build_finish_info(message.finish_reason, message.usage)
+_STOP_REASONS: dict[str, StopReason] = {
+    "length": "length",
+    "content_filter": "content_filter",
+    "abort": "abort",
+}
 
 
 def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
     """Build it from a worker's `finish_reason` and `usage`; what was not counted is 0."""
-    told = usage or {}
+    counts = usage or {}
 
     def count(within: Any, name: str) -> int:
         value = within.get(name) if isinstance(within, dict) else None
         return value if isinstance(value, int) else 0
 
     return FinishInfo(
-        stop_reason_of(finish_reason),
-        count(told, "prompt_tokens"),
-        count(told, "completion_tokens"),
-        count(told.get("prompt_tokens_details"), "cached_tokens"),
-        count(told.get("completion_tokens_details"), "reasoning_tokens"),
+        _STOP_REASONS.get(finish_reason or "", "stop"),
+        count(counts, "prompt_tokens"),
+        count(counts, "completion_tokens"),
+        count(counts.get("prompt_tokens_details"), "cached_tokens"),
+        count(counts.get("completion_tokens_details"), "reasoning_tokens"),
     )
 
 

@@ -12,21 +12,25 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from radixway.api.chats.responses import ids
-from radixway.api.chats.responses.completion_parser import CompletionParser
-from radixway.api.chats.responses.errors import previous_not_found_error
-from radixway.api.chats.responses.event_stream import run_while_connected, sse_response
-from radixway.api.chats.responses.items import items_text
-from radixway.api.chats.responses.owners import ResponseOwner
-from radixway.api.chats.responses.request_schema import ResponseCreateParams
-from radixway.api.chats.responses.service import ResponseService
-from radixway.api.chats.responses.shapes import build_finish_info, build_response_object
-from radixway.api.chats.responses.worker_request import (
+from radixway.api.chats.errors import previous_not_found_error
+from radixway.api.chats.responses.completions import (
+    CompletionParser,
     build_worker_request,
     conversation_messages,
     question_messages,
     send_worker_request,
 )
+from radixway.api.chats.responses.event_stream import sse_response
+from radixway.api.chats.responses.request_schema import ResponseCreateParams
+from radixway.api.chats.responses.service import ResponseOwner, ResponseService
+from radixway.api.chats.responses.shapes import (
+    RESPONSE,
+    build_finish_info,
+    build_response_object,
+    internal_id,
+    items_text,
+)
+from radixway.api.client_requests import run_while_connected
 from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
 from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 from radixway.chat.errors import ChatNotFoundError
@@ -46,7 +50,7 @@ CompletionOutcome = ReadPart | CompletionParser | HttpError
 
 
 class StatelessResponseHandler:
-    """Asks the road, and passes the answer on."""
+    """Sends requests through the pipeline, and passes the answers on."""
 
     def __init__(self, room: ResponseService) -> None:
         self._room = room
@@ -54,41 +58,36 @@ class StatelessResponseHandler:
     async def create_response(
         self, request: Request, owner: ResponseOwner, asked: ResponseCreateParams
     ) -> Response:
-        """Answer `asked` without storing anything. Raises HttpError, ChatLimitExceededError,
-        ClientDisconnectedError.
-        """
+        """Answer `asked`. Raises HttpError, ChatLimitExceededError, ClientDisconnectedError."""
         if owner.is_person:
             await self._room.chats.messages.count_answer(owner.user_id)
         to_worker = await self._build_request(owner, asked)
         made = build_response_object(
             to_worker.id, to_worker.model or "", time.time(), asked.request, background=False
         )
-        heard = self._run_request(to_worker, owner)
+        outcomes = self._run_request(to_worker, owner)
         if not asked.ask.stream:
-            return JSONResponse(await run_while_connected(request, _collect_response(made, heard)))
-        first = await run_while_connected(request, anext(heard))
+            return JSONResponse(await run_while_connected(request, _collect_response(made, outcomes)))
+        first = await run_while_connected(request, anext(outcomes))
         if isinstance(first, HttpError):
             raise first
-        return sse_response(_stream_events(made, first, heard, partial(is_server_stopping, request.scope)))
+        return sse_response(_stream_events(made, first, outcomes, partial(is_server_stopping, request.scope)))
 
     async def _build_request(self, owner: ResponseOwner, asked: ResponseCreateParams) -> pipeline.Request:
         model = self._room.resolve_model(asked.ask.model)
         thread = await self._previous_thread(owner, asked.ask.previous_response_id)
-        said = [message.content or "" for message in thread if message.role is Role.PROMPTER]
-        opening = await self._screen_turns([*said, items_text(asked.items)], model)
+        turns = [message.content or "" for message in thread if message.role is Role.PROMPTER]
+        opening = await self._screen_turns([*turns, items_text(asked.items)], model)
         questions, answers = await self._room.kept.load_items([message.id for message in thread])
         before = conversation_messages(to_shown_thread(thread), questions, answers)
         messages = [*before, *question_messages(asked.items, opening)]
         return build_worker_request(new_id(), owner.user_id, model, asked.request, messages)
 
     async def _previous_thread(self, owner: ResponseOwner, previous: str | None) -> list[Message]:
-        """The thread that it goes on from."""
         if previous is None:
             return []
         try:
-            before = await self._room.kept.find_response(
-                owner.user_id, ids.internal_id(ids.RESPONSE, previous)
-            )
+            before = await self._room.kept.find_response(owner.user_id, internal_id(RESPONSE, previous))
         except ChatNotFoundError:
             raise previous_not_found_error(previous) from None
         thread = await self._room.chats.messages.load_thread(before.message.id)
@@ -96,7 +95,7 @@ class StatelessResponseHandler:
         return list(drop_withheld([*thread, to_be])[:-1])
 
     async def _screen_turns(self, turns: list[str], model: str) -> str:
-        """The words that make the last of them safe, if any. Raises HttpError: nobody could judge."""
+        """The words that make the last of `turns` safe, if any."""
         screen = self._room.chats.safety_screen
         if screen is None:
             return ""
@@ -109,43 +108,43 @@ class StatelessResponseHandler:
     async def _run_request(
         self, to_worker: pipeline.Request, owner: ResponseOwner
     ) -> AsyncGenerator[CompletionOutcome, None]:
-        heard: asyncio.Queue[CompletionOutcome] = asyncio.Queue(_MAX_PARTS_AHEAD)
+        outcomes: asyncio.Queue[CompletionOutcome] = asyncio.Queue(_MAX_PARTS_AHEAD)
 
-        async def listen() -> None:
+        async def read_answer() -> None:
             try:
-                whole = await send_worker_request(self._room.road, to_worker, heard.put)
+                whole = await send_worker_request(self._room.road, to_worker, outcomes.put)
             except HttpError as error:
-                await heard.put(error)
+                await outcomes.put(error)
                 return
             if owner.is_person:
                 used = build_finish_info(whole.finish_reason, whole.usage)
                 tokens = used.prompt_tokens + used.completion_tokens
                 await self._room.chats.messages.charge_tokens(owner.user_id, tokens)
-            await heard.put(whole)
+            await outcomes.put(whole)
 
-        listening = asyncio.create_task(listen())
+        reading = asyncio.create_task(read_answer())
         try:
             while True:
-                getting = asyncio.ensure_future(heard.get())
-                await asyncio.wait([getting, listening], return_when=asyncio.FIRST_COMPLETED)
-                if not getting.done() and heard.empty():
-                    getting.cancel()
-                    listening.result()  # a defect of ours
-                each = await getting
+                upcoming = asyncio.ensure_future(outcomes.get())
+                await asyncio.wait([upcoming, reading], return_when=asyncio.FIRST_COMPLETED)
+                if not upcoming.done() and outcomes.empty():
+                    upcoming.cancel()
+                    reading.result()  # a defect of ours
+                each = await upcoming
                 yield each
                 if isinstance(each, CompletionParser | HttpError):
                     return
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
 
 async def _collect_response(
-    made: ResponseObject, heard: AsyncGenerator[CompletionOutcome, None]
+    made: ResponseObject, outcomes: AsyncGenerator[CompletionOutcome, None]
 ) -> dict[str, Any]:
     answer = GeneratedAnswer()
     try:
-        async for each in heard:
+        async for each in outcomes:
             match each:
                 case HttpError():
                     raise each
@@ -154,34 +153,34 @@ async def _collect_response(
                 case _:
                     answer.add_part(each)
     finally:
-        await heard.aclose()
+        await outcomes.aclose()
     raise AssertionError("an answer ends with its end")
 
 
 async def _stream_events(
     made: ResponseObject,
     first: CompletionOutcome,
-    heard: AsyncGenerator[CompletionOutcome, None],
+    outcomes: AsyncGenerator[CompletionOutcome, None],
     ending: Callable[[], bool],
 ) -> AsyncGenerator[bytes, None]:
     writer = ResponsesEventWriter(made)
     try:
         yield writer.encode_start()
-        yield _encode_heard(writer, first)
-        async for each in heard:
-            yield _encode_heard(writer, each)
+        yield _encode_outcome(writer, first)
+        async for each in outcomes:
+            yield _encode_outcome(writer, each)
     except asyncio.CancelledError:
         if not ending():
             raise
         yield writer.encode_failure(ServerStoppingError())
     finally:
-        await heard.aclose()
+        await outcomes.aclose()
 
 
-def _encode_heard(writer: ResponsesEventWriter, heard: CompletionOutcome) -> bytes:
-    match heard:
+def _encode_outcome(writer: ResponsesEventWriter, outcome: CompletionOutcome) -> bytes:
+    match outcome:
         case HttpError():
-            return writer.encode_failure(heard)
+            return writer.encode_failure(outcome)
         case CompletionParser(finish_reason=reason, usage=usage):
             return writer.encode_end(build_finish_info(reason, usage))
-    return writer.encode_delta(AnswerDelta((heard,)))
+    return writer.encode_delta(AnswerDelta((outcome,)))

@@ -11,19 +11,23 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from radixway.api.chats.responses import ids
-from radixway.api.chats.responses.errors import not_found_error, previous_not_found_error
+from radixway.api.chats.errors import not_found_error, previous_not_found_error
 from radixway.api.chats.responses.event_stream import (
-    run_while_connected,
     sse_response,
     stream_response_events,
-    with_ping_gaps,
 )
-from radixway.api.chats.responses.items import items_text
-from radixway.api.chats.responses.owners import ResponseOwner
 from radixway.api.chats.responses.request_schema import ResponseCreateParams
-from radixway.api.chats.responses.service import ResponseService
-from radixway.api.chats.responses.shapes import render_response, stored_failure
+from radixway.api.chats.responses.service import ResponseOwner, ResponseService
+from radixway.api.chats.responses.shapes import (
+    CONVERSATION,
+    RESPONSE,
+    external_id,
+    internal_id,
+    items_text,
+    render_response,
+    stored_failure,
+)
+from radixway.api.client_requests import run_while_connected
 from radixway.chat import stored_responses as store
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import MessageState
@@ -48,25 +52,21 @@ class StoredResponseHandler:
         """Store and answer `asked`. Raises HttpError, ChatError, ClientDisconnectedError."""
         kept = await self._save_request(owner, asked, request.headers.get("idempotency-key"))
         if kept.background:
-            return (
-                await self.stream_response(request, kept)
-                if asked.ask.stream
-                else JSONResponse(render_response(kept))
-            )
-        listening = await self._answers.follow_answer(kept.message)
+            if asked.ask.stream:
+                return await self.stream_response(request, kept)
+            return JSONResponse(render_response(kept))
+        entries = await self._answers.follow_answer(kept.message)
         if not asked.ask.stream:
-            await self._wait_while_connected(request, owner, kept, _drain_entries(listening))
+            await self._wait_while_connected(request, owner, kept, _drain_entries(entries))
             return JSONResponse(render_response(await self._reload_finished(owner, kept)))
-        first = await self._wait_while_connected(request, owner, kept, _first_entry(listening))
-        if first is not None and _is_error_entry(first):
-            kept = await self._reload_finished(owner, kept)
-        entries = None if first is None or listening is None else _prepend_entry(first, listening)
+        if entries is not None:
+            first = await self._wait_while_connected(request, owner, kept, anext(entries, None))
+            if first is not None and msgspec.json.decode(first.event)["event_type"] == "error":
+                kept = await self._reload_finished(owner, kept)
+            entries = None if first is None else _prepend_entry(first, entries)
         ending = partial(is_server_stopping, request.scope)
-        return sse_response(
-            self._stream_while_connected(
-                owner, kept, self._response_events(kept, entries, -1, ending), ending
-            )
-        )
+        events = stream_response_events(self._room, kept, entries, ending=ending)
+        return sse_response(self._stream_while_connected(owner, kept, events, ending))
 
     async def stream_response(
         self, request: Request, kept: store.StoredResponse, after: int = -1
@@ -74,27 +74,13 @@ class StoredResponseHandler:
         """Its events after number `after`; whoever listens may leave."""
         is_forgotten = kept.message.state.is_final and not await self._answers.has_log(kept.message.id)
         entries = None if is_forgotten else await self._answers.follow_answer(kept.message)
-        return sse_response(
-            self._response_events(kept, entries, after, partial(is_server_stopping, request.scope))
-        )
-
-    def _response_events(
-        self,
-        kept: store.StoredResponse,
-        entries: AsyncIterator[TokenLogEntry] | None,
-        after: int,
-        ending: Callable[[], bool],
-    ) -> AsyncGenerator[bytes, None]:
-        if entries is None:
-            return stream_response_events(self._room.kept, kept, None, after, ending)
-        heard = with_ping_gaps(entries, self._room.chats.config.ping_s)
-        return stream_response_events(self._room.kept, kept, heard, after, ending)
+        ending = partial(is_server_stopping, request.scope)
+        return sse_response(stream_response_events(self._room, kept, entries, after, ending))
 
     async def _save_request(
         self, owner: ResponseOwner, asked: ResponseCreateParams, key: str | None
     ) -> store.StoredResponse:
         model = self._room.resolve_model(asked.ask.model)
-        texts = self._room.chats.messages if owner.is_person else self._room.unmetered
         previous, conversation = asked.ask.previous_response_id, asked.conversation_id
         try:
             new = NewResponse(
@@ -105,15 +91,13 @@ class StoredResponseHandler:
                 model,
                 {"sampling_parameters": {}, "system_prompt": asked.request.get("instructions")},
                 background=asked.is_background,
-                previous=None if previous is None else ids.internal_id(ids.RESPONSE, previous),
-                conversation=None
-                if conversation is None
-                else ids.internal_id(ids.CONVERSATION, conversation),
+                previous=None if previous is None else internal_id(RESPONSE, previous),
+                conversation=None if conversation is None else internal_id(CONVERSATION, conversation),
                 waits_s=None if asked.is_background else self._room.chats.config.waits_s,
                 idempotency_key=key,
                 request_digest=None if key is None else asked.digest_request(),
             )
-            return await self._room.kept.create_response(owner.user_id, new, texts)
+            return await self._room.kept.create_response(owner.user_id, new, self._room.messages_for(owner))
         except ChatNotFoundError:
             if conversation is not None:
                 raise not_found_error("Conversation", conversation, "conversation") from None
@@ -122,13 +106,10 @@ class StoredResponseHandler:
     async def _reload_finished(
         self, owner: ResponseOwner, kept: store.StoredResponse
     ) -> store.StoredResponse:
-        """As it is now that it has ended. Nothing is left of one that came to nothing.
-
-        Raises HttpError: it did, before its first word.
-        """
+        """The response now that it has ended; one that failed before its first word is deleted and raised."""
         ended = await self._room.kept.get_response(kept.message.id)
         if ended is None:
-            raise not_found_error("Response", ids.external_id(ids.RESPONSE, kept.message.id), "response_id")
+            raise not_found_error("Response", external_id(RESPONSE, kept.message.id), "response_id")
         failed = ended.message.state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT)
         if failed and not ended.output and not ended.message.content:
             await self._room.kept.delete_response(owner.user_id, kept.message.id)
@@ -138,7 +119,7 @@ class StoredResponseHandler:
     async def _wait_while_connected(
         self, request: Request, owner: ResponseOwner, kept: store.StoredResponse, work: Coroutine[Any, Any, T]
     ) -> T:
-        """What `work` gives; the response ends with its client. Raises ClientDisconnectedError."""
+        """Return what `work` gives; the response ends with its client."""
         try:
             return await run_while_connected(request, work)
         except (ClientDisconnectedError, asyncio.CancelledError):
@@ -152,7 +133,6 @@ class StoredResponseHandler:
         events: AsyncGenerator[bytes, None],
         ending: Callable[[], bool],
     ) -> AsyncGenerator[bytes, None]:
-        """The events; the response ends with its client."""
         whole = False
         try:
             async for event in events:
@@ -182,17 +162,9 @@ async def _drain_entries(entries: AsyncIterator[TokenLogEntry] | None) -> None:
             pass
 
 
-async def _first_entry(entries: AsyncIterator[TokenLogEntry] | None) -> TokenLogEntry | None:
-    return None if entries is None else await anext(entries, None)
-
-
 async def _prepend_entry(
     first: TokenLogEntry, rest: AsyncIterator[TokenLogEntry]
 ) -> AsyncIterator[TokenLogEntry]:
     yield first
     async for entry in rest:
         yield entry
-
-
-def _is_error_entry(entry: TokenLogEntry) -> bool:
-    return bool(msgspec.json.decode(entry.event)["event_type"] == "error")

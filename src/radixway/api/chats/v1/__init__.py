@@ -7,19 +7,11 @@ from radixway.api.chats.v1.chats import chat_routes, export_import_routes, searc
 from radixway.api.chats.v1.messages import message_routes
 from radixway.api.chats.v1.webhooks import webhook_routes
 from radixway.chat.service import ChatService
-from radixway.core.http import include_routes
+
+_BUILDERS = (search_routes, export_import_routes, share_routes, chat_routes, message_routes, webhook_routes)
+"""Fixed names come before those in whose place a chat's id stands."""
 
 
-def v1_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Collect the routes of `room`; fixed names come before those in whose place a chat's id stands."""
-    router = APIRouter()
-    include_routes(
-        router,
-        search_routes(room, who),
-        export_import_routes(room, who),
-        share_routes(room, who),
-        chat_routes(room, who),
-        message_routes(room, who),
-        webhook_routes(room, who),
-    )
-    return router
+def v1_routes(room: ChatService, who: ChatAuthenticator) -> list[APIRouter]:
+    """Build the routers of `room`, for the users that `who` authenticates."""
+    return [build(room, who) for build in _BUILDERS]

@@ -8,13 +8,15 @@
 """
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
+from radixway.api.chats.accounts import NDJSON, NDJSON_RESPONSES
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.v1.bodies import ChatChange, ChatFields, NewShareLink
+from radixway.api.chats.bodies import ChatChange, ChatFields, NewShareLink
 from radixway.api.chats.v1.shapes import (
     ChatPage,
     ChatRead,
@@ -23,6 +25,7 @@ from radixway.api.chats.v1.shapes import (
     MessageRead,
     SearchHitRead,
     SearchResultsRead,
+    SharedMessage,
     SharedThread,
     ShareRead,
     ShareWithToken,
@@ -76,19 +79,22 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def create(user: User, body: ChatFields) -> ChatRead:
         """Create a chat."""
         chat = await room.chats.create_chat(user)
-        return await changed(user, chat.id, body.given_fields())
+        return await changed(user, chat.id, body.model_dump(exclude_none=True))
 
     @router.get("/{chat_id}")
     async def chat(chat_id: Id, user: User) -> ChatWithMessages:
         """Return `chat_id` with all its messages."""
         found = await room.chats.find_chat(user, chat_id)
         tags = (await room.tags.tags_of_chats([chat_id]))[chat_id]
-        return ChatWithMessages.from_records(found, tags, await room.messages.list_messages(user, chat_id))
+        messages = await room.messages.list_messages(user, chat_id)
+        families = threads.find_siblings(messages)
+        read = [MessageRead.from_record(message, families[message.id]) for message in messages]
+        return ChatWithMessages.from_record(found, tags, messages=read)
 
     @router.patch("/{chat_id}")
     async def change(chat_id: Id, user: User, body: ChatChange) -> ChatRead:
         """Change the given fields of `chat_id`."""
-        given = body.given_fields()
+        given = body.model_dump(exclude_none=True)
         tail = given.pop("tail_id", None)
         if tail is not None:
             if (await room.messages.find_message(user, tail)).chat_id != chat_id:
@@ -151,9 +157,7 @@ def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     return router
 
 
-_LINES = "application/x-ndjson"
-_TEXT: dict[str, Any] = {"content": {_LINES: {"schema": {"type": "string"}}}}
-_RESPONSES: dict[int | str, dict[str, Any]] = {200: _TEXT}
+_TEXT = NDJSON_RESPONSES[200]
 _CHATS_PER_PAGE = 100
 
 
@@ -181,10 +185,10 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
                 return
             after = page.next
 
-    @router.get("/export", responses=_RESPONSES, response_class=Response)
+    @router.get("/export", responses=NDJSON_RESPONSES, response_class=Response)
     async def export(user: User) -> Response:
         """All chats of the user, hidden and archived ones too."""
-        return StreamingResponse(everything(user), media_type=_LINES)
+        return StreamingResponse(everything(user), media_type=NDJSON)
 
     @router.post("/import", status_code=201, openapi_extra={"requestBody": _TEXT | {"required": True}})
     async def take_in(user: User, request: Request) -> ImportedChats:
@@ -192,11 +196,11 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
         await room.accounts.find_user(user)
         return ImportedChats(chats=await room.importer.import_chats(user, await request.body()))
 
-    @router.get("/{chat_id}/export", responses=_RESPONSES, response_class=Response)
+    @router.get("/{chat_id}/export", responses=NDJSON_RESPONSES, response_class=Response)
     async def export_one(chat_id: Id, user: User) -> Response:
         """Export `chat_id`, with all its branches."""
         chat = await room.chats.find_chat(user, chat_id)
-        return Response(await lines(user, [chat]), media_type=_LINES)
+        return Response(await lines(user, [chat]), media_type=NDJSON)
 
     return router
 
@@ -213,18 +217,23 @@ def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def shared(token: Annotated[str, Path(max_length=64)], response: Response) -> SharedThread:
         """Return the thread that `token` opens, as it was shared. Needs no login."""
         response.headers.update(_PRIVATE)
-        return SharedThread.from_records(*await room.share_links.open_link(token))
+        link, messages = await room.share_links.open_link(token)
+        read = [SharedMessage.model_validate(each) for each in messages]
+        return SharedThread(
+            title=link.title, shared_at=datetime.fromtimestamp(link.created_at, UTC), messages=read
+        )
 
     @router.post("/{chat_id}/shares", status_code=201)
     async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:
         """Create a link to a thread of `chat_id`; its token is shown once."""
         made, token = await room.share_links.create_link(user, chat_id, body.message_id, body.expires_in_s)
-        return ShareWithToken.from_record_with_token(made, token)
+        link = dict(ShareRead.model_validate(made))
+        return ShareWithToken(**link, token=token, path=f"/v1/chats/shared/{token}")
 
     @router.get("/{chat_id}/shares")
     async def shares(chat_id: Id, user: User) -> list[ShareRead]:
         """List the links of `chat_id` that still open something."""
-        return [ShareRead.from_record(each) for each in await room.share_links.list_links(user, chat_id)]
+        return [ShareRead.model_validate(each) for each in await room.share_links.list_links(user, chat_id)]
 
     @router.delete("/{chat_id}/shares/{share_id}", status_code=204)
     async def revoke(chat_id: Id, share_id: Id, user: User) -> Response:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from radixway.chat import records, share_links
+from radixway.chat import records
 from radixway.chat.records import MessageState, Role
-from radixway.chat.threads import find_siblings
 
 
 class QueuePlaceRead(BaseModel):
@@ -29,7 +27,6 @@ class SafetyRead(BaseModel):
     level: int | None
     label: str | None
     rots: str | None
-    """Rules of thumb."""
     prompt: str
     """What the model was shown."""
 
@@ -71,6 +68,10 @@ class MessageRead(BaseModel):
         def since(at: float | None) -> float | None:
             return None if at is None else max(0.0, at - message.created_at)
 
+        safety = None
+        if message.safe_content is not None:
+            level, label, rots = message.safety_level, message.safety_label, message.safety_rots
+            safety = SafetyRead(level=level, label=label, rots=rots, prompt=message.safe_content)
         return cls(
             **{name: getattr(message, name) for name in _PLAIN},
             created_at=_utc_time(message.created_at),
@@ -78,15 +79,8 @@ class MessageRead(BaseModel):
             time_to_first_token_s=since(message.first_token_at),
             took_s=since(message.work_end_at),
             siblings=family,
-            safety=_safety_read(message),
+            safety=safety,
         )
-
-
-def _safety_read(message: records.Message) -> SafetyRead | None:
-    if message.safe_content is None:
-        return None
-    level, label, rots = message.safety_level, message.safety_label, message.safety_rots
-    return SafetyRead(level=level, label=label, rots=rots, prompt=message.safe_content)
 
 
 _PLAIN = (
@@ -110,24 +104,26 @@ class ChatRead(BaseModel):
     """The end of the thread that is open."""
 
     @classmethod
-    def from_record(cls, chat: records.Chat, tags: list[str]) -> ChatRead:
-        """Build it from `chat` and its `tags`."""
-        return cls(**_chat_fields(chat), tags=tags)
+    def from_record(cls, chat: records.Chat, tags: list[str], **more: Any) -> Self:
+        """Build it from `chat` and its `tags`; `more`: further fields."""
+        return cls(
+            id=chat.id,
+            title=chat.title,
+            created_at=_utc_time(chat.created_at),
+            modified_at=_utc_time(chat.modified_at),
+            archived=chat.archived,
+            hidden=chat.hidden,
+            allow_data_use=chat.allow_data_use,
+            tags=tags,
+            tail_id=chat.active_thread_tail_message_id,
+            **more,
+        )
 
 
 class ChatWithMessages(ChatRead):
     """A chat with all its messages, in the order in which they were made."""
 
     messages: list[MessageRead]
-
-    @classmethod
-    def from_records(
-        cls, chat: records.Chat, tags: list[str], messages: Sequence[records.Message]
-    ) -> ChatWithMessages:
-        """Build it from `chat`, its `tags` and `messages`."""
-        families = find_siblings(messages)
-        read = [MessageRead.from_record(message, families[message.id]) for message in messages]
-        return cls(**_chat_fields(chat), tags=tags, messages=read)
 
 
 class ChatPage(BaseModel):
@@ -183,7 +179,13 @@ class TagCount(BaseModel):
     chats: int
 
 
-class ShareRead(BaseModel):
+class RecordRead(BaseModel):
+    """Read from the attributes of a record that have the same names; its times, floats, become UTC."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class ShareRead(RecordRead):
     """A link, without the secret that opens it."""
 
     id: str
@@ -193,11 +195,6 @@ class ShareRead(BaseModel):
     created_at: datetime
     expires_at: datetime | None
 
-    @classmethod
-    def from_record(cls, share: share_links.ShareLink) -> ShareRead:
-        """Build it from `share`."""
-        return cls(**_share_fields(share))
-
 
 class ShareWithToken(ShareRead):
     """A link, with the secret that opens it."""
@@ -205,13 +202,8 @@ class ShareWithToken(ShareRead):
     token: str
     path: str
 
-    @classmethod
-    def from_record_with_token(cls, share: share_links.ShareLink, token: str) -> ShareWithToken:
-        """With its token, this once."""
-        return cls(**_share_fields(share), token=token, path=f"/v1/chats/shared/{token}")
 
-
-class SharedMessage(BaseModel):
+class SharedMessage(RecordRead):
     """A message as strangers see it."""
 
     role: Role
@@ -226,41 +218,6 @@ class SharedThread(BaseModel):
     title: str | None
     shared_at: datetime
     messages: list[SharedMessage]
-
-    @classmethod
-    def from_records(cls, share: share_links.ShareLink, thread: Sequence[records.Message]) -> SharedThread:
-        """Build it from `share` and its `thread`."""
-        read = [
-            SharedMessage(
-                role=each.role, content=each.content, created_at=_utc_time(each.created_at), model=each.model
-            )
-            for each in thread
-        ]
-        return cls(title=share.title, shared_at=_utc_time(share.created_at), messages=read)
-
-
-def _share_fields(share: share_links.ShareLink) -> dict[str, Any]:
-    return {
-        "id": share.id,
-        "chat_id": share.chat_id,
-        "message_id": share.message_id,
-        "title": share.title,
-        "created_at": _utc_time(share.created_at),
-        "expires_at": None if share.expires_at is None else _utc_time(share.expires_at),
-    }
-
-
-def _chat_fields(chat: records.Chat) -> dict[str, Any]:
-    return {
-        "id": chat.id,
-        "title": chat.title,
-        "created_at": _utc_time(chat.created_at),
-        "modified_at": _utc_time(chat.modified_at),
-        "archived": chat.archived,
-        "hidden": chat.hidden,
-        "allow_data_use": chat.allow_data_use,
-        "tail_id": chat.active_thread_tail_message_id,
-    }
 
 
 def _utc_time(at: float) -> datetime:

@@ -1,14 +1,15 @@
 """`/v1/webhooks`: addresses that are notified of events in a user's chats."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.v1.bodies import StrictRequestBody
+from radixway.api.chats.bodies import StrictRequestBody
 from radixway.api.chats.v1.chats import Id
+from radixway.api.chats.v1.shapes import RecordRead
 from radixway.chat import webhooks
 from radixway.chat.service import ChatService
 from radixway.chat.webhooks import WebhookEventType
@@ -33,7 +34,7 @@ class WebhookChange(StrictRequestBody):
     enabled: bool | None = None
 
 
-class WebhookRead(BaseModel):
+class WebhookRead(RecordRead):
     """An address, without the secret that what it is sent is signed with."""
 
     id: str
@@ -44,21 +45,6 @@ class WebhookRead(BaseModel):
     delivered_at: datetime | None
     """When something arrived there last."""
     failed_at: datetime | None
-    """When an attempt failed last."""
-
-    @classmethod
-    def from_record(cls, hook: webhooks.UserWebhook, **more: Any) -> "WebhookRead":
-        """Build it from `hook`."""
-        return cls(
-            id=hook.id,
-            url=hook.url,
-            events=hook.events,
-            enabled=hook.enabled,
-            created_at=datetime.fromtimestamp(hook.created_at, UTC),
-            delivered_at=_optional_utc_time(hook.delivered_at),
-            failed_at=_optional_utc_time(hook.failed_at),
-            **more,
-        )
 
 
 class WebhookWithSecret(WebhookRead):
@@ -83,7 +69,7 @@ class WebhookDeliveryRead(BaseModel):
     last_error: str | None
 
     @classmethod
-    def from_record(cls, row: webhooks.UndeliveredEvent) -> "WebhookDeliveryRead":
+    def from_record(cls, row: webhooks.UndeliveredEvent) -> Self:
         """Build it from `row`."""
         waits = row.state == "waiting"
         return cls(
@@ -109,23 +95,23 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def add(user: User, body: NewWebhook) -> WebhookWithSecret:
         """Create a webhook; its secret is shown once."""
         hook, secret = await hooks.add(user, body.url, body.events)
-        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
+        return WebhookWithSecret(**dict(WebhookRead.model_validate(hook)), secret=secret)
 
     @router.get("")
     async def listed(user: User) -> list[WebhookRead]:
         """All of the user's."""
-        return [WebhookRead.from_record(hook) for hook in await hooks.of(user)]
+        return [WebhookRead.model_validate(hook) for hook in await hooks.of(user)]
 
     @router.get("/{webhook_id}")
     async def one(webhook_id: Id, user: User) -> WebhookRead:
         """Return `webhook_id`."""
-        return WebhookRead.from_record(await hooks.find(user, webhook_id))
+        return WebhookRead.model_validate(await hooks.find(user, webhook_id))
 
     @router.patch("/{webhook_id}")
     async def change(webhook_id: Id, user: User, body: WebhookChange) -> WebhookRead:
         """Change the given fields of `webhook_id`."""
-        given = {name: value for name, value in body.model_dump().items() if value is not None}
-        return WebhookRead.from_record(await hooks.change(user, webhook_id, **given))
+        given = body.model_dump(exclude_none=True)
+        return WebhookRead.model_validate(await hooks.change(user, webhook_id, **given))
 
     @router.delete("/{webhook_id}", status_code=204)
     async def remove(webhook_id: Id, user: User) -> Response:
@@ -137,7 +123,7 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def rotate(webhook_id: Id, user: User) -> WebhookWithSecret:
         """Replace the secret of `webhook_id`; for a day deliveries are signed with the one before, too."""
         hook, secret = await hooks.rotate(user, webhook_id)
-        return WebhookWithSecret.model_validate(WebhookWithSecret.from_record(hook, secret=secret))
+        return WebhookWithSecret(**dict(WebhookRead.model_validate(hook)), secret=secret)
 
     @router.post("/{webhook_id}/test", status_code=202)
     async def test(webhook_id: Id, user: User) -> Response:

@@ -11,14 +11,11 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError
 from starlette.testclient import TestClient
 
 from radixway.api.chats import errors
-from radixway.api.chats.responses import errors as of_responses
 from radixway.chat.database_outages import DatabaseUnavailableError
 
 KINDS = [
     pytest.param(errors.add_published_error_handlers, lambda told: told["detail"], id="chats"),
-    pytest.param(
-        of_responses.add_openai_error_handlers, lambda told: told["error"]["message"], id="responses"
-    ),
+    pytest.param(errors.add_openai_error_handlers, lambda told: told["error"]["message"], id="responses"),
 ]
 
 

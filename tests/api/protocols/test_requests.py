@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 from pathlib import Path
@@ -11,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import radixway.bundled
-from radixway.api.protocols.responses_items import encode_reasoning
 from radixway.core.http import BadBodyError
 from radixway.core.parsers import AnswerFormat, ModelFamily
 from radixway.core.tokenizer import Tokenizer, render_chat
@@ -223,7 +223,7 @@ def test_sealed_reasoning_comes_back_and_another_servers_does_not():
         said = {"role": "assistant", "content": "y"}
         return read(RESPONSES, input=[item, said, USER]).messages[0]
 
-    assert turn(encode_reasoning("hm 你"))["reasoning_content"] == "hm 你"
+    assert turn(base64.b64encode("hm 你".encode()).decode())["reasoning_content"] == "hm 你"
     assert "reasoning_content" not in turn("gAAAAAB!")
 
 

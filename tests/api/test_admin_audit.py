@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from radixway.api.admin_access import BY, NOBODY
-from radixway.api.admin_audit import AdminAuditMiddleware
+from radixway.api.admin_access import BY, NOBODY, AdminAuditMiddleware
 from support.running_gateway import running_gateway
 from support.scripted_worker import scripted_worker
 

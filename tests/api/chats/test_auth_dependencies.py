@@ -16,8 +16,7 @@ from fastapi.routing import APIWebSocketRoute, iter_route_contexts
 
 from radixway.api.chats.app import build_chat_app, build_responses_app
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
-from radixway.api.chats.responses.owners import ResponseOwners
-from radixway.api.chats.responses.service import ResponseService
+from radixway.api.chats.responses.service import ResponseOwners, ResponseService
 from radixway.chat.api_keys import KeyScope
 from radixway.chat.messages import AnswerRequest
 from radixway.chat.records import UserRole

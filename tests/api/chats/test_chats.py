@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from pydantic import BaseModel
 
-from radixway.api.chats.messages import digest_body
+from radixway.api.chats.chats import digest_body
 from radixway.chat.database import ChatDatabase
 from radixway.chat.database_outages import DatabaseUnavailableError
 from support import chat_user

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from radixway.api.chats.responses.completion_parser import CompletionParser
+from radixway.api.chats.responses.completions import CompletionParser
 from radixway.core.parsers import TextPart
 
 

@@ -1,18 +1,29 @@
-"""A worker's chat completion as the parts of an answer, and those parts as events of a token log."""
+"""A response as a chat completion: the request to a worker, and its reply as parts of an answer."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from radixway.api.protocols.answer import StopReason
+from radixway.api.chats.responses.request_schema import chat_completion_fields
+from radixway.api.chats.responses.shapes import answer_from_blocks
+from radixway.api.protocols.responses import convert_response_items
+from radixway.chat.local_completions import (
+    PipelineCall,
+    is_event_stream,
+    make_completion_request,
+    read_whole_body,
+)
+from radixway.chat.records import Message, Role
+from radixway.chat.safety import BLOCKED, find_safety_prefix, has_words
+from radixway.chat.stored_responses import ResponseItems
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
-from radixway.core.pipeline import GatewayError
+from radixway.core.pipeline import GatewayError, Request
 
 _decode = msgspec.json.Decoder().decode
-_REASONS: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter", "abort": "abort"}
 
 
 class CompletionParser:
@@ -22,7 +33,6 @@ class CompletionParser:
         self.usage: dict[str, Any] | None = None
         self.finish_reason: str | None = None
         self._calls: dict[int, str] = {}
-        """Ids of calls by their index."""
 
     def parse_reply(self, body: bytes) -> list[ReadPart]:
         """Parse the `body` of a worker that does not stream. Raises GatewayError: it cannot be read."""
@@ -69,11 +79,6 @@ class CompletionParser:
         return CallDelta(index, arguments=arguments)
 
 
-def stop_reason_of(finish_reason: str | None) -> StopReason:
-    """Map a worker's `finish_reason` to a stop reason."""
-    return _REASONS.get(finish_reason or "", "stop")
-
-
 def encode_part(part: ReadPart) -> bytes:
     """Encode `part` as an event of the token log."""
     match part:
@@ -117,3 +122,78 @@ def worker_error(status: int, body: Any) -> GatewayError:
 def unreadable_answer_error() -> GatewayError:
     """Build the error of a worker's reply that cannot be read."""
     return GatewayError("the worker's answer cannot be read", status=502, code="worker_refused")
+
+
+PartListener = Callable[[ReadPart], Awaitable[None]]
+
+
+def conversation_messages(
+    thread: Sequence[Message], questions: Mapping[str, ResponseItems], answers: Mapping[str, ResponseItems]
+) -> list[dict[str, Any]]:
+    """Convert `thread` to the model's messages; `questions`: items, `answers`: blocks, by message."""
+    messages: list[dict[str, Any]] = []
+    for message in thread:
+        if message.id in questions:
+            messages += question_messages(questions[message.id], find_safety_prefix(message))
+        elif message.id in answers:
+            messages.append(answer_from_blocks(answers[message.id]).to_message())
+        elif has_words(message):
+            role = "user" if message.role is Role.PROMPTER else "assistant"
+            messages.append({"role": role, "content": message.content})
+    return messages
+
+
+def question_messages(items: ResponseItems, opening: str) -> list[dict[str, Any]]:
+    """Convert `items` to messages, with the safety prefix `opening` before the last of them."""
+    said = convert_response_items(items)
+    if not opening or not said:
+        return said
+    content = said[-1].get("content") or ""
+    if isinstance(content, str):
+        return [*said[:-1], said[-1] | {"content": opening + content}]
+    return [*said[:-1], said[-1] | {"content": [{"type": "text", "text": opening}, *content]}]
+
+
+def build_worker_request(
+    request_id: str, user_id: str, model: str, asked: Mapping[str, Any], messages: Sequence[dict[str, Any]]
+) -> Request:
+    """Build the pipeline request for `messages`. `asked`: the fields of the response's request."""
+    system = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
+    body = {
+        "model": model,
+        "messages": [*system, *messages],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **chat_completion_fields(asked),
+    }
+    return make_completion_request(request_id, user_id, body, surface="responses")
+
+
+def _decode_json(body: bytes) -> Any:
+    try:
+        return _decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
+async def send_worker_request(road: PipelineCall, request: Request, tell: PartListener) -> CompletionParser:
+    """Send `request` down the pipeline; `tell` gets each part of the answer as it comes. Raises HttpError."""
+    hearing = CompletionParser()
+    try:
+        reply = await road(request)
+        if reply.status != 200 or reply.chunks is None or not is_event_stream(reply):
+            body = await read_whole_body(reply)
+            if reply.status != 200:
+                raise worker_error(reply.status, _decode_json(body))
+            for part in hearing.parse_chunk(body) if is_event_stream(reply) else hearing.parse_reply(body):
+                await tell(part)
+            if hearing.finish_reason == BLOCKED["finish_reason"]:
+                hearing.usage = hearing.usage or BLOCKED["usage"]
+            return hearing
+        async for chunk in reply.chunks:
+            for part in hearing.parse_chunk(chunk):
+                await tell(part)
+        return hearing
+    finally:
+        for chunks in request.open_streams:
+            await chunks.aclose()

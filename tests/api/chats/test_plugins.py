@@ -12,7 +12,7 @@ import pytest
 from support.running_gateway import RunningGateway, running_gateway
 from support.scripted_worker import Exchange, scripted_worker
 
-TOUR = Path(__file__).parents[1] / "data" / "oasst" / "http_tour.jsonl"
+TOUR = Path(__file__).parents[2] / "data" / "oasst" / "http_tour.jsonl"
 THERE = "http://127.0.0.1:18000"
 
 

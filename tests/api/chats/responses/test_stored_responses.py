@@ -12,7 +12,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from radixway.api.chats.responses import ids
+from radixway.api.chats.responses.shapes import RESPONSE, internal_id
 from support.guarded import ATTACK
 from support.running_gateway import RunningGateway, running_gateway
 from support.scripted_worker import Exchange, ScriptedWorker, scripted_worker
@@ -93,7 +93,7 @@ async def test_a_response_is_told_again_when_its_log_is_forgotten(engine: Engine
         made = await client.responses.create(model="m", input="What?")
         before = await events_of(client, made.id)
         assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-        await gateway.gateway.chats.room.answers.drop_answers([ids.internal_id(ids.RESPONSE, made.id)])
+        await gateway.gateway.chats.room.answers.drop_answers([internal_id(RESPONSE, made.id)])
         again = await events_of(client, made.id)
         assert [event.type for event in again] == [event.type for event in before]
         [end] = await events_of(client, made.id, after=3)

@@ -545,7 +545,7 @@ async def test_an_answer_that_begins_anew_is_told_to_those_who_know_the_word(
 
 async def test_what_the_real_worker_sends_is_understood(eve: ChatUser) -> None:
     """Recorded frames, with the ids of our requests."""
-    lines = (Path(__file__).parent.parent / "data/oasst/ws_frames.jsonl").read_text().splitlines()
+    lines = (Path(__file__).parents[2] / "data/oasst/ws_frames.jsonl").read_text().splitlines()
     info, pong, *frames = map(json.loads, lines)
     model = info["config"]["model_config"]["model_id"]
     ids = list(dict.fromkeys(frame["request_id"] for frame in frames))
