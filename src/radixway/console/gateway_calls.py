@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -81,23 +81,16 @@ class GatewayConnection:
             raise GatewayUnreachableError(str(error) or type(error).__name__) from None
 
 
-class KeyHolder(Protocol):
-    """Has the key, for as long as its owner is signed in."""
-
-    @property
-    def key(self) -> str | None: ...
-
-
 class GatewayCalls:
-    """One visitor's calls."""
+    """One visitor's calls. `read_key` returns the key for as long as its owner is signed in."""
 
-    def __init__(self, line: GatewayConnection, holder: KeyHolder) -> None:
+    def __init__(self, line: GatewayConnection, read_key: Callable[[], str | None]) -> None:
         self._line = line
-        self._holder = holder
+        self._read_key = read_key
 
-    def with_key(self, holder: KeyHolder) -> GatewayCalls:
-        """Return calls to the same gateway with the key of `holder`."""
-        return GatewayCalls(self._line, holder)
+    def with_key(self, read_key: Callable[[], str | None]) -> GatewayCalls:
+        """Return calls to the same gateway with another key."""
+        return GatewayCalls(self._line, read_key)
 
     async def get_json(self, path: str, **query: Any) -> Any:
         """Return the decoded answer of a GET of `path`; parameters that are None are left out.
@@ -107,7 +100,7 @@ class GatewayCalls:
         return await self.send_request("GET", path, query=query)
 
     async def post_json(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The answer of a POST of `body` as JSON, decoded. Raises ConsoleCallError."""
+        """Return the decoded answer to `body`, posted to `path` as JSON. Raises ConsoleCallError."""
         return await self.send_request("POST", path, body=body, query=query)
 
     async def send_request(
@@ -120,7 +113,8 @@ class GatewayCalls:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> Any:
-        """Any call; the answer decoded if it is JSON, as text otherwise. `body`: bytes as they are, or JSON.
+        """Return the answer of any call: decoded if it is JSON, as text otherwise. `body` is sent as JSON,
+        unless it is bytes.
 
         Raises ConsoleCallError.
         """
@@ -128,7 +122,9 @@ class GatewayCalls:
             method, path, body=body, query=query, headers=headers, timeout_s=timeout_s
         ) as answer:
             raw = await answer.read()
-            return _decode_body(raw, answer.content_type)
+            if answer.content_type.endswith("json"):
+                return msgspec.json.decode(raw)
+            return raw.decode("utf-8", "replace")
 
     @asynccontextmanager
     async def stream_answer(
@@ -141,8 +137,10 @@ class GatewayCalls:
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer whose body comes in pieces (`answer.content`). Raises ConsoleCallError, also while it is
-        read."""
+        """Yield an answer whose body comes in pieces, as `answer.content`.
+
+        Raises ConsoleCallError, also while it is read.
+        """
         more: dict[str, Any] = {"headers": dict(headers or {})}
         if query:
             more["params"] = {name: str(value) for name, value in query.items() if value is not None}
@@ -152,15 +150,9 @@ class GatewayCalls:
             more["data"] = msgspec.json.encode(body)
             more["headers"].setdefault("content-type", "application/json")
         async with self._line.request_answer(
-            method, path, key=self._holder.key, timeout_s=timeout_s, **more
+            method, path, key=self._read_key(), timeout_s=timeout_s, **more
         ) as answer:
             yield answer
-
-
-def _decode_body(raw: bytes, content_type: str) -> Any:
-    if content_type.endswith("json"):
-        return msgspec.json.decode(raw)
-    return raw.decode("utf-8", "replace")
 
 
 def _error_from_answer(status: int, raw: bytes) -> ConsoleCallError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.dialogs import ask_confirmation, notify_done
+from radixway.console.components import ask_confirmation, notify_done
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import PageVisit
 

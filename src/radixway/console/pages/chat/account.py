@@ -18,13 +18,7 @@ class OperatorAccount:
     def __init__(self, visit: PageVisit) -> None:
         self._gateway = visit.gateway
         self._session = visit.request.state.signed_in
-        self._chats = visit.gateway.with_key(self)
-
-    @property
-    def key(self) -> str | None:
-        """The token of a `KeyHolder`, while the visitor is signed in."""
-        token: str | None = self._session.chat_token
-        return token
+        self._chats = visit.gateway.with_key(lambda: self._session.chat_token)
 
     async def get_json(self, path: str, **query: Any) -> Any:
         """Return the decoded answer of a GET of `path`. Raises ConsoleCallError."""

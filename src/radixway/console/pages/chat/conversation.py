@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import background_tasks, ui
 
-from radixway.console.dialogs import ask_confirmation, ask_for_text
+from radixway.console.components import ask_confirmation, ask_for_text
 from radixway.console.page import PageVisit
 from radixway.console.pages.chat.account import OperatorAccount
 from radixway.console.pages.chat.answer_stream import follow_answer

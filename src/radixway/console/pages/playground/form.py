@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,13 +15,6 @@ AUTO = "auto"
 
 class FormError(Exception):
     """A field cannot be read; the visitor is shown the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class TenantKeyHolder:
-    """A `KeyHolder` for as long as an answer takes."""
-
-    key: str | None = field(repr=False)
 
 
 class PromptForm:

@@ -19,7 +19,7 @@ from radixway.console.pages.playground.findings import (
     draw_tools_and_cache,
     draw_worker,
 )
-from radixway.console.pages.playground.form import FormError, PromptForm, TenantKeyHolder
+from radixway.console.pages.playground.form import FormError, PromptForm
 
 
 async def build_playground_page(visit: PageVisit) -> None:
@@ -133,7 +133,7 @@ class _PlaygroundActions:
 
     async def _run_prompt(self, body: Mapping[str, Any]) -> None:
         visit, text, key = self._visit, self._form.text, self._form.key
-        asked = visit.gateway if key is None else visit.gateway.with_key(TenantKeyHolder(key))
+        asked = visit.gateway if key is None else visit.gateway.with_key(lambda: key)
         with draw_card(visit.say("playground.answer")):
             answer = AnswerPanel(visit)
             below = ui.element("div").classes("rw-stack")

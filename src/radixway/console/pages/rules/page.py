@@ -7,8 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.components import draw_card, draw_chip, draw_empty
-from radixway.console.dialogs import ask_confirmation
+from radixway.console.components import ask_confirmation, draw_card, draw_chip, draw_empty
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.rules.editor import RulesEditor, with_newlines
