@@ -25,8 +25,7 @@ def ask(
     admin_key: AdminKey = None,
 ) -> None:
     """Ask one question and stream the answer to the terminal."""
-    from radixway.core.http.gateway_client import GatewayCallError
-    from radixway.core.http.gateway_client import stream_chat as ask_gateway
+    from radixway.core.http.gateway_client import GatewayCallError, stream_chat
 
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": prompt})
@@ -34,19 +33,16 @@ def ask(
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
     try:
-        answer = asyncio.run(
-            ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key)
-        )
+        answer = asyncio.run(stream_chat(url, body, lambda text: out.print(text, end=""), key))
     except GatewayCallError as error:
-        exit_with_error(
-            str(error) + (_worker_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else "")
-        )
+        troubles = _worker_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else ""
+        exit_with_error(f"{error}{troubles}")
     out.print()
-    out.print(answer.summary(), style="dim", soft_wrap=True)
+    out.print(answer.summary(), style="dim")
 
 
 def _worker_troubles(url: str, admin_key: str | None) -> str:
-    """Why workers are not ready, a line each, where the gateway tells this caller."""
+    """Return why workers are not ready, a line each, where the gateway tells this caller."""
     from radixway.core.http.gateway_client import GatewayCallError, WorkerListing, call_gateway
     from radixway.core.telemetry.terminal import printable
 

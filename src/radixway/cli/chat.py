@@ -1,7 +1,4 @@
-"""Users in files: all that is known of them in one of theirs, and nothing of who was erased in ours.
-
-`radixway chat`: users of the chats and their keys, in the configured database; no gateway need run.
-"""
+"""`radixway chat`: users of the chats and their keys, in the configured database; no gateway need run."""
 
 from __future__ import annotations
 
@@ -17,50 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeVar
 
 import typer
-from rich.console import Console
 
 from radixway.cli.options import ConfigFile, load_options
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import err, exit_on, exit_with_error, out
 from radixway.core.config import DEFAULT_TENANT, ConfigError, radixway_home
 
 if TYPE_CHECKING:
     from radixway.chat.api_keys import ApiKey
     from radixway.chat.database import ChatDatabase
-
-
-async def write_export(database: ChatDatabase, user_id: str, file: Path) -> int:
-    """Write everything known of a user to `file` (`-`: standard output); return the number of bytes.
-
-    Raises NotFoundError, and then writes nothing.
-    """
-    from radixway.chat.privacy import AccountExport
-
-    lines = await AccountExport(database, time.time).export_user(user_id)
-    written = 0
-    with _open_output(file) as out:
-        async for part in lines:
-            written += out.write(part)
-        out.flush()
-    return written
-
-
-async def scrub_files(database: ChatDatabase) -> None:
-    """Rewrite the files of `database`. Raises ValueError: another process uses them."""
-    from radixway.chat.privacy import FileScrubber
-    from radixway.core.component import CannotErase
-
-    try:
-        await FileScrubber(database, largest_bytes=sys.maxsize).force_scrub()
-    except CannotErase as error:
-        raise ValueError(str(error)) from error
-
-
-def _open_output(file: Path) -> BinaryIO:
-    if str(file) == "-":
-        return os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.fchmod(handle, 0o600)
-    return os.fdopen(handle, "wb")
 
 
 chat_app = typer.Typer(help="Users of the chats, and their keys.", no_args_is_help=True)
@@ -83,12 +44,10 @@ def root_token(config: ConfigFile = None) -> None:
     settings = load_options(config)
     try:
         from radixway.chat.service import load_secrets
-
-        out.print(load_secrets(radixway_home(), settings.chat).root_token, soft_wrap=True)
     except ImportError as error:
         exit_with_error(f"chats need radixway[chat]: {error}")
-    except ConfigError as error:
-        exit_with_error(str(error))
+    with exit_on(ConfigError):
+        out.print(load_secrets(radixway_home(), settings.chat).root_token)
 
 
 @chat_app.command("export")
@@ -100,13 +59,13 @@ def export(
     config: ConfigFile = None,
 ) -> None:
     """Write everything that is known of a user, as JSON lines."""
-    _run_in_database(config, lambda database: write_export(database, user, file))
+    _run_in_database(config, lambda database: _write_export(database, user, file))
 
 
 @chat_app.command("scrub")
 def scrub(config: ConfigFile = None) -> None:
     """Rewrite the database's files without deleted data. Writes are blocked meanwhile."""
-    _run_in_database(config, scrub_files)
+    _run_in_database(config, _scrub_files)
 
 
 @users_app.command("list")
@@ -138,7 +97,7 @@ def users_create(
         accounts = UserAccounts(database, time.time)
         return (await accounts.enroll_user(tenant, HOUSE, name, name, new_id=str(uuid.uuid4()))).id
 
-    out.print(_run_in_database(config, enroll), soft_wrap=True)
+    out.print(_run_in_database(config, enroll))
 
 
 @users_app.command("role")
@@ -150,7 +109,7 @@ def users_role(user: _User, role: Literal["user", "admin"], config: ConfigFile =
     _run_in_database(
         config, lambda database: UserAccounts(database, time.time).set_role(user, UserRole(role))
     )
-    out.print(f"{user}: {role}", soft_wrap=True)
+    out.print(f"{user}: {role}")
 
 
 @users_app.command("delete")
@@ -170,7 +129,7 @@ def users_delete(
         await UserAccounts(database, time.time, hooks.outbox).delete_user(user, with_chats=with_chats)
 
     _run_in_database(config, delete)
-    out.print(f"deleted {user}", soft_wrap=True)
+    out.print(f"deleted {user}")
 
 
 @keys_app.command("list")
@@ -245,19 +204,50 @@ def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
     from radixway.chat.api_keys import ApiKeyStore
 
     _run_in_database(config, lambda database: ApiKeyStore(database, time.time).revoke_key(key))
-    out.print(f"revoked {key}", soft_wrap=True)
+    out.print(f"revoked {key}")
+
+
+async def _write_export(database: ChatDatabase, user_id: str, file: Path) -> None:
+    """Write everything known of the user `user_id` to `file` (`-`: standard output).
+
+    Raises NotFoundError, and then writes nothing.
+    """
+    from radixway.chat.privacy import AccountExport
+
+    lines = await AccountExport(database, time.time).export_user(user_id)
+    with _open_output(file) as output:
+        async for part in lines:
+            output.write(part)
+        output.flush()
+
+
+async def _scrub_files(database: ChatDatabase) -> None:
+    """Rewrite the files of `database`. Raises ValueError: another process uses them."""
+    from radixway.chat.privacy import FileScrubber
+    from radixway.core.component import CannotErase
+
+    try:
+        await FileScrubber(database, largest_bytes=sys.maxsize).force_scrub()
+    except CannotErase as error:
+        raise ValueError(str(error)) from error
+
+
+def _open_output(file: Path) -> BinaryIO:
+    if str(file) == "-":
+        return os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "wb")
 
 
 def _print_key(key: ApiKey, text: str) -> None:
-    out.print(text, soft_wrap=True)
+    out.print(text)
     until = "" if key.expires_at is None else f", until {_format_time(key.expires_at)}"
-    Console(stderr=True, highlight=False, markup=False).print(
-        f"{key.name}: {key.id}, scope {key.scope}{until}", soft_wrap=True
-    )
+    err.print(f"{key.name}: {key.id}, scope {key.scope}{until}")
 
 
 def _run_in_database(file: Path | None, work: Callable[[ChatDatabase], Awaitable[AnswerT]]) -> AnswerT:
-    """What `work` finds or changes there. Whatever stands in its way ends the command."""
+    """Return what `work` finds or changes in the database configured by `file`; an error ends the command."""
     settings = load_options(file)
     try:
         from radixway.chat.errors import ChatError
@@ -277,10 +267,8 @@ def _run_in_database(file: Path | None, work: Callable[[ChatDatabase], Awaitable
         finally:
             await database.aclose()
 
-    try:
+    with exit_on(ChatError, ConfigError, OSError, ValueError):
         return asyncio.run(do())
-    except (ChatError, ConfigError, OSError, ValueError) as error:
-        exit_with_error(str(error))
 
 
 def _parse_duration_s(text: str, option: str) -> float:

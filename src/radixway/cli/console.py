@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from radixway.cli.options import GATEWAY
-from radixway.cli.terminal import exit_with_error, terminate_when_stdin_closes
+from radixway.cli.terminal import exit_on, exit_with_error, terminate_when_stdin_closes
 
 
 def console(
@@ -60,8 +60,5 @@ def console(
         shown = url if url.startswith("unix:") else f"{url}/console"
         out.print(f"console {shown}", soft_wrap=True)
 
-    try:
-        with nothing:
-            asyncio.run(run_console(options, ready))
-    except CannotListenError as error:
-        exit_with_error(str(error))
+    with exit_on(CannotListenError), nothing:
+        asyncio.run(run_console(options, ready))

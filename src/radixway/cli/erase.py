@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
-from radixway.cli.terminal import exit_with_error, out, run_call
+from radixway.cli.terminal import exit_with_error, format_json, out, run_call
 
 
 def erase(
@@ -33,14 +33,12 @@ def erase(
     body = {name: value for name, value in subject.items() if value} | {"all": everything, "workers": workers}
     summary = run_call(call_gateway(url, "POST", "/admin/erase", ErasureSummary, body, key=key))
     if as_json:
-        import msgspec
-
-        out.print(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode(), soft_wrap=True)
+        out.print(format_json(summary))
     else:
         for name, target in summary.rooms.items():
             why = f": {target.why}" if target.why else ""
-            out.print(f"{name}: {_WORDS[target.status]}, {target.entries} entries{why}", soft_wrap=True)
-        out.print(f"erasure {summary.erasure}, receipt {summary.receipt}", soft_wrap=True)
+            out.print(f"{name}: {_WORDS[target.status]}, {target.entries} entries{why}")
+        out.print(f"erasure {summary.erasure}, receipt {summary.receipt}")
     raise SystemExit(0 if summary.complete else 1)
 
 

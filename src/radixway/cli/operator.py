@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Annotated
 
 import typer
 
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import exit_on, exit_without_extra, on_stop_signal, out
 
 
 def operator(
@@ -31,21 +30,14 @@ def operator(
     ] = None,
 ) -> None:
     """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""
-    try:
+    with exit_without_extra("the operator", "operator"):
         from radixway.cluster.operator import ClusterNotConfiguredError, OperatorSettings, run_operator
-    except ModuleNotFoundError as error:
-        exit_with_error(
-            f"the operator is not installed (there is no {error.name}): pip install 'radixway[operator]'"
-        )
     settings = OperatorSettings(tuple(namespace or ()), server, liveness)
 
     async def run() -> None:
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        on_stop_signal(stop.set)
         await run_operator(settings, stop, lambda: out.print("operator ready"))
 
-    try:
+    with exit_on(ClusterNotConfiguredError):
         asyncio.run(run())
-    except ClusterNotConfiguredError as error:
-        exit_with_error(str(error))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load_options
-from radixway.cli.terminal import exit_with_error, out, run_call
+from radixway.cli.terminal import exit_on, exit_with_error, format_json, out, run_call
 
 plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
 
@@ -37,17 +37,17 @@ def plan(
     if context.invoked_subcommand is not None:
         return
     if trace is None:
-        _print_plan(_fetch_plan(url, key), json)
+        from radixway.core.http.gateway_client import call_gateway
+
+        _print_plan(run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key)), json)
         return
     from radixway.cluster.planner.dry_run import PlanCommandError, PlanOptions, run_dry_run
 
     settings = load_options(config)
     section = settings.scale.planner
     most = 16 if section is None else section.for_model(model).max_replicas
-    try:
+    with exit_on(PlanCommandError):
         run_dry_run(PlanOptions(trace, model, start or most, speedup, window_s, json), settings, out)
-    except PlanCommandError as error:
-        exit_with_error(str(error))
 
 
 @plan_app.command()
@@ -61,23 +61,15 @@ def profile(
     """Measure one engine, and print the `profile` to configure."""
     from radixway.cluster.planner.engine_profiler import ProfilingError, fit_profile, measure_engine
 
-    try:
+    with exit_on(ProfilingError, ValueError):
         alone, together = asyncio.run(measure_engine(url, model, key))
         fitted = fit_profile(alone, together, startup_s).model_dump(
             include={"step_s", "prefill_s", "decode_s", "context_s", "startup_s"}
         )
-    except (ProfilingError, ValueError) as error:
-        exit_with_error(str(error))
     out.print("profile:")
     for name, value in fitted.items():
         out.print(f"  {name}: {value:.6g}")
     _write_json(fitted, json)
-
-
-def _fetch_plan(url: str, key: str | None) -> dict[str, Any]:
-    from radixway.core.http.gateway_client import call_gateway
-
-    return run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key))
 
 
 def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
@@ -102,9 +94,7 @@ def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
 def _write_json(plan: dict[str, Any], path: Path | None) -> None:
     if path is None:
         return
-    import msgspec
-
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
+        path.write_text(f"{format_json(plan)}\n", encoding="utf-8")
     except OSError as error:
         exit_with_error(f"cannot write {path}: {error.strerror}")

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from radixway.cli.options import load_options
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import exit_on, exit_without_extra, out
 from radixway.core.config import ConfigError
 
 if TYPE_CHECKING:
@@ -37,10 +36,8 @@ def ray_deploy(
     settings = load_options(config)
     from radixway.cli.quickstart import check_exposure
 
-    try:
+    with exit_on(ConfigError):
         check_exposure(settings)
-    except ConfigError as error:
-        exit_with_error(str(error))
     with _ray_cluster(address):
         from radixway.gateway.ray_serve.command import deploy_application
 
@@ -69,15 +66,10 @@ def ray_delete(name: Application = "radixway", address: Address = None) -> None:
 @contextmanager
 def _ray_cluster(address: str | None) -> Iterator[None]:
     """Connect to the Ray cluster at `address`. A mistake, here or within the block, ends the command."""
-    try:
+    with exit_without_extra("Ray", "ray"):
         from radixway.gateway.ray_serve.command import NotDeployedError, RayUnreachableError, connect_ray
-    except ModuleNotFoundError as error:
-        exit_with_error(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
-    try:
-        with connect_ray(address):
-            yield
-    except (RayUnreachableError, NotDeployedError, RuntimeError) as error:
-        exit_with_error(str(error))
+    with exit_on(RayUnreachableError, NotDeployedError, RuntimeError), connect_ray(address):
+        yield
 
 
 def _print_status(application: ApplicationStatusOverview) -> None:
@@ -85,5 +77,5 @@ def _print_status(application: ApplicationStatusOverview) -> None:
     for name, deployment in application.deployments.items():
         replicas = ", ".join(f"{count} {state.lower()}" for state, count in deployment.replica_states.items())
         table.add_row(name, deployment.status.value.lower(), replicas)
-    out.print(f"application {application.status.value.lower()}  {escape(application.message)}".rstrip())
-    out.print(table)
+    out.print(f"application {application.status.value.lower()}  {application.message}".rstrip())
+    out.print(table, soft_wrap=False)

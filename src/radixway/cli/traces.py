@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
-from radixway.cli.terminal import exit_with_error, out, run_call
+from radixway.cli.terminal import err, exit_on, exit_with_error, on_stop_signal, out, run_call
+
+if TYPE_CHECKING:
+    from radixway.routing.simulator.trace_recorder import TraceRecorder
 
 
 def simulate(
@@ -35,18 +39,19 @@ def simulate(
     """Replay a trace against modelled workers under several policies, and compare them."""
     from radixway.core.config import ConfigError
     from radixway.routing.simulator import EngineConstants, SimulationSettings
-    from radixway.routing.simulator.command import SimulateCommandError, SimulateOptions
-    from radixway.routing.simulator.command import run_simulate_command as carry_out
+    from radixway.routing.simulator.command import (
+        SimulateCommandError,
+        SimulateOptions,
+        run_simulate_command,
+    )
 
-    try:
+    with exit_on(ValueError, SimulateCommandError, ConfigError):
         constants = EngineConstants.parse_constants(engine) if engine else EngineConstants()
         setting = SimulationSettings(workers, kv_tokens, speedup, events, event_delay_ms / 1e3, constants)
         order = SimulateOptions(
             trace, policy, setting, block_size, limit, jobs or _count_cores(), json, report
         )
-        carry_out(order, out, Console(stderr=True, highlight=False, markup=False))
-    except (ValueError, SimulateCommandError, ConfigError) as error:
-        exit_with_error(str(error))
+        run_simulate_command(order, out, err)
 
 
 def record(
@@ -60,13 +65,66 @@ def record(
     seconds: Annotated[float | None, typer.Option(help="End after so long.", min=0)] = None,
 ) -> None:
     """Write a running gateway's traffic as a trace for `simulate`: hashes, lengths and times, no text."""
-    from radixway.cli.traffic_recorder import record_traffic as follow
-
-    err = Console(stderr=True, highlight=False, markup=False)
     try:
-        run_call(follow(url, file, err, key=key, block_tokens=block_size, limit=limit, seconds=seconds))
+        run_call(_record_traffic(url, file, key=key, block_tokens=block_size, limit=limit, seconds=seconds))
     except OSError as error:
         exit_with_error(f"cannot write {file}: {error.strerror}")
+
+
+async def _record_traffic(
+    url: str,
+    path: Path,
+    *,
+    key: str | None,
+    block_tokens: int | None,
+    limit: int | None,
+    seconds: float | None,
+) -> None:
+    """Record until a signal, or until `limit` requests or `seconds` are over.
+
+    Raises GatewayCallError, OSError.
+    """
+    from radixway.routing.simulator.trace_recorder import TraceRecorder
+
+    with path.open("xb", buffering=0) as file:
+        recorder = TraceRecorder(file.write, block_tokens)
+        recording = asyncio.create_task(_follow_stream(url, key, recorder, limit))
+        on_stop_signal(recording.cancel)
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, recording.cancel)
+        try:
+            with suppress(asyncio.CancelledError):
+                await recording
+        finally:
+            if not recorder.recorded:
+                path.unlink()  # noqa: ASYNC240 - the loop has nothing else to do
+    summary = f"{recorder.recorded} requests recorded" + (f" in {path}" if recorder.recorded else "")
+    if recorder.left_out:
+        summary += (
+            f"; {recorder.left_out} left out, whose blocks do not fit into {recorder.block_tokens} tokens"
+        )
+    err.print(summary)
+
+
+async def _follow_stream(url: str, key: str | None, recorder: TraceRecorder, limit: int | None) -> None:
+    """Return once `limit` is reached. Raises GatewayCallError when the gateway ends the stream before."""
+    from radixway.core.http.gateway_client import GatewayCallError, stream_lines
+    from radixway.routing.simulator.trace import TraceError
+
+    with err.status("") as status:
+        async for line in stream_lines(url, "/traffic", key, began=_print_beginning):
+            try:
+                recorder.record_line(line)
+            except TraceError as error:
+                raise GatewayCallError(f"what answers at {url} is no gateway: {error}") from None
+            status.update(f"{recorder.recorded} requests")
+            if recorder.recorded == limit:
+                return
+    raise GatewayCallError(f"the gateway ended its stream after {recorder.recorded} requests")
+
+
+def _print_beginning() -> None:
+    err.print("recording; Ctrl-C ends it")
 
 
 def _count_cores() -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
 from radixway.cli.options import GATEWAY, GatewayUrl
-from radixway.cli.terminal import out, run_call
+from radixway.cli.terminal import format_json, out, run_call
 from radixway.core.config.pricing import format_cost
 
 _COLUMNS = {
@@ -48,10 +49,10 @@ def usage(
     from radixway.core.http.gateway_client import UsageReport, call_gateway
 
     parameters = {"tenant": tenant, "from": since, "to": until, "by": by}
-    query = "&".join(f"{name}={_quote_csv(value)}" for name, value in parameters.items() if value)
+    query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
     report = run_call(call_gateway(url, "GET", f"/usage?{query}", UsageReport, key=key))
     if json_file is not None:
-        _write_file(json_file, _to_json(report))
+        _write_file(json_file, f"{format_json(report)}\n")
     if csv_file is not None:
         _write_file(csv_file, _to_csv(report.by, report.usage))
     if json_file is None and csv_file is None:
@@ -70,7 +71,7 @@ def _print_usage(by: list[str], rows: list[dict[str, Any]], limits: list[dict[st
     table.print_to(out)
     for limit in limits:
         used, most = _format_cell(limit["used"]), _format_cell(limit["limit"])
-        out.print(f"{limit['name']}: {used} of {most}{_limit_reset(limit)}", soft_wrap=True)
+        out.print(f"{limit['name']}: {used} of {most}{_limit_reset(limit)}")
 
 
 def _limit_reset(limit: dict[str, Any]) -> str:
@@ -95,20 +96,8 @@ def _to_csv(by: list[str], rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _to_json(report: Any) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
-
-
 def _write_file(file: Path, text: str) -> None:
     if str(file) == "-":
-        out.print(text, end="", soft_wrap=True)
+        out.print(text, end="")
     else:
         file.write_text(text, encoding="utf-8")
-
-
-def _quote_csv(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text, safe=",")

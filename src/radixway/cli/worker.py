@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from radixway.cli.terminal import out
+from radixway.cli.terminal import on_stop_signal, out
 
 
 def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -67,7 +66,7 @@ def worker(
     try:
         asyncio.run(_run_replicas(**given))
     except (UpstreamEngineError, ServerRejectedError, ValueError) as error:
-        out.print(str(error), style="red", soft_wrap=True)
+        out.print(str(error), style="red")
         raise typer.Exit(1) from None
 
 
@@ -109,9 +108,7 @@ async def _run_replicas(
             for each in workers:
                 each.drain()
 
-        loop = asyncio.get_running_loop()
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, drain)
+        on_stop_signal(drain)
         out.print(f"{serves.model_id}: {serves.max_input_length} of {serves.max_total_length} tokens in")
         running = [asyncio.create_task(each.run_until_drained()) for each in workers]
         try:
